@@ -1271,6 +1271,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DITI_PRINTF(text, first)
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
+#define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
@@ -1930,11 +1932,9 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
     char *start = parser->strings;
     parser->at++;
     for (;;) {
-        dit_result result;
         if (parser->at >= parser->size) return diti_json_fail(parser, "unterminated string");
         if (parser->text[parser->at] == '"') break;
-        result = parser->text[parser->at] == '\\' ? diti_json_escape(parser) : diti_json_copy_character(parser);
-        if (result < 0) return result;
+        DITI_TRY(parser->text[parser->at] == '\\' ? diti_json_escape(parser) : diti_json_copy_character(parser));
     }
     parser->at++;
     *text = start;
@@ -2068,11 +2068,9 @@ static dit_result diti_json_parse_children(diti_json_parser *parser, diti_json *
     if (diti_json_accept(parser, closing)) return DIT_OK;
     for (;;) {
         diti_json *child = diti_json_new_node(parser);
-        dit_result result = DIT_OK;
         if (!child) return diti_json_fail(parser, "expected a value");
-        if (object) result = diti_json_parse_key(parser, child);
-        if (result >= 0) result = diti_json_value(parser, child, depth + 1);
-        if (result < 0) return result;
+        if (object) DITI_TRY(diti_json_parse_key(parser, child));
+        DITI_TRY(diti_json_value(parser, child, depth + 1));
         *link = child;
         link = &child->next;
         node->count++;
@@ -3110,8 +3108,7 @@ static dit_result diti_file_read_some(const diti_file *file, uint64_t offset, vo
     *got = (size_t)count;
     if (count > 0 && (uint64_t)count <= size) return DIT_OK;
     if (count == 0 && file->opened) { /* the end came early */
-        dit_result result = diti_file_check_size(file, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_check_size(file, err));
     }
     if (error)
         return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed (error %ld)", file->name,
@@ -3392,8 +3389,7 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
     uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
     size_t i;
     for (i = first; i < checkpoint->tensor_count; i++) {
-        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err));
         if (end > needed) needed = end;
     }
     checkpoint->absent += needed - size;
@@ -3500,8 +3496,8 @@ static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json *
     const diti_file *file = checkpoint->files[0];
     char *text = NULL;
     size_t size = 0;
-    dit_result result = diti_file_read_all(&checkpoint->env, file, &text, &size, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_file_read_all(&checkpoint->env, file, &text, &size, err));
     result = diti_json_parse(&checkpoint->env, text, size, diti_file_name(file), out, err);
     diti_free(&checkpoint->env, text);
     return result;
@@ -3565,8 +3561,8 @@ static dit_result diti_open_shards(diti_checkpoint *checkpoint, const diti_sibli
 static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     diti_json *root;
     const diti_json *map;
-    dit_result result = diti_index_read(checkpoint, &root, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_index_read(checkpoint, &root, err));
     map = diti_json_get(root, "weight_map");
     if (!map || map->kind != DITI_JSON_OBJECT) {
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: JSON without a weight_map, so no index of shards",
@@ -3591,15 +3587,13 @@ static dit_result diti_verify_archive(const diti_env *env, const diti_file *file
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < checkpoint->file_count && result >= 0; i++) {
+    for (i = 0; i < checkpoint->file_count; i++) {
         diti_file_kind kind;
-        result = diti_file_recognise(checkpoint->files[i], &kind, err);
-        if (result >= 0 && kind == DITI_FILE_PYTORCH)
-            result = diti_verify_archive(&checkpoint->env, checkpoint->files[i], err);
+        DITI_TRY(diti_file_recognise(checkpoint->files[i], &kind, err));
+        if (kind == DITI_FILE_PYTORCH) DITI_TRY(diti_verify_archive(&checkpoint->env, checkpoint->files[i], err));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- GGUF, split or not --- */
@@ -3634,15 +3628,13 @@ static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblin
 static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     uint32_t number, count, i;
     size_t stem = 0;
-    dit_result result = diti_gguf_parse(checkpoint, &number, &count, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_parse(checkpoint, &number, &count, err));
     if (count > 1 && (number != 0 || !diti_split_stem(siblings->first, count, &stem))) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, named ...-00001-of-%05u.gguf",
                          diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
     }
     for (i = 1; i < count; i++) {
-        result = diti_open_split(checkpoint, siblings, stem, i, count, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_open_split(checkpoint, siblings, stem, i, count, err));
     }
     return diti_index_tensors(checkpoint, err);
 }
@@ -3984,7 +3976,6 @@ static dit_result diti_safetensors_metadata(const diti_safetensors *file, const 
     }
     for (value = entry->first; value; value = value->next) {
         diti_meta meta = DITI_ZERO;
-        dit_result result;
         if (value->kind != DITI_JSON_STRING) {
             return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ '%s' is not text", file->name,
                              value->key);
@@ -3994,8 +3985,7 @@ static dit_result diti_safetensors_metadata(const diti_safetensors *file, const 
         meta.type = DITI_GGUF_STRING;
         meta.count = 1;
         if (!meta.name || !meta.text) return diti_no_memory(file->name, file->err);
-        result = diti_metadata_add(file->checkpoint, metadata, &meta, file->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_metadata_add(file->checkpoint, metadata, &meta, file->err));
     }
     return diti_metadata_finish(file->checkpoint, metadata, file->err);
 }
@@ -4006,9 +3996,8 @@ static dit_result diti_safetensors_header(const diti_safetensors *file, const di
         return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: the header is not an object", file->name);
     }
     for (entry = root->first; entry; entry = entry->next) {
-        dit_result result = strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
-                                                                    : diti_safetensors_tensor(file, entry);
-        if (result < 0) return result;
+        DITI_TRY(strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
+                                                         : diti_safetensors_tensor(file, entry));
     }
     return DIT_OK;
 }
@@ -4018,8 +4007,7 @@ static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *o
     uint64_t size = 0;
     int i;
     if (diti_file_size(bytes) >= 8) {
-        dit_result result = diti_file_read(bytes, 0, head, sizeof head, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_read(bytes, 0, head, sizeof head, err));
     } else {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too short for a model file", diti_file_name(bytes));
     }
@@ -4040,8 +4028,8 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
     size_t size = 0, first = checkpoint->tensor_count;
     uint64_t data_offset;
     char *text;
-    dit_result result = diti_safetensors_header_size(bytes, &size, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_safetensors_header_size(bytes, &size, err));
     file.checkpoint = checkpoint;
     file.name = diti_file_name(bytes);
     data_offset = 8 + (uint64_t)size;
@@ -4125,17 +4113,16 @@ static dit_result diti_gguf_fill(diti_gguf *gguf) {
 }
 
 static dit_result diti_gguf_take(diti_gguf *gguf, void *out, size_t size) {
-    dit_result result = DIT_OK;
     if (size > gguf->size - gguf->at) return diti_gguf_fail(gguf, "the file ends here: cut off, or a length is wrong");
     if (size > sizeof gguf->buffer) {
-        result = diti_file_read(gguf->file, gguf->at, out, size, gguf->err);
+        DITI_TRY(diti_file_read(gguf->file, gguf->at, out, size, gguf->err));
     } else {
         if (gguf->at < gguf->buffer_at || gguf->at + size > gguf->buffer_at + gguf->buffer_size)
-            result = diti_gguf_fill(gguf);
-        if (result >= 0 && size) memcpy(out, gguf->buffer + (gguf->at - gguf->buffer_at), size);
+            DITI_TRY(diti_gguf_fill(gguf));
+        if (size) memcpy(out, gguf->buffer + (gguf->at - gguf->buffer_at), size);
     }
     gguf->at += size;
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_gguf_take_number(diti_gguf *gguf, size_t size, uint64_t *out) {
@@ -4258,8 +4245,8 @@ static dit_result diti_gguf_array(diti_gguf *gguf, diti_meta *meta) {
 
 static dit_result diti_gguf_value(diti_gguf *gguf, diti_meta *meta) {
     diti_text text = DITI_ZERO;
-    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_gguf_take_u32(gguf, &meta->type));
     if (meta->type > DITI_GGUF_F64) return diti_gguf_fail(gguf, "unknown metadata type");
     if (meta->type == DITI_GGUF_ARRAY) return diti_gguf_array(gguf, meta);
     meta->count = 1;
@@ -4273,12 +4260,10 @@ static dit_result diti_gguf_metadata(diti_gguf *gguf, uint64_t count) {
     uint64_t i;
     for (i = 0; i < count; i++) {
         diti_meta meta = DITI_ZERO;
-        dit_result result;
         gguf->subject = "metadata";
-        result = diti_gguf_take_name(gguf, &meta.name);
-        if (result >= 0) result = diti_gguf_value(gguf, &meta);
-        if (result >= 0) result = diti_metadata_add(gguf->checkpoint, &gguf->metadata, &meta, gguf->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_gguf_take_name(gguf, &meta.name));
+        DITI_TRY(diti_gguf_value(gguf, &meta));
+        DITI_TRY(diti_metadata_add(gguf->checkpoint, &gguf->metadata, &meta, gguf->err));
     }
     return diti_metadata_finish(gguf->checkpoint, &gguf->metadata, gguf->err);
 }
@@ -4375,8 +4360,7 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
         return diti_gguf_fail(gguf, "not a power of two up to 1 MiB");
     }
     for (i = 0; i < count; i++) {
-        dit_result result = diti_gguf_tensor(gguf, alignment);
-        if (result < 0) return result;
+        DITI_TRY(diti_gguf_tensor(gguf, alignment));
     }
     return diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment,
                                  gguf->err);
@@ -4387,10 +4371,10 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
 static dit_result diti_gguf_version(diti_gguf *gguf) {
     char magic[4];
     uint32_t version = 0;
-    dit_result result = diti_gguf_take(gguf, magic, sizeof magic);
-    if (result >= 0 && memcmp(magic, "GGUF", 4) != 0) return diti_gguf_fail(gguf, "no GGUF file");
-    if (result >= 0) result = diti_gguf_take_u32(gguf, &version);
-    if (result < 0 || version == 2 || version == 3) return result;
+    DITI_TRY(diti_gguf_take(gguf, magic, sizeof magic));
+    if (memcmp(magic, "GGUF", 4) != 0) return diti_gguf_fail(gguf, "no GGUF file");
+    DITI_TRY(diti_gguf_take_u32(gguf, &version));
+    if (version == 2 || version == 3) return DIT_OK;
     if (version == 0x02000000 || version == 0x03000000)
         return diti_gguf_fail(gguf, "a big-endian file; dit.h reads little-endian ones");
     return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: GGUF version %lu; dit.h reads 2 and 3", gguf->name,
@@ -4407,15 +4391,14 @@ static dit_result diti_gguf_take_count(diti_gguf *gguf, uint64_t size, uint64_t 
 
 static dit_result diti_gguf_contents(diti_gguf *gguf) {
     uint64_t tensors = 0, keys = 0;
-    dit_result result;
     gguf->subject = "header";
-    result = diti_gguf_version(gguf);
+    DITI_TRY(diti_gguf_version(gguf));
     gguf->subject = "tensors";
-    if (result >= 0) result = diti_gguf_take_count(gguf, 24, &tensors);
+    DITI_TRY(diti_gguf_take_count(gguf, 24, &tensors));
     gguf->subject = "metadata keys";
-    if (result >= 0) result = diti_gguf_take_count(gguf, 13, &keys);
-    if (result >= 0) result = diti_gguf_metadata(gguf, keys);
-    return result < 0 ? result : diti_gguf_tensors(gguf, tensors);
+    DITI_TRY(diti_gguf_take_count(gguf, 13, &keys));
+    DITI_TRY(diti_gguf_metadata(gguf, keys));
+    return diti_gguf_tensors(gguf, tensors);
 }
 
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
@@ -4487,8 +4470,7 @@ static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator)
     if (at > locator || locator - at < DITI_ZIP64_END_SIZE)
         return diti_zip_fail(reader,
                              "the zip archive's directory is damaged: its 64-bit end is not before its locator");
-    result = diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err));
     if (diti_little(bytes, 4) != DITI_ZIP64_END)
         return diti_zip_fail(reader,
                              "the zip archive's directory is damaged: its 64-bit end is not where it should be");
@@ -4590,10 +4572,8 @@ static dit_result diti_zip_compare(const diti_zip_reader *reader, const diti_zip
     unsigned char descriptor[8];
     uint32_t again = (uint32_t)diti_little(header + 14, 4);
     if (record->flags & 8) {
-        dit_result result;
         if (reader->directory - end < sizeof descriptor) return DIT_OK;
-        result = diti_file_read(reader->file, end, descriptor, sizeof descriptor, reader->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_read(reader->file, end, descriptor, sizeof descriptor, reader->err));
         again = diti_little(descriptor, 4) == DITI_ZIP_DESCRIPTOR ? (uint32_t)diti_little(descriptor + 4, 4) : 0;
     }
     if (!again || !record->crc || again == record->crc) return DIT_OK;
@@ -4649,10 +4629,8 @@ static dit_result diti_zip_read_entries(diti_zip_reader *reader, unsigned char *
     for (i = 0; i < reader->count; i++) {
         diti_zip_record record;
         size_t used = diti_zip_read_record(bytes, size, &record);
-        dit_result result;
         if (!used) return diti_zip_fail(reader, "the zip archive's directory is damaged");
-        result = diti_zip_take(reader, bytes, &record);
-        if (result < 0) return result;
+        DITI_TRY(diti_zip_take(reader, bytes, &record));
         bytes += used;
         size -= used;
     }
@@ -4668,8 +4646,7 @@ DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file
     reader.name = diti_file_name(file);
     reader.err = err;
     reader.zip = out;
-    result = diti_zip_find_end(&reader);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_find_end(&reader));
     out->directory = (unsigned char *)diti_alloc(env, (size_t)reader.directory_size + 1);
     out->entries = (diti_zip_entry *)diti_alloc_array(env, (size_t)reader.count + 1, sizeof *out->entries);
     if (!out->directory || !out->entries)
@@ -4883,10 +4860,9 @@ static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *ou
 
 static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, bool is_signed) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result >= 0 && is_signed && bytes > 0 && bytes < 8 && number >> (8 * bytes - 1))
-        number |= UINT64_MAX << (8 * bytes);
-    return result < 0 ? result : diti_pickle_push_integer(machine, (int64_t)number);
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
+    if (is_signed && bytes > 0 && bytes < 8 && number >> (8 * bytes - 1)) number |= UINT64_MAX << (8 * bytes);
+    return diti_pickle_push_integer(machine, (int64_t)number);
 }
 
 static dit_result diti_pickle_long(diti_pickle_machine *machine) {
@@ -4992,9 +4968,7 @@ static dit_result diti_pickle_set_all(diti_pickle_machine *machine, size_t first
         (machine->stack_count - first) % 2 != 0)
         return diti_pickle_fail(machine, "keys and values without a dictionary");
     for (i = first; i < machine->stack_count; i += 2) {
-        dit_result result =
-            diti_pickle_set(machine, machine->stack[base - 1], machine->stack[i], machine->stack[i + 1]);
-        if (result < 0) return result;
+        DITI_TRY(diti_pickle_set(machine, machine->stack[base - 1], machine->stack[i], machine->stack[i + 1]));
     }
     machine->stack_count = base;
     return DIT_OK;
@@ -5251,14 +5225,12 @@ static dit_result diti_pickle_execute(diti_pickle_machine *machine, uint8_t code
 static dit_result diti_pickle_run(diti_pickle_machine *machine) {
     while (machine->at < machine->end) {
         uint8_t code = *machine->at++;
-        dit_result result;
         if (code == '.') {
             if (!diti_pickle_top(machine, 0)) return diti_pickle_fail(machine, "it ends with nothing");
             machine->pickle->root = machine->stack[machine->stack_count - 1];
             return DIT_OK;
         }
-        result = diti_pickle_execute(machine, code);
-        if (result < 0) return result;
+        DITI_TRY(diti_pickle_execute(machine, code));
     }
     return diti_pickle_fail(machine, "it is cut off");
 }
@@ -5347,8 +5319,7 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
     if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
                          DITI_PYTORCH_MAX_PICKLE);
-    result = diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err));
     *size = (size_t)entry->size;
     *out = (char *)diti_alloc(&torch->checkpoint->env, *size);
     if (!*out) return diti_no_memory(torch->name, torch->err);
@@ -5574,14 +5545,14 @@ static dit_result diti_pytorch_visit(const diti_pytorch *torch, diti_pytorch_wal
 
 static dit_result diti_pytorch_walk_all(const diti_pytorch *torch, const diti_pickle_value *dictionary) {
     diti_pytorch_walk walk = DITI_ZERO;
-    dit_result result = diti_pytorch_descend(torch, &walk, dictionary);
-    while (result >= 0 && walk.depth > 0) {
+    DITI_TRY(diti_pytorch_descend(torch, &walk, dictionary));
+    while (walk.depth > 0) {
         if (walk.levels[walk.depth - 1].left == 0)
             walk.depth--;
         else
-            result = diti_pytorch_visit(torch, &walk);
+            DITI_TRY(diti_pytorch_visit(torch, &walk));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Removes "module.", which training on several devices puts in front of every name. */
@@ -5610,10 +5581,10 @@ static dit_result diti_pytorch_read(diti_pytorch *torch) {
     const diti_env *env = &torch->checkpoint->env;
     char *text = NULL;
     size_t size = 0;
-    dit_result result = diti_pytorch_find_root(torch);
-    if (result >= 0) result = diti_pytorch_check_order(torch);
-    if (result >= 0) result = diti_pytorch_read_pickle(torch, &text, &size);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_pytorch_find_root(torch));
+    DITI_TRY(diti_pytorch_check_order(torch));
+    DITI_TRY(diti_pytorch_read_pickle(torch, &text, &size));
     result = diti_pickle_parse(env, text, size, torch->name, &torch->pickle, torch->err);
     if (result >= 0) result = diti_pytorch_tensors(torch);
     diti_pickle_free(env, &torch->pickle);
@@ -5628,8 +5599,7 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
     torch.file = checkpoint->files[checkpoint->file_count - 1];
     torch.name = diti_file_name(torch.file);
     torch.err = err;
-    result = diti_zip_open(&checkpoint->env, torch.file, &torch.zip, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_open(&checkpoint->env, torch.file, &torch.zip, err));
     result = diti_pytorch_read(&torch);
     diti_zip_free(&checkpoint->env, &torch.zip);
     return result;
@@ -5764,15 +5734,15 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
                                             float *out, uint32_t rows, dit_error *err) {
     const diti_stored_tensor *scales;
     uint32_t i;
-    dit_result result = diti_i8_find_scales(checkpoint, tensor, rows, &scales, err);
-    if (result >= 0) result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
-    for (i = 0; i < rows && result >= 0; i++) {
+    DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
+    for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
-        result = diti_fail(err, DIT_ERROR_BAD_FILE,
-                           "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
-                           diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
+                         diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
     }
-    return result;
+    return DIT_OK;
 }
 
 /* ==== src/io/package.c ==== */
@@ -5910,13 +5880,11 @@ static dit_result diti_package_find_weights(const diti_package *package, diti_pa
     size_t i;
     for (i = 0; i < DITI_COUNT(diti_weight_files) && !part->checkpoint; i++) {
         char member[256];
-        dit_result result;
         if (!diti_format(member, sizeof member, "%s%s%s", part->component, *part->component ? "/" : "",
                          diti_weight_files[i])) {
             return DIT_OK;
         }
-        result = diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err));
     }
     part->found = part->checkpoint != NULL;
     return DIT_OK;
@@ -6007,6 +5975,37 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
     if (part->prefix) *prefix = part->prefix;
     return DIT_OK;
 }
+
+/* ==== src/vk/kernels.h ==== */
+/* Generated by make shaders from shaders/MODULES: a name for each module of vk/spirv.inc, in its order. */
+#ifndef DITI_KERNELS_H
+#define DITI_KERNELS_H
+typedef enum diti_kernel {
+    DITI_KERNEL_GEMM_CPU,
+    DITI_KERNEL_GEMM_GPU,
+    DITI_KERNEL_GEMM_HALF,
+    DITI_KERNEL_GEMM_DOT_GPU,
+    DITI_KERNEL_GEMM_BROADCAST,
+    DITI_KERNEL_ATTENTION_CPU,
+    DITI_KERNEL_ATTENTION_GPU,
+    DITI_KERNEL_ATTENTION_HALF,
+    DITI_KERNEL_NORM,
+    DITI_KERNEL_QKV_POST,
+    DITI_KERNEL_EXPAND,
+    DITI_KERNEL_MAP,
+    DITI_KERNEL_MERGE,
+    DITI_KERNEL_GUIDANCE,
+    DITI_KERNEL_SOLVER,
+    DITI_KERNEL_JUDGE,
+    DITI_KERNEL_WEIGH,
+    DITI_KERNEL_PIXELS,
+    DITI_KERNEL_GROUP_NORM,
+    DITI_KERNEL_GEMM_COOP,
+    DITI_KERNEL_ATTENTION_COOP,
+    DITI_KERNEL_ATTENTION_COOP2,
+    DITI_KERNELS
+} diti_kernel;
+#endif
 
 /* ==== src/vk/vk.h ==== */
 /* vk: loader table, device choice and feature ladder, memory, pipelines, submission. */
@@ -6204,7 +6203,7 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
 
 typedef struct diti_pipeline {
-    uint32_t module;
+    diti_kernel kernel;
     uint32_t constants[DITI_MAX_CONSTANTS];
     uint32_t constant_count;
     VkPipeline pipeline;
@@ -6701,7 +6700,7 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
 
 /* --- pipelines: created on first use, shared by everything on the device --- */
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
 DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
@@ -6768,16 +6767,15 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
                                       uint64_t end_ns);
 
 /* --- embedded SPIR-V (vk/spirv.inc, generated by make shaders) --- */
-DIT_INTERNAL uint32_t diti_spirv_count(void);
-DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
-DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
+/* For messages, the override fail_pipeline and records; code tells kernels by diti_kernel alone. */
+DIT_INTERNAL const char *diti_kernel_name(diti_kernel kernel);
 /* One embedded module: packed bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
-    const char *name; /* NULL ends the table */
+    const char *name;
     const char *const *pieces;
     uint32_t word_count, byte_count; /* bytes: of the words as LEB128 */
 } diti_spirv_module;
-/* Defined at the end of spirv.inc, which stands last in dit.h. */
+/* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
@@ -6791,7 +6789,7 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);
 #endif
 
@@ -6956,8 +6954,7 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
     const char *at = overrides;
     while (at && *at) {
         size_t length = strcspn(at, ",");
-        dit_result result = diti_override_check(at, length, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_override_check(at, length, err));
         at += length;
         if (*at) at++;
     }
@@ -7680,7 +7677,6 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
     diti_identity id = DITI_ZERO;
     bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
-    dit_result result;
     memset(out, 0, sizeof *out);
     if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
     diti_identify(vk, physical, &id);
@@ -7693,15 +7689,15 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
         return DIT_OK;
     }
     if (flexible) diti_coop_limits(vk, physical, out);
-    result = diti_coop_list(env, vk, physical, false, out, err);
-    if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
+    DITI_TRY(diti_coop_list(env, vk, physical, false, out, err));
+    if (flexible) DITI_TRY(diti_coop_list(env, vk, physical, true, out, err));
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks) {
@@ -9081,8 +9077,8 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err) {
     bool counts = diti_memory_counts(device, kind);
-    dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK);
     out->kind = kind;
     out->charged = counts ? need->size : 0;
     if (device->allocator.alloc)
@@ -9329,10 +9325,11 @@ static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *bu
 
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
-    if (result >= 0) result = diti_device_check(device, err);
-    if (result < 0 || !size) return result;
+    dit_result result;
+    DITI_TRY(diti_transfer_check(buffer, offset, size, err));
+    DITI_TRY(diti_device_check(device, err));
+    if (!size) return DIT_OK;
     scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "to device");
     result = diti_transfer_to_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
@@ -9341,9 +9338,10 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                          VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
-    if (result < 0 || !size) return result;
+    dit_result result;
+    DITI_TRY(diti_transfer_check(buffer, offset, size, err));
+    if (!size) return DIT_OK;
     scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "from device");
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
@@ -9441,12 +9439,10 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
     dit_result result;
     if (value <= stage->finished) return DIT_OK;
     if (value > stage->submitted) {
-        result = diti_stage_submit(stage, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_stage_submit(stage, err));
     }
     if (wait) {
-        result = diti_timeline_wait(stage->device, stage->timeline, value, UINT64_MAX, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_wait(stage->device, stage->timeline, value, UINT64_MAX, err));
     }
     result = diti_stage_poll(stage, err);
     return result < 0 || value <= stage->finished ? result : DIT_WORKING;
@@ -9484,9 +9480,9 @@ static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) 
 
 DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
-    dit_result result = DIT_OK;
-    if (buffer->open && size > stage->bytes - buffer->used) result = diti_stage_submit(stage, err);
-    if (result >= 0) result = diti_stage_open(stage, wait, err);
+    dit_result result;
+    if (buffer->open && size > stage->bytes - buffer->used) DITI_TRY(diti_stage_submit(stage, err));
+    result = diti_stage_open(stage, wait, err);
     if (result != DIT_OK) return result;
     buffer = &stage->buffers[stage->current];
     *out = (unsigned char *)buffer->buffer.block.mapped + buffer->used;
@@ -9551,15 +9547,13 @@ static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer command
 static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
     diti_trace_stamp stamp = DITI_ZERO;
     uint64_t end_ns, half, ticks;
-    dit_result result;
     VkResult vr;
     int i;
     stamp.trace = trace;
     stamp.queries = queries;
     device->clock.accuracy_ns = UINT64_MAX;
     for (i = 0; i < 5; i++) {
-        result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_run_now(device, diti_trace_record_stamp, &stamp, err));
         end_ns = diti_trace_now(trace);
         half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
         if (half >= device->clock.accuracy_ns) continue;
@@ -9587,8 +9581,9 @@ DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device
         result = diti_trace_calibrate(trace, device, queries, err);
         diti_destroy_QueryPool(device, queries);
     }
-    if (result >= 0) device->trace = trace;
-    return result;
+    DITI_TRY(result);
+    device->trace = trace;
+    return DIT_OK;
 }
 
 DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
@@ -9741,9 +9736,8 @@ static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_memory_
     int fd = -1;
     to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
     to_export.handleTypes = (VkFlags)diti_share_handle(share);
-    result = diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err);
-    if (result >= 0) result = diti_shared_export(a, &out->buffers[0], share, &fd, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err));
+    DITI_TRY(diti_shared_export(a, &out->buffers[0], share, &fd, err));
     to_import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
     to_import.handleType = diti_share_handle(share);
     to_import.fd = fd;
@@ -9809,19 +9803,21 @@ static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shar
 
 /* --- all --- */
 
+static dit_result diti_shared_make(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
+                                   diti_shared *out, dit_error *err) {
+    VkMemoryRequirements need[2];
+    DITI_TRY(diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err));
+    DITI_TRY(diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err));
+    if (share == DITI_SHARING_HOST) return diti_shared_by_pages(a, b, out, need, err);
+    if (share == DITI_SHARING_GROUP) return diti_shared_by_group(a, b, out, need, err);
+    return diti_shared_by_fd(a, b, share, out, need, err);
+}
+
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err) {
-    VkMemoryRequirements need[2];
     dit_result result;
     memset(out, 0, sizeof *out);
-    result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
-    if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
-    if (result >= 0 && share == DITI_SHARING_HOST)
-        result = diti_shared_by_pages(a, b, out, need, err);
-    else if (result >= 0 && share == DITI_SHARING_GROUP)
-        result = diti_shared_by_group(a, b, out, need, err);
-    else if (result >= 0)
-        result = diti_shared_by_fd(a, b, share, out, need, err);
+    result = diti_shared_make(a, b, share, size, out, err);
     if (result < 0) diti_shared_destroy(a, b, out);
     return result;
 }
@@ -9978,7 +9974,7 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     size_t i;
     for (i = 0; i < device->pipeline_count; i++) {
         diti_pipeline *pipeline = device->pipelines[i];
-        if (pipeline->module != key->module || pipeline->constant_count != key->constant_count) continue;
+        if (pipeline->kernel != key->kernel || pipeline->constant_count != key->constant_count) continue;
         if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
     }
     return NULL;
@@ -9993,7 +9989,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
-    bool broadcast = diti_equal(diti_spirv_name(key->module), "gemm_broadcast");
+    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST;
     memcpy(values, key->constants, sizeof key->constants);
     values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
     values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
@@ -10040,7 +10036,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
 /* The override fail_pipeline: from the n-th one on, or those of a module ("gemm_coop"), or of these only such with a
    value of a specialization constant ("gemm_coop:9=1"). */
 static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *key) {
-    const char *name = diti_spirv_name(key->module), *wanted = device->fail_pipeline;
+    const char *name = diti_kernel_name(key->kernel), *wanted = device->fail_pipeline;
     size_t length = strcspn(wanted, ":");
     char *end;
     unsigned long id;
@@ -10057,25 +10053,23 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
     uint32_t *words = NULL;
     size_t count = 0;
-    dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
+    dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
-    if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
-    if (result >= 0 && !device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
-    if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
-    if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+    DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
+    if (!device->has_dot) diti_spirv_no_dot(words, &count);
+    if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
+    if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
+    if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
-    if (result < 0) {
-        diti_free(&device->env, words);
-        return result;
-    }
-    if (!diti_pipeline_must_fail(device, key)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+    if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    if (result >= 0 && !diti_pipeline_must_fail(device, key))
+        vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
     diti_free(&device->env, words);
-    if (vr >= 0) return DIT_OK;
+    if (result < 0 || vr >= 0) return result;
     key->pipeline = VK_NULL_HANDLE;
     if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
     return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,
-                        diti_spirv_name(key->module), diti_vk_name(vr));
+                        diti_kernel_name(key->kernel), diti_vk_name(vr));
 }
 
 /* Another thread may have compiled the same meanwhile: then its pipeline is kept, so that each exists once. */
@@ -10110,7 +10104,7 @@ static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *k
     return result;
 }
 
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err) {
     diti_pipeline *found, key = DITI_ZERO;
     *out = VK_NULL_HANDLE;
@@ -10118,7 +10112,7 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
                          DITI_MAX_CONSTANTS);
     }
-    key.module = module;
+    key.kernel = kernel;
     key.constant_count = constant_count;
     if (constant_count) memcpy(key.constants, constants, constant_count * sizeof *constants);
     diti_lock(&device->lock);
@@ -10937,8 +10931,8 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
     diti_candidate *list;
     dit_error why = DITI_ZERO; /* err may be NULL, and the result is in it */
     uint32_t count;
-    dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
-    if (result < 0) return result;
+    dit_result result = DIT_OK;
+    DITI_TRY(diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err));
     chosen = diti_candidate_choose(list, count, choice, &why);
     if (chosen) {
         device->physical = chosen->physical;
@@ -11045,17 +11039,15 @@ static uint64_t diti_wrap_families(const diti_device *device, const dit_vulkan *
 
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
-    dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
-    if (result >= 0 && given->transfer_queue)
-        result = diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
-    return result;
+    DITI_TRY(diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err));
+    if (!given->transfer_queue) return DIT_OK;
+    return diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
 }
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
     diti_candidate candidate;
-    dit_result result = diti_wrap_check(given, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_wrap_check(given, err));
     device->instance = given->instance;
     device->physical = given->physical_device;
     device->queue = given->queue;
@@ -11067,10 +11059,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->lock_user = given->lock_user;
     device->callbacks = given->host_callbacks;
     device->pipeline_cache = given->pipeline_cache;
-    result = diti_instance_functions(&device->vk, device->instance, err);
-    if (result < 0) return result;
-    result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
+    DITI_TRY(diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err));
     device->info = candidate.info;
     device->api_version = given->api_version ? given->api_version : VK_API_VERSION_1_2;
     if (device->api_version > candidate.info.api_version) device->api_version = candidate.info.api_version;
@@ -11086,10 +11076,9 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
-    result = diti_wrap_queue(device, given, err);
+    DITI_TRY(diti_wrap_queue(device, given, err));
     device->families = diti_wrap_families(device, given);
-    if (result >= 0) result = diti_device_describe(device, desc, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_describe(device, desc, err));
     diti_device_shares_enabled(device, given->device_info);
     device->device = given->device;
     return diti_device_functions(&device->vk, device->device, err);
@@ -11122,18 +11111,18 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
     char loader[512];
     bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
     PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
-    dit_result result = DIT_OK;
     if (!device->shares_instance)
-        result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
-    if (result < 0) return result;
+        DITI_TRY(diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err));
     device->allocator = desc->device_allocator;
     device->max_slice_us = desc->max_slice_us ? desc->max_slice_us : 50000;
     device->slices_by_budget = !desc->max_slice_us;
     device->frames_in_flight = desc->frames_in_flight ? desc->frames_in_flight : 3;
-    result = diti_device_is_given(desc) ? diti_device_wrap(device, desc, err) : diti_device_open_own(device, desc, err);
-    if (result >= 0) result = diti_cache_load(device, desc->cache, desc->cache_size, err);
-    if (result >= 0) result = diti_layouts_create(device, err);
-    return result;
+    if (diti_device_is_given(desc))
+        DITI_TRY(diti_device_wrap(device, desc, err));
+    else
+        DITI_TRY(diti_device_open_own(device, desc, err));
+    DITI_TRY(diti_cache_load(device, desc->cache, desc->cache_size, err));
+    return diti_layouts_create(device, err);
 }
 
 static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {
@@ -11689,34 +11678,16 @@ static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *byte
     return at == entry->byte_count;
 }
 
-DIT_INTERNAL uint32_t diti_spirv_count(void) {
-    const diti_spirv_module *table = diti_spirv_table();
-    uint32_t count = 0;
-    while (table[count].name) count++;
-    return count;
-}
-
-DIT_INTERNAL const char *diti_spirv_name(uint32_t module) {
-    return module < diti_spirv_count() ? diti_spirv_table()[module].name : "?";
-}
-
-DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
-    const diti_spirv_module *table = diti_spirv_table();
-    uint32_t i;
-    for (i = 0; table[i].name; i++) {
-        if (!diti_equal(table[i].name, name)) continue;
-        *module = i;
-        return true;
-    }
-    return false;
+DIT_INTERNAL const char *diti_kernel_name(diti_kernel kernel) {
+    return kernel < DITI_KERNELS ? diti_spirv_table()[kernel].name : "?";
 }
 
 DIT_INTERNAL uint64_t diti_spirv_hash(void) {
-    const diti_spirv_module *module;
     const char *const *piece;
     uint64_t parts[2] = {0, 0};
-    for (module = diti_spirv_table(); module->name; module++) {
-        for (piece = module->pieces; *piece; piece++) {
+    uint32_t i;
+    for (i = 0; i < DITI_KERNELS; i++) {
+        for (piece = diti_spirv_table()[i].pieces; *piece; piece++) {
             parts[1] = diti_hash(*piece, strlen(*piece));
             parts[0] = diti_hash(parts, sizeof parts);
         }
@@ -11724,7 +11695,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void) {
     return parts[0];
 }
 
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err) {
     const diti_spirv_module *entry;
     unsigned char *bytes;
@@ -11732,8 +11703,10 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     bool good;
     *words = NULL;
     *count = 0;
-    if (module >= diti_spirv_count()) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", module);
-    entry = &diti_spirv_table()[module];
+    if (kernel >= DITI_KERNELS) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", (uint32_t)kernel);
+    }
+    entry = &diti_spirv_table()[kernel];
     out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
     bytes = (unsigned char *)diti_alloc(env, entry->byte_count);
     good = out && bytes && diti_spirv_words(entry, bytes, out);
@@ -13635,16 +13608,14 @@ DIT_INTERNAL dit_result diti_replica_move(const diti_replica_copy *copy, const d
                                           uint64_t bytes, uint64_t most, dit_error *err) {
     const diti_pieces *pieces = part->pieces;
     uint64_t to_pitch = pieces ? pieces->to_pitch : row, all = pieces ? part->rows : bytes / row, first, count;
-    dit_result result = DIT_OK;
-    for (first = 0; first < all && result >= 0; first += count) {
+    for (first = 0; first < all; first += count) {
         count = all - first < most / row ? all - first : most / row;
-        result = diti_replica_read(part, part->offset + first * row, count * row, copy->read, err);
-        if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
-        if (result >= 0)
-            result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
-                                       pieces ? copy->picked : copy->read, count * to_pitch, err);
+        DITI_TRY(diti_replica_read(part, part->offset + first * row, count * row, copy->read, err));
+        if (pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
+        DITI_TRY(diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
+                                   pieces ? copy->picked : copy->read, count * to_pitch, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* ---- bringing what is missing ---- */
@@ -13688,17 +13659,16 @@ DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *par
 
 DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
     diti_replicas *replicas = fetch->replicas;
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
+    for (i = fetch->first_block; i < replicas->block_count; i++) {
         diti_replica_block *block = replicas->blocks[i];
         diti_buffer buffer = DITI_ZERO;
-        result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
+        DITI_TRY(diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err));
         diti_lock(&replicas->lock);
-        if (result >= 0) block->buffer = buffer;
+        block->buffer = buffer;
         diti_unlock(&replicas->lock);
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch) {
@@ -13748,9 +13718,8 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
     bool mapped = true;
     uint32_t i;
     for (i = 0; i < DITI_STREAM_SLOTS; i++) {
-        dit_result result =
-            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err);
-        if (result < 0) return result;
+        DITI_TRY(
+            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err));
         if (!stream->slots[i].buffer.block.mapped) mapped = false;
     }
     if (mapped) return DIT_OK;
@@ -13801,7 +13770,6 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
 DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
     VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
     diti_stream *made = NULL, *found;
-    dit_result result;
     for (;;) {
         diti_lock(&home->lock);
         for (found = home; found && found->device != device; found = found->next) {
@@ -13813,8 +13781,7 @@ DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, d
         }
         diti_unlock(&home->lock);
         if (found) break;
-        result = diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err));
         made->home = home;
     }
     diti_stream_destroy(made);
@@ -13849,8 +13816,7 @@ static dit_result diti_client_pause(const diti_stream_client *client, dit_error 
 /* Waits until no other thread reads. */
 static dit_result diti_client_enter(const diti_stream_client *client, dit_error *err) {
     while (!diti_stream_enter(client->stream)) {
-        dit_result result = diti_client_pause(client, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_client_pause(client, err));
     }
     return DIT_OK;
 }
@@ -13876,16 +13842,15 @@ static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *
 static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot,
                                       const diti_stream_client *client, dit_error *err) {
     uint64_t begin = diti_clock_us();
-    dit_result result = DIT_OK;
-    while (result >= 0 && !diti_slot_marked(stream, slot)) {
+    while (!diti_slot_marked(stream, slot)) {
         if (diti_clock_us() - begin > stream->device->patience_us)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
                              "them, or destroy their job",
                              (unsigned long long)(stream->device->patience_us / 1000));
-        result = diti_client_pause(client, err);
+        DITI_TRY(diti_client_pause(client, err));
     }
-    return result < 0 ? result : DIT_OK;
+    return DIT_OK;
 }
 
 /* DIT_OK: nothing reads or writes the slot any more. */
@@ -13952,11 +13917,9 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
 static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
                                      void *out, dit_error *err) {
     unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
-    dit_result result;
     if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
     if (done + size > upload->kept) {
-        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err));
         if (done <= upload->kept) upload->kept = done + size;
     }
     memcpy(out, kept, (size_t)size);
@@ -14071,8 +14034,8 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
                                           dit_error *err) {
     diti_stream *stream = client->stream;
     uint64_t all = UINT64_MAX;
-    dit_result result = diti_client_enter(client, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_client_enter(client, err));
     result = diti_stream_fill(client, batch, false, true, &all, err);
     if (result < 0) {
         diti_stream_leave(stream);
@@ -14123,9 +14086,9 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
 
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
     diti_stream *stream = client->stream;
-    dit_result result = diti_client_enter(client, err);
+    dit_result result = DIT_OK;
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_client_enter(client, err));
     for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
         diti_buffer *mirror = &stream->slots[i].mirror;
         if (!mirror->buffer)
@@ -14455,7 +14418,7 @@ typedef enum diti_cost_kind {
 } diti_cost_kind;
 typedef struct diti_dispatch {
     const char *name; /* static text, e.g. "gemm" */
-    uint32_t module;
+    diti_kernel kernel;
     uint32_t constants[DITI_MAX_CONSTANTS];
     uint32_t constant_count;
     uint32_t push[DITI_PUSH_WORDS];
@@ -14592,14 +14555,6 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 #ifndef DITI_GROUP_H
 #define DITI_GROUP_H
 
-/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
-DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
-DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
-/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
-   a state or an input. */
-DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
-/* Here all carried exchanges of that very tensor that have begun are through. */
-DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
@@ -14632,6 +14587,17 @@ DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t
 /* x, a state or an input, may come in a later segment: diti_receive_join waits for it. */
 DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device);
 DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x);
+/* x comes while the ops that follow run: a ticket for diti_payload_take, which waits for it. */
+DIT_INTERNAL uint32_t diti_receive_begin(diti_graph *graph, diti_tensor x, uint32_t device);
+/* `from` goes to a device, and `to` comes from it or from another one, while the ops that follow run. */
+typedef struct diti_trade {
+    uint32_t sent, received;
+} diti_trade;
+DIT_INTERNAL diti_trade diti_trade_begin(diti_graph *graph, diti_tensor from, uint32_t next, diti_tensor to,
+                                         uint32_t before);
+DIT_INTERNAL void diti_trade_end(diti_graph *graph, diti_trade trade);
+/* Ends it: the payload that has come, in that format. */
+DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, diti_tensor payload, diti_element format);
 /* `from` goes to a device, and `to` comes from it, at the same time; both are through before the next op. */
 DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device);
 /* x of member `root` goes to all others, who find it there with the next op. Sends all of x to each. */
@@ -14649,7 +14615,7 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out);
-/* Ends an exchange: the payload that has come by it, in that format. */
+/* Ends diti_receive_begin: the payload that has come, in that format. */
 DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
                                            diti_element format);
 /* The format that payloads of a tensor have. */
@@ -14671,6 +14637,43 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
 /* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                             diti_tensor out);
+#endif
+
+/* ==== src/graph/solver_row.h ==== */
+/* The row of coefficients of one solver step: shaders/solver.glsl includes this file, so that the host and the kernels
+   agree on the place of every coefficient. */
+#ifndef DITI_SOLVER_ROW_H
+#define DITI_SOLVER_ROW_H
+
+/* Each member with its place in the row. sample/sample.h has the formula and its names. */
+#define DITI_SOLVER_ROW(MEMBER)                                                                                        \
+    MEMBER(0, x0_x)                                                                                                    \
+    MEMBER(1, x0_m)                                                                                                    \
+    MEMBER(2, clip)                                                                                                    \
+    MEMBER(3, x_x)                                                                                                     \
+    MEMBER(4, x_m)                                                                                                     \
+    MEMBER(5, d0)                                                                                                      \
+    MEMBER(6, d1)                                                                                                      \
+    MEMBER(7, d2)                                                                                                      \
+    MEMBER(8, noise)                                                                                                   \
+    MEMBER(9, guidance) /* the scale */                                                                                \
+    MEMBER(10, number)  /* of the step, from 1 on: what health says when this step goes wrong */                       \
+    MEMBER(11, noise_v)                                                                                                \
+    MEMBER(12, x_y)                                                                                                    \
+    MEMBER(13, y_x)                                                                                                    \
+    MEMBER(14, y_y)                                                                                                    \
+    MEMBER(15, e0)                                                                                                     \
+    MEMBER(16, e1)                                                                                                     \
+    MEMBER(17, e2)                                                                                                     \
+    MEMBER(18, rescale)         /* 0..1: how far guidance keeps the deviation of the conditional prediction */         \
+    MEMBER(19, project)         /* 0..1: how much of what points along that prediction guidance leaves out */          \
+    MEMBER(20, norm_limit)      /* of what guidance adds */                                                            \
+    MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
+    MEMBER(22, kept_x0)                                                                                                \
+    MEMBER(23, kept_noise)
+
+/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes. */
+#define DITI_COEFFICIENTS 24u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -14861,13 +14864,16 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
-   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, kept_x0,
-   kept_noise, 0 ...). x, h1, h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0
-   is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction
-   or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in
-   all channels. */
-#define DITI_COEFFICIENTS 24u
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros. x, h1, h2 (states like x, h2 with
+   y below it when the solver corrects) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4]
+   state; word 0 becomes the number of the first step whose prediction or new latent is not finite. mixed: the
+   prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+typedef struct diti_solver_row {
+#define DITI_SOLVER_MEMBER(at, name) float name;
+    DITI_SOLVER_ROW(DITI_SOLVER_MEMBER)
+#undef DITI_SOLVER_MEMBER
+} diti_solver_row;
+DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
@@ -14946,27 +14952,6 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
  * plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 
-/* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
-enum {
-    DITI_SMALL_ROWS = 1,
-    DITI_SMALL_COLUMNS,
-    DITI_SMALL_X,
-    DITI_SMALL_X_PITCH,
-    DITI_SMALL_ADD,
-    DITI_SMALL_ADD_PITCH,
-    DITI_SMALL_ADD_ROWS,
-    DITI_SMALL_OUT,
-    DITI_SMALL_OUT_PITCH,
-    DITI_SMALL_SCALE,
-    DITI_SMALL_OFFSET,
-    DITI_SMALL_H1,
-    DITI_SMALL_H2,
-    DITI_SMALL_X0,
-    DITI_SMALL_NOISE,
-    DITI_SMALL_GUARD,
-    DITI_SMALL_PUSH_WORDS
-};
-
 /* --- tuning: what an op wants to be measured (tune.c) --- */
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
@@ -14976,7 +14961,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
-    const char *module;            /* the kernel's */
+    diti_kernel kernel;            /* of products; which one attention takes follows from the rest */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -14985,9 +14970,8 @@ typedef struct diti_tune_case {
 } diti_tune_case;
 
 /* --- a dispatch (ops.c) --- */
-/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
- * size. */
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+/* Zeroes dispatch; false when the graph has failed already. constants[0] is the workgroup's size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                                 uint32_t group_size);
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
@@ -15041,7 +15025,7 @@ DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
-    const char *module;
+    diti_kernel kernel;
     uint32_t group, block;                                        /* workgroup size and its queries */
     uint32_t quads;                                               /* room for head_dim / 4 */
     uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
@@ -15066,9 +15050,16 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
-#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
-#define DITI_OP_WEIGH 6u
-#define DITI_OP_MERGE 7u
+
+/* --- one transfer (exchange.c); other rooms say what they need in the words of group.h --- */
+/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
+   a state or an input. */
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
+/* Here all carried exchanges of that very tensor that have begun are through. */
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
 
 /* --- int8 rows of which other devices have columns, too (ops_norm.c) --- */
 /* The largest magnitude of each row, F32 [1, rows]. */
@@ -16085,6 +16076,26 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
 
 DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) { (void)graph, (void)exchange; }
 
+DIT_INTERNAL uint32_t diti_receive_begin(diti_graph *graph, diti_tensor x, uint32_t device) {
+    (void)graph, (void)x, (void)device;
+    return 0;
+}
+
+DIT_INTERNAL diti_trade diti_trade_begin(diti_graph *graph, diti_tensor from, uint32_t next, diti_tensor to,
+                                         uint32_t before) {
+    const diti_trade none = {0, 0};
+    (void)graph, (void)from, (void)next, (void)to, (void)before;
+    return none;
+}
+
+DIT_INTERNAL void diti_trade_end(diti_graph *graph, diti_trade trade) { (void)graph, (void)trade; }
+
+DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, diti_tensor payload,
+                                         diti_element format) {
+    (void)graph, (void)trade, (void)format;
+    return payload;
+}
+
 DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device) { (void)graph, (void)x, (void)device; }
 
 DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device) {
@@ -16128,15 +16139,12 @@ DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_grou
 /* ==== src/graph/ops.c ==== */
 /* Helpers of all ops: filling a dispatch, alignment, views of weights. */
 
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                                 uint32_t group_size) {
     memset(dispatch, 0, sizeof *dispatch);
     if (diti_graph_failed(graph)) return false;
-    if (!diti_spirv_find(module, &dispatch->module)) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
-        return false;
-    }
     dispatch->name = name;
+    dispatch->kernel = kernel;
     dispatch->constants[0] = group_size;
     dispatch->cost_kind = DITI_COST_MEMORY;
     return true;
@@ -16234,7 +16242,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
    which op it was. */
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of elementwise.comp */
+#define DITI_GATED 13u   /* of map.comp and solver.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -16341,17 +16349,17 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
 /* Looks at records [first, end). */
 static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
     const uint32_t group = 64;
+    enum { DITI_JUDGE_FIRST = 1, DITI_JUDGE_END, DITI_JUDGE_CELLS, DITI_JUDGE_SEGMENT, DITI_JUDGE_GUARDS };
     diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
-    dispatch.constants[1] = DITI_OP_JUDGE;
-    dispatch.constant_count = 2;
-    dispatch.push[3] = first;
-    dispatch.push[4] = diti_tensor_get(graph, graph->guards)->pitch / 4;
-    dispatch.push[5] = end;
-    dispatch.push[7] = graph->segment_count;
-    diti_op_bind(graph, &dispatch, 7, graph->guards, 16, true, true);
-    dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_emit(graph, &dispatch, 1, 17);
+    if (!diti_op_begin(graph, &dispatch, "judge", DITI_KERNEL_JUDGE, group)) return;
+    dispatch.constant_count = 1;
+    dispatch.push[DITI_JUDGE_FIRST] = first;
+    dispatch.push[DITI_JUDGE_END] = end;
+    dispatch.push[DITI_JUDGE_CELLS] = diti_tensor_get(graph, graph->guards)->pitch / 4;
+    dispatch.push[DITI_JUDGE_SEGMENT] = graph->segment_count;
+    diti_op_bind(graph, &dispatch, 0, graph->guards, DITI_JUDGE_GUARDS, true, true);
+    dispatch.bindings[0].element_bytes = DITI_GUARD_CELL;
+    diti_op_emit(graph, &dispatch, 1, DITI_JUDGE_GUARDS + 1);
 }
 
 /* Every device's verdict goes to all others: 4 bytes each. */
@@ -16377,13 +16385,16 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
 }
 
 /* ==== src/graph/ops_elementwise.c ==== */
-/* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
- */
+/* Ops that work on each element alone: map.comp, merge.comp, guidance.comp and solver.comp. The ops of pixels.comp move
+   between planes and rows. */
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
 
-/* Numbers shared with the shaders. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
+/* Push words that all of these kernels begin with. */
+enum { DITI_SMALL_ROWS = 1, DITI_SMALL_COLUMNS, DITI_SMALL_NEXT };
+
+/* Ops of map.comp and of pixels.comp. */
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE };
 enum {
     DITI_OP_PATCHIFY,
     DITI_OP_UNPATCHIFY,
@@ -16394,9 +16405,9 @@ enum {
     DITI_OP_UNPACK
 };
 
-static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                              uint32_t op) {
-    if (!diti_op_begin(graph, dispatch, name, module, DITI_ELEMENTWISE_GROUP)) return false;
+    if (!diti_op_begin(graph, dispatch, name, kernel, DITI_ELEMENTWISE_GROUP)) return false;
     dispatch->constants[1] = op;
     dispatch->constant_count = 10;
     return true;
@@ -16421,7 +16432,21 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
-/* --- elementwise.comp --- */
+/* --- map.comp --- */
+
+enum {
+    DITI_MAP_X = DITI_SMALL_NEXT,
+    DITI_MAP_X_PITCH,
+    DITI_MAP_ADD,
+    DITI_MAP_ADD_PITCH,
+    DITI_MAP_ADD_ROWS,
+    DITI_MAP_OUT,
+    DITI_MAP_OUT_PITCH,
+    DITI_MAP_SCALE,
+    DITI_MAP_OFFSET,
+    DITI_MAP_GUARD,
+    DITI_MAP_PUSH_WORDS
+};
 
 static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
                                    const diti_tensor_info *add, const char *name) {
@@ -16443,7 +16468,7 @@ static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor
     }
     use.operands[0] = x;
     use.binding = 7;
-    use.word = DITI_SMALL_GUARD;
+    use.word = DITI_MAP_GUARD;
     diti_op_guard(graph, dispatch, &use);
 }
 
@@ -16453,7 +16478,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_tensor out = desc->out;
     uint32_t rows = from->rows, columns = from->columns;
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return 0;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return 0;
     if (!out)
         out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, from->rows, from->columns, name);
     if (!out) return 0;
@@ -16466,20 +16491,20 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
     dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_ADD_PITCH] = add ? add->pitch : 0;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = add ? add->rows : 0;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[DITI_SMALL_OFFSET] = diti_op_float(desc->offset);
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_ADD_PITCH] = add ? add->pitch : 0;
+    dispatch.push[DITI_MAP_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[DITI_MAP_OFFSET] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
                            &dispatch);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_MAP_PUSH_WORDS);
     return out;
 }
 
@@ -16513,7 +16538,7 @@ DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to,
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return;
     if (from->rows != to->rows || from->columns != to->columns || from->format != DITI_I8 || !diti_small_is_float(to)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name,
                         from->name, from->rows, from->columns, to->name, to->rows, to->columns);
@@ -16522,14 +16547,59 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.constants[2] = from->format;
     dispatch.constants[3] = to->format;
     dispatch.constants[6] = diti_op_vector(graph, out);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
     diti_elementwise_guard(graph, x, out, true, &dispatch);
-    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_MAP_PUSH_WORDS);
 }
+
+DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
+    const diti_tensor_info *from = diti_tensor_get(graph, table);
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_SELECT)) return 0;
+    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
+    if (!out) return 0;
+    from = diti_tensor_get(graph, table);
+    if (from->format != DITI_F32)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
+    dispatch.constants[6] = diti_op_vector(graph, table);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, table, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
+    dispatch.memory_bytes = 8.0 * from->columns;
+    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_MAP_PUSH_WORDS);
+    return out;
+}
+
+DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "advance step", DITI_KERNEL_MAP, DITI_OP_ADVANCE)) return;
+    diti_op_bind(graph, &dispatch, 2, step, DITI_MAP_OUT, true, true);
+    diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
+    diti_small_emit(graph, &dispatch, 1, 1, DITI_MAP_PUSH_WORDS);
+}
+
+/* --- merge.comp --- */
+
+enum {
+    DITI_MERGE_X = DITI_SMALL_NEXT,
+    DITI_MERGE_X_PITCH,
+    DITI_MERGE_O,
+    DITI_MERGE_O_PITCH,
+    DITI_MERGE_X_LSE,
+    DITI_MERGE_O_LSE,
+    DITI_MERGE_LSE,
+    DITI_MERGE_LSE_PITCH, /* of all three */
+    DITI_MERGE_HEAD_DIM,
+    DITI_MERGE_PUSH_WORDS
+};
 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
                                               diti_tensor x_lse, uint32_t head_dim) {
@@ -16537,56 +16607,61 @@ DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, 
     uint32_t rows = info->rows, columns = info->columns;
     diti_dispatch dispatch;
     diti_tensor lse;
-    if (!diti_small_begin(graph, &dispatch, "merge attention", "elementwise", DITI_OP_MERGE)) return 0;
+    if (!diti_op_begin(graph, &dispatch, "merge attention", DITI_KERNEL_MERGE, DITI_ELEMENTWISE_GROUP)) return 0;
+    dispatch.constant_count = 1;
     if (head_dim % 4)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL,
                                "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
     lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
     if (!lse) return 0;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[DITI_SMALL_ADD_PITCH] = diti_tensor_get(graph, lse)->pitch; /* of all three */
-    dispatch.push[DITI_SMALL_ADD_ROWS] = head_dim;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, o)->pitch;
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, o, DITI_SMALL_OUT, true, true);
-    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_SMALL_H1, true, false);
-    diti_op_bind(graph, &dispatch, 4, lse, DITI_SMALL_H2, false, true);
+    dispatch.push[DITI_MERGE_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_MERGE_LSE_PITCH] = diti_tensor_get(graph, lse)->pitch;
+    dispatch.push[DITI_MERGE_HEAD_DIM] = head_dim;
+    dispatch.push[DITI_MERGE_O_PITCH] = diti_tensor_get(graph, o)->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MERGE_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_MERGE_X_LSE, true, false);
+    diti_op_bind(graph, &dispatch, 2, o, DITI_MERGE_O, true, true);
+    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_MERGE_O_LSE, true, false);
+    diti_op_bind(graph, &dispatch, 4, lse, DITI_MERGE_LSE, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_MERGE_PUSH_WORDS);
     return lse;
 }
 
-DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
-    const diti_tensor_info *from = diti_tensor_get(graph, table);
-    diti_dispatch dispatch;
-    diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_SELECT)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
-    if (!out) return 0;
-    from = diti_tensor_get(graph, table);
-    if (from->format != DITI_F32)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
-    dispatch.constants[6] = diti_op_vector(graph, table);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, table, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, step, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
-    dispatch.memory_bytes = 8.0 * from->columns;
-    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_SMALL_OFFSET + 1);
-    return out;
-}
+/* --- guidance.comp, solver.comp --- */
 
-DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
-    diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_op_bind(graph, &dispatch, 2, step, DITI_SMALL_OUT, true, true);
-    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
-    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_PUSH_WORDS);
-}
+/* Each place of the row is that of the member of diti_solver_row. */
+#define DITI_SOLVER_PLACE(at, name)                                                                                    \
+    DITI_STATIC_ASSERT(offsetof(diti_solver_row, name) == at * sizeof(float), solver_##name);
+DITI_SOLVER_ROW(DITI_SOLVER_PLACE)
+#undef DITI_SOLVER_PLACE
+
+/* Constants and push words; guidance.comp knows the first ones alone. */
+enum {
+    DITI_SOLVER_LEARNED = 1,
+    DITI_SOLVER_GUIDED,
+    DITI_SOLVER_MIXED,
+    DITI_SOLVER_KEEPS_X0,
+    DITI_SOLVER_NOISY,
+    DITI_SOLVER_CORRECTS,
+    DITI_SOLVER_KEPT,
+    DITI_SOLVER_CONSTANTS
+};
+enum {
+    DITI_SOLVER_PREDICTION = DITI_SMALL_NEXT,
+    DITI_SOLVER_PREDICTION_PITCH,
+    DITI_SOLVER_COEFFICIENTS,
+    DITI_SOLVER_CHANNELS,
+    DITI_SOLVER_X,
+    DITI_SOLVER_PITCH, /* of all states */
+    DITI_SOLVER_H1,
+    DITI_SOLVER_H2,
+    DITI_SOLVER_X0,
+    DITI_SOLVER_NOISE,
+    DITI_SOLVER_HEALTH,
+    DITI_SOLVER_PUSH_WORDS
+};
 
 /* x, h1, h2, x0 and noise have one shape (h2 with what stands below it) and whole groups of four columns in memory. */
 static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
@@ -16621,16 +16696,16 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
 static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
     const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
-    dispatch.constants[11] = desc->learned;
-    dispatch.constant_count = 13;
+    if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->coefficients, DITI_SMALL_OUT, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SMALL_OFFSET + 1);
+    dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
 }
 
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -16639,30 +16714,30 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
     if (mixed) diti_solver_guide(graph, prediction, desc);
-    if (!diti_small_begin(graph, &dispatch, "solver step", "elementwise", DITI_OP_SOLVER)) return;
-    dispatch.constants[7] = desc->guided;
-    dispatch.constants[8] = desc->x0 != 0;
-    dispatch.constants[9] = desc->noise != 0;
-    dispatch.constants[10] = desc->corrects;
-    dispatch.constants[11] = desc->learned;
-    dispatch.constants[12] = mixed;
-    dispatch.constants[14] = desc->keeps;
-    dispatch.constant_count = 15;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = x->pitch;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SMALL_OUT, true, true);
-    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SMALL_H1, true, true);
-    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SMALL_H2, true, true);
-    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SMALL_X0, false, true);
-    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SMALL_NOISE, true, false);
-    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
+    if (!diti_op_begin(graph, &dispatch, "solver step", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
+    dispatch.constants[DITI_SOLVER_GUIDED] = desc->guided;
+    dispatch.constants[DITI_SOLVER_MIXED] = mixed;
+    dispatch.constants[DITI_SOLVER_KEEPS_X0] = desc->x0 != 0;
+    dispatch.constants[DITI_SOLVER_NOISY] = desc->noise != 0;
+    dispatch.constants[DITI_SOLVER_CORRECTS] = desc->corrects;
+    dispatch.constants[DITI_SOLVER_KEPT] = desc->keeps;
+    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SOLVER_X, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SOLVER_H1, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SOLVER_H2, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SOLVER_X0, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the same health */
     x = diti_tensor_get(graph, desc->x);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
 }
 
 /* --- pixels.comp --- */
@@ -16727,7 +16802,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "patchify", DITI_KERNEL_PIXELS, DITI_OP_PATCHIFY)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
     out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
                           "patches");
@@ -16749,7 +16824,7 @@ static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tenso
     diti_tensor out;
     tokens = diti_guard_release(graph, tokens, "unpatchify");
     from = diti_tensor_get(graph, tokens);
-    if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "unpatchify", DITI_KERNEL_PIXELS, op)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
                          (uint64_t)patch * patch * out_channels, "unpatchify"))
         return 0;
@@ -16777,7 +16852,7 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     uint32_t area = diti_tensor_get(graph, planar)->columns;
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "planes to rows", "pixels", DITI_OP_PLANES_TO_ROWS)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "planes to rows", DITI_KERNEL_PIXELS, DITI_OP_PLANES_TO_ROWS)) return 0;
     if (!diti_pixels_fit(graph, diti_tensor_get(graph, planar), (uint64_t)batch * channels, area, "planes to rows"))
         return 0;
     out = diti_tensor_new(graph, graph->activation, batch * area, channels, "rows");
@@ -16801,7 +16876,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     uint32_t columns = diti_tensor_get(graph, from)->columns;
     diti_dispatch dispatch;
     from = diti_guard_release(graph, from, "tile");
-    if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
+    if (!diti_small_begin(graph, &dispatch, "tile", DITI_KERNEL_PIXELS, DITI_OP_TILE)) return;
     from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
     out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
     if (diti_graph_failed(graph)) return;
@@ -16818,7 +16893,7 @@ DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
     out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
@@ -16836,7 +16911,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     rows = diti_guard_release(graph, rows, "image");
     from = diti_tensor_get(graph, rows);
     pixels = from->rows;
-    if (!diti_small_begin(graph, &dispatch, "image", "pixels", DITI_OP_IMAGE)) return;
+    if (!diti_small_begin(graph, &dispatch, "image", DITI_KERNEL_PIXELS, DITI_OP_IMAGE)) return;
     if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
         (rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op image: %s has %u channels, 3 are needed", from->name,
@@ -16965,7 +17040,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
+    if (!diti_op_begin(graph, &dispatch, op->name, DITI_KERNEL_NORM, group)) return;
     diti_norm_constants(graph, op, lanes, mode, &dispatch);
     dispatch.push[DITI_NORM_PUSH_ROWS] = info.rows;
     dispatch.push[DITI_NORM_PUSH_COLUMNS] = info.columns;
@@ -17148,7 +17223,7 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
     diti_dispatch dispatch;
     uint32_t *push = dispatch.push;
-    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    if (!diti_op_begin(graph, &dispatch, plan->name, DITI_KERNEL_GROUP_NORM, group)) return;
     dispatch.constants[1] = stage;
     dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
     dispatch.constants[3] = diti_tensor_get(graph, written)->format;
@@ -17255,25 +17330,33 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     return plan.out;
 }
 
-/* --- weigh --- */
+/* --- weigh.comp --- */
+
+enum {
+    DITI_WEIGH_COLUMNS = 1,
+    DITI_WEIGH_TABLE,
+    DITI_WEIGH_X,
+    DITI_WEIGH_X_PITCH,
+    DITI_WEIGH_SUMS,
+    DITI_WEIGH_PUSH_WORDS
+};
 
 static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
                              const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     diti_dispatch dispatch;
     uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
-    if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
-    dispatch.constants[1] = DITI_OP_WEIGH;
-    dispatch.constants[8] = is_sums;
-    dispatch.constant_count = 9;
-    dispatch.push[DITI_SMALL_COLUMNS] = info->columns;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = info->pitch;
-    diti_op_bind(graph, &dispatch, 1, table, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, x, DITI_SMALL_OUT, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 3, sums, DITI_SMALL_H1, !is_sums, is_sums);
-    diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_WEIGH, group)) return;
+    dispatch.constants[1] = is_sums;
+    dispatch.constant_count = 2;
+    dispatch.push[DITI_WEIGH_COLUMNS] = info->columns;
+    dispatch.push[DITI_WEIGH_X_PITCH] = info->pitch;
+    diti_op_bind(graph, &dispatch, 0, table, DITI_WEIGH_TABLE, true, false);
+    diti_op_bind(graph, &dispatch, 1, x, DITI_WEIGH_X, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 2, sums, DITI_WEIGH_SUMS, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, 1, 0, 0);
     dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, DITI_SMALL_H1 + 1);
+    diti_op_emit(graph, &dispatch, info->rows, DITI_WEIGH_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
@@ -17354,11 +17437,25 @@ DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_
 
 DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x) { diti_exchange_join(graph, x); }
 
+DIT_INTERNAL uint32_t diti_receive_begin(diti_graph *graph, diti_tensor x, uint32_t device) {
+    return diti_exchange_begin(graph, x, device, false);
+}
+
+DIT_INTERNAL diti_trade diti_trade_begin(diti_graph *graph, diti_tensor from, uint32_t next, diti_tensor to,
+                                         uint32_t before) {
+    diti_trade trade;
+    trade.sent = diti_exchange_begin(graph, from, next, true);
+    trade.received = diti_exchange_begin(graph, to, before, false);
+    return trade;
+}
+
+DIT_INTERNAL void diti_trade_end(diti_graph *graph, diti_trade trade) {
+    diti_exchange_end(graph, trade.sent);
+    diti_exchange_end(graph, trade.received);
+}
+
 DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
-    size_t begun = graph->exchange_count;
-    diti_exchange_begin(graph, from, device, true);
-    diti_exchange_begin(graph, to, device, false);
-    diti_group_end(graph, begun);
+    diti_trade_end(graph, diti_trade_begin(graph, from, device, to, device));
 }
 
 DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
@@ -17511,6 +17608,12 @@ DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange,
     out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
     diti_payload_unpack(graph, payload, out);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, diti_tensor payload,
+                                         diti_element format) {
+    diti_exchange_end(graph, trade.sent);
+    return diti_payload_take(graph, trade.received, payload, format);
 }
 
 /* ---- Ulysses ---- */
@@ -17670,6 +17773,7 @@ static uint32_t diti_tune_log2(uint32_t value) {
 }
 
 static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
+    const char *name = c->kind == DITI_TUNE_GEMM ? diti_kernel_name(c->kernel) : "attention";
     uint32_t words[16] = {0};
     words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
     words[1] = (uint32_t)c->kind;
@@ -17681,7 +17785,7 @@ static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case 
     words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
     words[8] = device->limits.subgroup_size;
     words[9] = device->limits.shared_bytes;
-    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
+    words[10] = (uint32_t)diti_hash(name, strlen(name));
     return diti_hash(words, sizeof words);
 }
 
@@ -17816,7 +17920,7 @@ DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight
     diti_dispatch dispatch;
     if (!source) return 0;
     if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
-    if (!diti_op_begin(graph, &dispatch, "expand", "expand", DITI_EXPAND_GROUP)) return 0;
+    if (!diti_op_begin(graph, &dispatch, "expand", DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
     diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false, diti_expand_run(graph));
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
     out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
@@ -17841,7 +17945,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
     for (part = 0; part < table->part_count; part++) {
         diti_tensor source = diti_tensor_weight(graph, table, part);
         diti_dispatch dispatch;
-        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", "expand", DITI_EXPAND_GROUP)) return 0;
+        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
         diti_expand_constants(&dispatch, table, DITI_F32, true, diti_expand_run(graph));
         if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
         dispatch.constants[3] = 0;
@@ -17866,7 +17970,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
                                info->name, rows, columns);
     count = diti_tensor_get(graph, ids)->columns;
     out = diti_tensor_new(graph, DITI_F32, count, columns, name);
-    if (!out || !diti_op_begin(graph, &dispatch, name, "expand", DITI_EXPAND_GROUP)) return 0;
+    if (!out || !diti_op_begin(graph, &dispatch, name, DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
     like.type = DIT_TYPE_F32;
     like.columns = columns;
     diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));
@@ -17923,7 +18027,7 @@ enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
 typedef struct diti_gemm_tiles {
-    const char *module;
+    diti_kernel kernel;
     uint32_t group, rows, columns, band;
     uint32_t constants[13], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
@@ -17979,7 +18083,7 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t lanes = graph->device->limits.subgroup_size, spread = diti_gemm_spread(graph, gemm);
     bool swap = gemm->rows <= 16 && !gemm->image;
     if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
-    out->module = "gemm_cpu";
+    out->kernel = DITI_KERNEL_GEMM_CPU;
     out->group = lanes;
     out->rows = swap ? spread : lanes * 4;
     out->columns = swap ? lanes * 4 : spread;
@@ -17998,7 +18102,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
     out->constants[3] = out->constants[4] = 4;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
-        out->module = "gemm_gpu";
+        out->kernel = DITI_KERNEL_GEMM_GPU;
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
         out->columns = 4;
@@ -18016,7 +18120,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
         if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
     }
     out->constant_count = half ? 6 : 5;
-    out->module = half ? "gemm_half" : "gemm_gpu";
+    out->kernel = half ? DITI_KERNEL_GEMM_HALF : DITI_KERNEL_GEMM_GPU;
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
     if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
@@ -18032,7 +18136,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
-    out->module = "gemm_broadcast";
+    out->kernel = DITI_KERNEL_GEMM_BROADCAST;
     out->group = 256;
     while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
     out->rows = out->group / team * rows;
@@ -18050,7 +18154,7 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
     bool large =
         graph->device->limits.group_invocations >= 256 && tiles >= 128 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    out->module = "gemm_dot_gpu";
+    out->kernel = DITI_KERNEL_GEMM_DOT_GPU;
     out->group = large ? 256 : 128;
     out->rows = large ? 128 : 64;
     out->constants[0] = 8;
@@ -18062,7 +18166,7 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 
 /* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
-    out->module = "gemm_gpu";
+    out->kernel = DITI_KERNEL_GEMM_GPU;
     out->group = 64;
     out->rows = 1;
     out->columns = 256;
@@ -18180,7 +18284,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
         step /= 2; /* its few threads have to load it */
     while (step < coop.shape.k) step *= 2;
-    out->module = "gemm_coop";
+    out->kernel = DITI_KERNEL_GEMM_COOP;
     out->group = coop.threads * across[0] * across[1];
     out->rows = across[0] * fragments[0] * coop.shape.m;
     out->columns = across[1] * fragments[1] * coop.shape.n;
@@ -18282,12 +18386,12 @@ static void diti_gemm_candidate_coop(const diti_graph *graph, const diti_gemm *g
 static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
     diti_tune_case wanted = DITI_ZERO;
     uint32_t candidate;
-    bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
+    bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     if (gemm->packed) return;                                             /* measuring takes plain operands */
-    if (diti_equal(tiles->module, "gemm_broadcast")) return;              /* it has one tile */
+    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* it has one tile */
     wanted.kind = DITI_TUNE_GEMM;
-    wanted.module = tiles->module;
+    wanted.kernel = tiles->kernel;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
     wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
     wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
@@ -18299,9 +18403,9 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     if (!candidate) return;
     if (cpu)
         diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
-    else if (diti_equal(tiles->module, "gemm_dot_gpu"))
+    else if (tiles->kernel == DITI_KERNEL_GEMM_DOT_GPU)
         diti_gemm_candidate_dot(graph, gemm, candidate, tiles);
-    else if (diti_starts_with(tiles->module, "gemm_coop"))
+    else if (tiles->kernel == DITI_KERNEL_GEMM_COOP)
         diti_gemm_candidate_coop(graph, gemm, candidate, tiles);
     else
         diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
@@ -18400,7 +18504,7 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                             diti_dispatch *dispatch) {
     diti_guard_use use = DITI_ZERO;
-    use.narrows = diti_equal(tiles->module, "gemm_coop");
+    use.narrows = tiles->kernel == DITI_KERNEL_GEMM_COOP;
     use.out = gemm->out;
     use.operands[0] = gemm->x;
     use.operands[1] = gemm->multiply;
@@ -18425,7 +18529,7 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tune(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
-    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
+    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.kernel, tiles.group)) return;
     diti_gemm_constants(graph, gemm, &tiles, &dispatch);
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
@@ -18899,7 +19003,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
-    out->module = a.registers ? "attention_coop2" : "attention_coop";
+    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2 : DITI_KERNEL_ATTENTION_COOP;
     out->group = a.subgroups * a.lanes;
     out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;
@@ -18987,7 +19091,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
     out->constant_count = 3;
     out->quads = (uint32_t)diti_align_up(quads, 16);
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
-    out->module = "attention_cpu";
+    out->kernel = DITI_KERNEL_ATTENTION_CPU;
     out->group = lanes;
     out->block = lanes * each;
     out->constants[0] = each;
@@ -19014,7 +19118,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
         if (bytes <= device->limits.shared_bytes) break;
     }
     if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
-    out->module = "attention_gpu";
+    out->kernel = DITI_KERNEL_ATTENTION_GPU;
     out->block = queries;
     out->quads = quads;
     out->constants[0] = keys;
@@ -19034,7 +19138,7 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
         bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
     }
-    out->module = "attention_half";
+    out->kernel = DITI_KERNEL_ATTENTION_HALF;
     out->block = 32;
     out->quads = quads;
     out->constants[0] = keys;
@@ -19046,7 +19150,6 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
     diti_tune_case wanted = DITI_ZERO;
     if (format == DITI_I8) return 0;
     wanted.kind = DITI_TUNE_ATTENTION;
-    wanted.module = "attention"; /* which one follows from the rest */
     wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
     wanted.rows = shape->queries;
     wanted.columns = shape->keys;
@@ -19060,7 +19163,7 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
     uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
-    if (!diti_equal(tiles->module, "attention_cpu")) {
+    if (tiles->kernel != DITI_KERNEL_ATTENTION_CPU) {
         tiles->constants[1] = 0; /* kept only where there is room */
         return;
     }
@@ -19257,13 +19360,13 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
-    if (diti_equal(tiles.module, "attention_cpu") && !diti_attention_step(shape, quads, &tiles)) {
+    if (tiles.kernel == DITI_KERNEL_ATTENTION_CPU && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
         return;
     }
-    if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
+    if (!diti_op_begin(graph, &dispatch, name, tiles.kernel, tiles.group)) return;
     diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
     dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
     dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
@@ -19412,7 +19515,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     if (weight && desc->others && !desc->text_rows)
         weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
-    if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_QKV_POST, group)) return;
     rows = diti_tensor_get(graph, x)->rows;
     dispatch.constants[1] = lanes;
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
@@ -19626,8 +19729,9 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
         result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
     }
     diti_free(env, order);
-    if (result >= 0) diti_arena_copy_to_views(graph);
-    return result;
+    DITI_TRY(result);
+    diti_arena_copy_to_views(graph);
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
@@ -19726,8 +19830,7 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, const diti_plan *plan, diti
                                   dit_error *err) {
     diti_replicas *replicas = fetch->replicas;
     size_t block = fetch->first_block, next = fetch->first, i;
-    dit_result result = DIT_OK;
-    for (i = 1; i < plan->tensor_count && result >= 0 && next < replicas->count; i++) {
+    for (i = 1; i < plan->tensor_count && next < replicas->count; i++) {
         const diti_tensor_info *tensor = &plan->tensors[i];
         diti_replica *replica = &replicas->list[next];
         if (tensor->parent != i || !diti_fetch_wants(tensor) ||
@@ -19737,10 +19840,10 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, const diti_plan *plan, diti
         copy->target = &replicas->blocks[block]->buffer;
         copy->offset = replica->offset;
         replica->buffer = copy->target->buffer;
-        result = diti_replica_move(copy, tensor->part, diti_fetch_row(tensor), tensor->bytes, most, err);
+        DITI_TRY(diti_replica_move(copy, tensor->part, diti_fetch_row(tensor), tensor->bytes, most, err));
         next++;
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, dit_error *err) {
@@ -19774,8 +19877,7 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
     size_t i;
     fetch.device = plan->device;
     fetch.replicas = replicas;
-    result = diti_replicas_enter(plan->device, replicas, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_replicas_enter(plan->device, replicas, err));
     result = diti_fetch_missing(&fetch, plan, err);
     for (i = 1; i < plan->tensor_count && result >= 0; i++) {
         diti_tensor_info *tensor = &plan->tensors[i];
@@ -20482,18 +20584,17 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
                                      dit_error *err) {
     diti_hazards hazards;
     uint32_t i;
-    dit_result result;
     hazards.count = 0;
     plan->segments[segment].first = (uint32_t)plan->slice_count;
     plan->segments[segment].count = 0;
-    result = diti_slice_open(plan, segment, err);
-    for (i = first; i < first + count && result >= 0; i++) {
+    DITI_TRY(diti_slice_open(plan, segment, err));
+    for (i = first; i < first + count; i++) {
         size_t from = plan->dispatch_count;
-        result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
-        if (result >= 0) result = diti_slice_cut(plan, i, err);
-        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
+        DITI_TRY(diti_slice_meet(plan, segment, i, false, event, &hazards, err));
+        DITI_TRY(diti_slice_cut(plan, i, err));
+        DITI_TRY(diti_slice_gather(plan, segment, from, &hazards, err));
     }
-    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
+    return diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {
@@ -21161,10 +21262,9 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_timeline_create(plan->device, &plan->timeline.semaphore, err);
-    if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
-    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
-    return result;
+    DITI_TRY(diti_timeline_create(plan->device, &plan->timeline.semaphore, err));
+    DITI_TRY(diti_record_create_pool(plan, &plan->other_commands, err));
+    return plan->guards ? diti_record_restore(plan, err) : DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
@@ -21183,19 +21283,18 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 }
 
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     size_t i;
-    if (result >= 0) result = diti_frames_create(plan, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
+    DITI_TRY(diti_frames_create(plan, err));
+    for (i = 0; i < plan->slice_count; i++) {
         diti_plan_slice *slice = &plan->slices[i];
         if (slice->secondary) continue;
-        result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
-        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err));
+        DITI_TRY(diti_record_begin(plan, slice->secondary, true, err));
         diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
-        result = diti_record_end(plan, slice->secondary, err);
+        DITI_TRY(diti_record_end(plan, slice->secondary, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
@@ -21285,17 +21384,16 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
     uint32_t index = plan->segments[segment].first + slice;
     uint32_t batch = plan->slices[index].batch;
     uint64_t begin_ns;
-    dit_result result = DIT_OK;
+    dit_result result;
     if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
-        result = diti_plan_record_primaries(plan, err);
-    if (result >= 0 && batch != DITI_NO_BATCH) result = diti_plan_claim_batch(plan, batch, submission, err);
-    if (result < 0) return result;
+        DITI_TRY(diti_plan_record_primaries(plan, err));
+    if (batch != DITI_NO_BATCH) DITI_TRY(diti_plan_claim_batch(plan, batch, submission, err));
     begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
     result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
                                 submission, err);
     if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
-    if (result < 0) return result;
+    DITI_TRY(result);
     diti_record_count(plan, segment, slice);
     if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
@@ -21308,9 +21406,9 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
     diti_submission submission = DITI_ZERO;
-    dit_result result = diti_record_submit(plan, commands, &submission, err);
-    if (result >= 0) *value = plan->timeline.submitted;
-    return result;
+    DITI_TRY(diti_record_submit(plan, commands, &submission, err));
+    *value = plan->timeline.submitted;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {
@@ -21592,17 +21690,14 @@ static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *
 /* The application's frames execute secondaries; slices are submitted as primaries, which are recorded when the first is
    wanted. */
 static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old, dit_error *err) {
-    dit_result result = diti_plan_slice_sources(plan, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_slice_sources(plan, err));
     diti_recut_take_pipelines(plan, old);
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0 && old->slice_count && old->slices[0].secondary) result = diti_plan_prepare_secondaries(plan, err);
-    if (result >= 0 && plan->device->trace) {
-        diti_profile_free(plan);
-        result = diti_profile_create(plan, err);
-        if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    }
-    return result;
+    DITI_TRY(diti_plan_create_descriptors(plan, err));
+    if (old->slice_count && old->slices[0].secondary) DITI_TRY(diti_plan_prepare_secondaries(plan, err));
+    if (!plan->device->trace) return DIT_OK;
+    diti_profile_free(plan);
+    DITI_TRY(diti_profile_create(plan, err));
+    return diti_plan_record_primaries(plan, err);
 }
 
 DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice) {
@@ -21696,8 +21791,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
                          info->columns, (unsigned)element, (unsigned long long)size);
     }
     if (plan->timeline.submitted) {
-        result = diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err));
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
     pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
@@ -21737,9 +21831,8 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     uint64_t value = 0;
     for (segment = first; segment < first + count; segment++) {
         for (slice = 0; slice < plan->segments[segment].count; slice++) {
-            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
-            if (result >= 0 && plan->streaming.stream) result = diti_plan_run_ahead(plan, segment, slice, err);
-            if (result < 0) return result;
+            DITI_TRY(diti_plan_submit(plan, segment, slice, &value, err));
+            if (plan->streaming.stream) DITI_TRY(diti_plan_run_ahead(plan, segment, slice, err));
         }
     }
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
@@ -21922,13 +22015,13 @@ DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_e
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
     diti_verdict verdict;
     uint32_t tries = 0;
-    dit_result result = diti_plan_run(plan, segment, 1, err);
-    while (result >= 0 && diti_guard_raise(plan, &verdict)) {
-        result = diti_guard_check(plan, &verdict, ++tries, 0, err);
-        if (result >= 0) result = diti_guard_restore(plan, 0, err);
-        if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
+    DITI_TRY(diti_plan_run(plan, segment, 1, err));
+    while (diti_guard_raise(plan, &verdict)) {
+        DITI_TRY(diti_guard_check(plan, &verdict, ++tries, 0, err));
+        DITI_TRY(diti_guard_restore(plan, 0, err));
+        DITI_TRY(diti_plan_run(plan, segment, 1, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* ==== src/graph/plan.c ==== */
@@ -21941,14 +22034,12 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
         const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
                            : block->storage == DITI_STORAGE_STATE ? "sampler state"
                                                                   : "inputs";
-        dit_result result =
-            plan->exchange_count /* which may go by another queue */
-                ? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
-                : diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
-        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
-            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
-        }
-        if (result < 0) return result;
+        if (plan->exchange_count) /* which may go by another queue */
+            DITI_TRY(diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err));
+        else
+            DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err));
+        if (block->storage == DITI_STORAGE_INPUT)
+            DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err));
         plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
         if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
     }
@@ -21988,7 +22079,7 @@ static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dis
 }
 
 static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
-    return a->module == b->module && a->constant_count == b->constant_count &&
+    return a->kernel == b->kernel && a->constant_count == b->constant_count &&
            !memcmp(a->constants, b->constants, sizeof a->constants);
 }
 
@@ -22015,7 +22106,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     if (mine == UINT32_MAX) return false;
     dispatch = &work->plan->dispatches[work->distinct[mine]];
     source = &work->plan->sources[dispatch->source];
-    result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
+    result = diti_pipeline_get(work->plan->device, source->kernel, source->constants, source->constant_count,
                                &dispatch->pipeline, &error);
     diti_lock(&work->lock);
     work->done++;
@@ -22095,20 +22186,23 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
 /* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
    convolutions. */
 static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
-    const char *name = diti_spirv_name(dispatch->module);
     const bool i8 = dispatch->constants[1] == DITI_I8;
-    if (diti_equal(name, "gemm_coop")) {
+    switch (dispatch->kernel) {
+    case DITI_KERNEL_GEMM_COOP:
         if (i8) return DITI_CLASS_COOP_I8;
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
+    case DITI_KERNEL_GEMM_HALF: return DITI_CLASS_HALF;
+    case DITI_KERNEL_GEMM_DOT_GPU: return DITI_CLASS_DOT;
+    case DITI_KERNEL_GEMM_BROADCAST: return DITI_CLASS_BROADCAST;
+    case DITI_KERNEL_ATTENTION_COOP2: return DITI_CLASS_COOP2_ATTENTION;
+    case DITI_KERNEL_ATTENTION_COOP: return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
+    case DITI_KERNEL_ATTENTION_HALF: return DITI_CLASS_HALF_ATTENTION;
+    case DITI_KERNEL_ATTENTION_GPU:
+        if (i8) return DITI_CLASS_DOT_ATTENTION;
+        break;
+    default: break;
     }
-    if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
-    if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
-    if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
-    if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
-    if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
-    if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
-    if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
     return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
 }
 
@@ -22181,32 +22275,27 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 }
 
 static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
-    dit_result result = diti_plan_assign_memory(graph, plan, err);
-    if (result >= 0) {
-        diti_plan_take(plan, graph);
-        result = diti_plan_create_buffers(plan, err);
-    }
-    if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
-    if (result >= 0) result = diti_plan_fetch_weights(plan, err);
-    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    diti_trace_close(&scope, 0);
-    return result;
+    DITI_TRY(diti_plan_assign_memory(graph, plan, err));
+    diti_plan_take(plan, graph);
+    DITI_TRY(diti_plan_create_buffers(plan, err));
+    if (plan->guards) DITI_TRY(diti_plan_create_report(plan, err));
+    DITI_TRY(diti_plan_fetch_weights(plan, err));
+    return diti_plan_make_slices(plan, graph, err);
 }
 
 static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_place(plan, graph, err);
-    diti_trace_scope scope;
+    diti_trace_close(&scope, 0);
     if (result < 0) return result;
     scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0) result = diti_profile_create(plan, err);
-    if (result >= 0) result = diti_plan_create_commands(plan, err);
-    if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    return result;
+    DITI_TRY(diti_plan_create_descriptors(plan, err));
+    DITI_TRY(diti_profile_create(plan, err));
+    DITI_TRY(diti_plan_create_commands(plan, err));
+    return diti_plan_record_primaries(plan, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
@@ -22387,7 +22476,7 @@ static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c
     if (result < 0 && err) *err = graph.error;
     if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
     for (i = 0; i < candidate && result >= 0; i++)
-        same = same || (tuning->made[i].module == made->module &&
+        same = same || (tuning->made[i].kernel == made->kernel &&
                         !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
     if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
     diti_graph_free(&graph);
@@ -24422,10 +24511,10 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
 
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
     uint32_t byte;
-    dit_result result = diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err);
+    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
     tokenizer->padding = tokenizer->unknown = tokenizer->end;
-    for (byte = 0; byte < 256 && result >= 0; byte++) {
+    for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
@@ -24435,7 +24524,7 @@ DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *er
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- one word: symbols are joined, the pair of lowest rank first, of equal ones the leftmost --- */
@@ -24602,8 +24691,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     diti_bpe_run run = DITI_ZERO;
     dit_result result;
     if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
     if (result >= 0) diti_bpe_words(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
@@ -24618,11 +24706,11 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
     int32_t mask;
     dit_error absent = DITI_ZERO;
-    dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err));
     result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
     if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
     return diti_fail(err, result, "%s", absent.message);
@@ -24692,10 +24780,9 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
                                               diti_token_sink *sink, dit_error *err) {
     diti_codes codes;
     char *word;
-    dit_result result;
+    dit_result result = DIT_OK;
     if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     word = (char *)diti_alloc(&tokenizer->env, codes.count * 4 + 2);
     if (word)
         diti_wordpiece_words(tokenizer, &codes, word, sink);
@@ -24738,13 +24825,11 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     size_t start = 0, position = 0;
     while (position < length) {
         const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
-        dit_result result;
         if (!special) {
             position++;
             continue;
         }
-        result = diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err));
         diti_token_emit(sink, special->id, special->text, special->length);
         start = position += special->length;
     }
@@ -24826,24 +24911,31 @@ static dit_result diti_vocabulary_measure(const diti_json *words, const diti_jso
     return DIT_OK;
 }
 
+static dit_result diti_vocabulary_fill(diti_tokenizer *tokenizer, const diti_json *words, const diti_json *added,
+                                       dit_error *err) {
+    const diti_json *item, *content;
+    uint64_t id = 0;
+    for (item = words->first; item; item = item->next) {
+        diti_vocabulary_id(item, &id);
+        DITI_TRY(diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err));
+    }
+    for (item = added ? added->first : NULL; item; item = item->next) {
+        diti_vocabulary_added(item, &content, &id);
+        DITI_TRY(diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
+                                    DITI_PIECE_CONTROL, err));
+    }
+    return diti_tokenizer_finish(tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
-    const diti_json *item, *content;
-    uint64_t count = 0, bytes = 0, id = 0;
-    dit_result result = diti_vocabulary_measure(words, added, name, &count, &bytes, err);
-    if (result >= 0) result = diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err);
-    for (item = result >= 0 ? words->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_id(item, &id);
-        result = diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err);
-    }
-    for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_added(item, &content, &id);
-        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
-                                    DITI_PIECE_CONTROL, err);
-    }
-    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
+    uint64_t count = 0, bytes = 0;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_measure(words, added, name, &count, &bytes, err));
+    DITI_TRY(diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err));
+    result = diti_vocabulary_fill(tokenizer, words, added, err);
     if (result >= 0)
         *out = tokenizer;
     else
@@ -24999,13 +25091,11 @@ static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const d
                                               dit_error *err) {
     diti_protobuf message = diti_protobuf_open(source->data, source->size);
     diti_protobuf_field field;
-    dit_result result;
     int more;
     while ((more = diti_protobuf_next(&message, &field)) > 0) {
         if (field.number == 2 && field.data) {
-            result = diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
-                                                  tokenizer->name, err);
-            if (result < 0) return result;
+            DITI_TRY(diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
+                                                  tokenizer->name, err));
         }
         if (field.number == 3) tokenizer->normalizer.add_prefix = field.value != 0;
         if (field.number == 4) tokenizer->normalizer.collapse_spaces = field.value != 0;
@@ -25121,8 +25211,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
     member = diti_json_get(normalizer, "normalizers");
     for (member = member ? member->first : NULL; member; member = member->next) {
-        dit_result result = diti_unigram_read_normalizer(tokenizer, member, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_unigram_read_normalizer(tokenizer, member, err));
     }
     return DIT_OK;
 }
@@ -25153,8 +25242,7 @@ static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, con
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "pre_tokenizer", type, err);
     member = diti_json_get(pre_tokenizer, "pretokenizers");
     for (member = member ? member->first : NULL; member; member = member->next) {
-        dit_result result = diti_unigram_read_pre_tokenizer(tokenizer, member, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_unigram_read_pre_tokenizer(tokenizer, member, err));
     }
     return DIT_OK;
 }
@@ -25266,8 +25354,8 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
                                                diti_tokenizer **out, dit_error *err) {
     diti_unigram_source source = DITI_ZERO;
-    dit_result result = diti_unigram_read_model(root, name, &source, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_unigram_read_model(root, name, &source, err));
     source.special = (uint8_t *)diti_alloc_zero(env, (size_t)source.vocab->count + 1);
     if (source.special)
         result = diti_unigram_build(env, root, name, &source, out, err);
@@ -25448,27 +25536,24 @@ static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *lin
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
-    dit_result result = DIT_OK;
-    for (; first < size && result >= 0; first = end + 1, header = false) {
+    for (; first < size; first = end + 1, header = false) {
         const char *feed = (const char *)memchr(text + first, '\n', size - first);
         size_t length;
         end = feed ? (size_t)(feed - text) : size;
         length = end - first;
         while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
-        if (!header && length) result = diti_merge_add_line(tokenizer, text + first, length, err);
+        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
     }
-    return result;
+    return diti_merge_index_build(tokenizer, err);
 }
 
 static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
                                    const char *name, diti_tokenizer **out, dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
-    dit_result result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err);
-    if (result >= 0) {
-        tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
-        result = diti_merges_read(tokenizer, merges, size, err);
-    }
-    if (result >= 0) result = diti_merge_index_build(tokenizer, err);
+    dit_result result;
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err));
+    tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
+    result = diti_merges_read(tokenizer, merges, size, err);
     if (result >= 0)
         *out = tokenizer;
     else
@@ -25535,25 +25620,23 @@ static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const cha
 /* "left right" or ["left", "right"]. */
 static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
     const diti_json *merge;
-    dit_result result = DIT_OK;
-    for (merge = merges ? merges->first : NULL; merge && result >= 0; merge = merge->next) {
+    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
         const diti_json *left = merge->first, *right = left ? left->next : NULL;
         if (merge->kind == DITI_JSON_STRING)
-            result = diti_merge_add_line(tokenizer, merge->text, merge->text_length, err);
+            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
         else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
-            result = diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err);
+            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
         else
-            result = diti_merge_add_line(tokenizer, "", 0, err);
+            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
     }
-    return result;
+    return diti_merge_index_build(tokenizer, err);
 }
 
 static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
                                 dit_error *err) {
-    dit_result result = diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
-    if (result >= 0) result = diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err);
-    if (result >= 0) result = diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
-    return result >= 0 ? diti_merge_index_build(tokenizer, err) : result;
+    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
+    DITI_TRY(diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err));
+    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
 }
 
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -25562,12 +25645,12 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     diti_settings settings = diti_settings_of(model, name, err);
     const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
     diti_tokenizer *tokenizer = NULL;
-    dit_result result = settings.result;
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(settings.result);
     if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err);
-    if (result >= 0) result = diti_bpe_fill(tokenizer, root, model, err);
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
+                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err));
+    result = diti_bpe_fill(tokenizer, root, model, err);
     if (result >= 0)
         *out = tokenizer;
     else
@@ -25643,16 +25726,15 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
     bool lower = diti_setting_bool(&normalizer, "lowercase", true);
     uint32_t rules = lower ? DITI_CLEAN_LOWER : 0;
     const diti_json *model = diti_json_get(root, "model");
-    dit_result result;
     if (diti_setting_bool(&normalizer, "clean_text", true)) rules |= DITI_CLEAN_CONTROLS;
     if (diti_setting_bool(&normalizer, "handle_chinese_chars", true)) rules |= DITI_CLEAN_IDEOGRAPHS;
     if (diti_setting_bool(&normalizer, "strip_accents", lower)) rules |= DITI_CLEAN_ACCENTS;
-    result = normalizer.result < 0 ? normalizer.result : diti_wordpiece_check_json(root, name, err);
-    if (result >= 0)
-        result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
-                                        diti_json_get(root, "added_tokens"), name, out, err);
-    if (result >= 0) (*out)->rules |= rules;
-    return result;
+    DITI_TRY(normalizer.result);
+    DITI_TRY(diti_wordpiece_check_json(root, name, err));
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
+                                    diti_json_get(root, "added_tokens"), name, out, err));
+    (*out)->rules |= rules;
+    return DIT_OK;
 }
 
 /* ==== src/text/tokenizer_files.c ==== */
@@ -25718,7 +25800,8 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     dit_result result;
     if (*out) return DIT_OK;
     result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_tokenizer_load(from->env, data, size, path, out, err);
+    if (result < 0 || !data) return result;
+    result = diti_tokenizer_load(from->env, data, size, path, out, err);
     diti_free(from->env, data);
     return result;
 }
@@ -25746,7 +25829,8 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     char path[160], *data;
     size_t size = 0;
     dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_json_parse(from->env, data, size, path, out, err);
+    if (result < 0 || !data) return result;
+    result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
     return result;
 }
@@ -25778,27 +25862,41 @@ static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_setti
         tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
 }
 
-static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
-                                           uint32_t *limit, dit_error *err) {
-    diti_json *config = NULL, *map = NULL;
+static dit_result diti_tokenizer_use_config(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                            const diti_json *config, const diti_json *map, uint32_t *limit,
+                                            dit_error *err) {
     diti_settings settings;
     double most;
     char path[160] = "tokenizer_config.json";
-    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
-    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
     diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
-    settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
+    settings = diti_settings_of(config, path, err);
     most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
     if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
-    if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
-    if (result >= 0) result = settings.result;
-    if (result >= 0 && tokenizer) {
-        result = diti_tokenizer_configure_padding(tokenizer, map, err);
-        if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
-    }
+    if (tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
+    if (settings.result < 0 || !tokenizer) return settings.result;
+    DITI_TRY(diti_tokenizer_configure_padding(tokenizer, map, err));
+    return diti_tokenizer_configure_padding(tokenizer, config, err);
+}
+
+static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                           uint32_t *limit, dit_error *err) {
+    diti_json *config = NULL, *map = NULL;
+    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
+    if (result >= 0) result = diti_tokenizer_use_config(from, tokenizer, config, map, limit, err);
     diti_json_free(from->env, map);
     diti_json_free(from->env, config);
     return result;
+}
+
+/* The first of the files that tokenizers come in, and its configuration. */
+static dit_result diti_folder_load_all(const diti_tokenizer_folder *from, diti_tokenizer **out, uint32_t *limit,
+                                       dit_error *err) {
+    DITI_TRY(diti_folder_load(from, "spiece.model", out, err));
+    DITI_TRY(diti_folder_load(from, "tokenizer.json", out, err));
+    DITI_TRY(diti_folder_load_merges(from, out, err));
+    DITI_TRY(diti_folder_load(from, "vocab.txt", out, err));
+    return diti_tokenizer_configure(from, *out, limit, err);
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
@@ -25810,11 +25908,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     from.folder = folder;
     *out = NULL;
     *limit = 0;
-    result = diti_folder_load(&from, "spiece.model", out, err);
-    if (result >= 0) result = diti_folder_load(&from, "tokenizer.json", out, err);
-    if (result >= 0) result = diti_folder_load_merges(&from, out, err);
-    if (result >= 0) result = diti_folder_load(&from, "vocab.txt", out, err);
-    if (result >= 0) result = diti_tokenizer_configure(&from, *out, limit, err);
+    result = diti_folder_load_all(&from, out, limit, err);
     if (result >= 0) return result;
     diti_tokenizer_free(*out);
     *out = NULL;
@@ -28172,6 +28266,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
     diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
     diti_ring_block block = DITI_ZERO, coming = DITI_ZERO;
+    diti_trade trades[2];
+    uint32_t i;
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
     block.parts[0] = kv;
     for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
@@ -28180,20 +28276,17 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
         diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
         diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
-        uint32_t begun = (uint32_t)graph->exchange_count, end, i;
-        if (turn + 1 < count) {
+        bool goes_on = turn + 1 < count;
+        if (goes_on)
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
-            for (i = 0; i < block.count; i++) {
-                diti_exchange_begin(graph, block.parts[i], next, true);
-                diti_exchange_begin(graph, coming.parts[i], before, false);
-            }
-        }
+        for (i = 0; i < block.count && goes_on; i++)
+            trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
         diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
-        for (end = (uint32_t)graph->exchange_count; begun < end; begun++) diti_exchange_end(graph, begun);
+        for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
         block = coming;
-        if (turn + 1 < count) kv = diti_ring_open(graph, &block, format);
+        if (goes_on) kv = diti_ring_open(graph, &block, format);
     }
     return o;
 }
@@ -28250,7 +28343,7 @@ static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, c
     const diti_group *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
-    uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
     diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
     diti_tensor payload = diti_payload(graph, kv);
     for (i = 0; i < count; i++) {
@@ -28260,13 +28353,11 @@ static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, c
         parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
                                    2 * desc->heads * desc->head_dim, "keys and values");
         diti_guard_alike(graph, kv, parts[i]);
-        sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
-        received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
+        trades[i] = diti_trade_begin(graph, payload, ring->devices[i], parts[i], ring->devices[i]);
     }
     for (i = 0; i < count; i++) {
         if (i == ring->index) continue;
-        diti_exchange_end(graph, sent[i]);
-        parts[i] = diti_payload_take(graph, received[i], parts[i], format);
+        parts[i] = diti_trade_take(graph, trades[i], parts[i], format);
         diti_kept_kv_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
     }
 }
@@ -28541,10 +28632,10 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
         inbox->exchanges[i] =
-            1 + diti_exchange_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+            1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
-    inbox->exchange = diti_exchange_begin(graph, inbox->x, stages->devices[stages->index - 1], false);
+    inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
 
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
@@ -31660,8 +31751,11 @@ DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t he
 /* x without that room. */
 DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
-DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
-DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun);
+typedef struct diti_row_band_edges {
+    diti_trade above, below;
+} diti_row_band_edges;
+DIT_INTERNAL diti_row_band_edges diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_band, diti_row_band_edges edges);
 /* A convolution of any size, x with room where it is not 1x1. roomy: the result has room, too, still empty. desc:
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
@@ -31730,23 +31824,25 @@ DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_ban
 }
 
 /* Sends the own line at the edge, receives what is beyond it. */
-static void diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
-                               uint32_t beyond, uint32_t member) {
-    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), row_band->group->devices[member], true);
-    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, beyond, 1), row_band->group->devices[member],
-                        false);
+static diti_trade diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
+                                     uint32_t beyond, uint32_t member) {
+    uint32_t device = row_band->group->devices[member];
+    return diti_trade_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), device,
+                            diti_row_band_lines(graph, row_band, x, beyond, 1), device);
 }
 
-DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
-    size_t begun = graph->exchange_count;
+DIT_INTERNAL diti_row_band_edges diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+    diti_row_band_edges edges = DITI_ZERO;
     uint32_t last = row_band->above + row_band->height;
-    if (row_band->above) diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
-    if (row_band->below) diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
-    return begun;
+    if (row_band->above) edges.above = diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
+    if (row_band->below)
+        edges.below = diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
+    return edges;
 }
 
-DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun) {
-    for (; begun < graph->exchange_count; begun++) diti_exchange_end(graph, (uint32_t)begun);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_band, diti_row_band_edges edges) {
+    if (row_band->above) diti_trade_end(graph, edges.above);
+    if (row_band->below) diti_trade_end(graph, edges.below);
 }
 
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
@@ -32054,7 +32150,7 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
-    size_t begun = graph->exchange_count;
+    diti_row_band_edges edges = DITI_ZERO;
     desc.batch = 1;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
@@ -32065,11 +32161,11 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) begun = diti_row_band_begin(graph, row_band, x);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
     desc.moments = diti_all_gather(graph, row_band->group,
                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
                                    1, row_band->lines, "moments of all lines");
-    diti_row_band_end(graph, begun);
+    if (roomy) diti_row_band_end(graph, row_band, edges);
     return diti_group_norm(graph, x, &desc);
 }
 
@@ -32094,7 +32190,7 @@ static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti
     desc.upsample = true;
     desc.out_f32 = vae->wide;
     desc.name = "vae_upsample";
-    diti_row_band_end(graph, diti_row_band_begin(graph, row_band, x));
+    diti_row_band_end(graph, row_band, diti_row_band_begin(graph, row_band, x));
     x = diti_row_band_conv(graph, row_band, x, layer, &desc, true);
     row_band->height *= 2;
     row_band->width *= 2;
@@ -32353,7 +32449,7 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
     x = diti_row_band_conv(graph, row_band, x, layer, desc, roomy);
     to.width <<= desc->upsample;
     to.height <<= desc->upsample;
-    if (roomy) diti_row_band_end(graph, diti_row_band_begin(graph, &to, x));
+    if (roomy) diti_row_band_end(graph, &to, diti_row_band_begin(graph, &to, x));
     return x;
 }
 
@@ -33732,8 +33828,7 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
                          sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_listed(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
     }
@@ -33748,8 +33843,7 @@ static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float
     double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_ddim(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
         out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
@@ -33770,8 +33864,7 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
     for (i = 0; i < sampling->steps; i++) {
         double timestep =
             diti_sampling_multistep(sampling) ? diti_timestep_dpm(sampling, last, i) : diti_timestep_euler(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_sigma(diti_training_sigma_between(alphas, sampling->train_steps, timestep));
     }
@@ -34395,6 +34488,10 @@ typedef struct diti_split_plan {
  * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
  * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+/* Whether the picture stays that of one device, but for rounding. */
+DIT_INTERNAL DITI_UNUSED bool diti_split_is_exact(uint32_t axis);
+/* Whether a device holds some blocks, or parts of all: then it cannot compute a block alone. */
+DIT_INTERNAL DITI_UNUSED bool diti_split_cuts_blocks(const diti_split *split);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
 /* Methods and degrees alone. */
@@ -34450,6 +34547,113 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_take(const diti_env *env, const c
  * over the ranks of its branch of guidance. Equal where a plan has no shares (0). */
 DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split *split, const double *shares, uint32_t rank,
                                                  uint32_t first, uint32_t end, float *weights);
+#endif
+
+/* ==== src/split/axes.h ==== */
+/* Methods of sharing a picture: what each axis of the mesh is called, divides, promises, sends and costs. A method is a
+   file, axis_NAME.c, and a row of the table in axes.c (docs/parallel.md 4). */
+#ifndef DITI_AXES_H
+#define DITI_AXES_H
+
+/* Things that methods divide. The degrees of all methods that divide one thing are multiplied, and there must be at
+   least as many of it. */
+enum {
+    DITI_DIVIDES_BRANCHES = 1, /* of guidance */
+    DITI_DIVIDES_HEADS = 2,
+    DITI_DIVIDES_LAYERS = 4,
+    DITI_DIVIDES_ROWS = 8
+};
+
+/* Who sends to whom in a group of more than two, each at the same time. */
+typedef enum diti_pattern {
+    DITI_PATTERN_PAIR, /* one to one */
+    DITI_PATTERN_RING, /* all to the next one */
+    DITI_PATTERN_ALL   /* all to all */
+} diti_pattern;
+
+struct diti_cost;
+typedef struct diti_cost diti_cost;
+
+typedef struct diti_cost_step {
+    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
+    double compute, exchange, hidden;
+} diti_cost_step;
+
+/* Members that are NULL, 0 or false do nothing. */
+typedef struct diti_split_method {
+    const char *name;
+    uint32_t divides;     /* DITI_DIVIDES_... */
+    uint32_t excludes;    /* a bit 1 << axis for each method that cannot stand beside this one */
+    bool exact;           /* the picture is that of one device, but for rounding; auto takes no other unless it may */
+    bool cuts_blocks;     /* devices hold some blocks, or parts of all; else each can compute every block alone */
+    diti_pattern pattern; /* of what is sent along the axis */
+
+    /* --- names --- */
+    /* Reads what may stand behind the degree, which it may change; false: nothing such can stand there. */
+    bool (*read)(const char **at, uint32_t *degree, diti_split_plan *out);
+    /* Writes the degree as it is named and what stands behind it; plan NULL: of methods and degrees alone. */
+    void (*print)(const diti_split *split, const diti_split_plan *plan, char *out, size_t size);
+    /* A limit that follows from more than what is divided; name: the plan's, for messages. */
+    dit_result (*limits)(const diti_split_plan *plan, const diti_split_shape *shape, const char *name, dit_error *err);
+
+    /* --- costs --- */
+    /* See diti_split_bytes; element: bytes of a value. */
+    double (*bytes)(const diti_cost *c, double element);
+    /* The part of a device's bytes that goes to a peer; NULL: all of them to the next device of a ring. */
+    double (*peer)(uint32_t degree, uint32_t place, uint32_t peer);
+    /* Seconds that copies add to a layer, which is computed in so many patches; layer_seconds: of its arithmetic. */
+    double (*layer)(const diti_cost *c, double patches, double layer_seconds, double *hidden);
+    /* Seconds that copies add to a step, whatever its layers do. */
+    double (*once)(const diti_cost *c);
+    /* A step behind the warm-up, where the method overlaps the stages of layers. */
+    void (*step)(const diti_cost *c, diti_cost_step *step);
+    /* Seconds before the first such step. */
+    double (*fill)(const diti_cost *c);
+} diti_split_method;
+
+/* The letters of cost.c. */
+struct diti_cost {
+    const diti_split_request *q;
+    const diti_split_shape *shape;
+    const diti_split *split;
+    diti_split_method methods[DITI_SPLIT_AXES];
+    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
+    double skips; /* bytes per step that a stage of PipeFusion sends to the mirrored one */
+};
+
+DIT_INTERNAL diti_split_method diti_split_method_of(uint32_t axis);
+DIT_INTERNAL void diti_split_methods(diti_split_method out[DITI_SPLIT_AXES]); /* all of them */
+/* Each fills in its own. */
+DIT_INTERNAL void diti_axis_tensor(diti_split_method *out);
+DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out);
+DIT_INTERNAL void diti_axis_ring(diti_split_method *out);
+DIT_INTERNAL void diti_axis_pipefusion(diti_split_method *out);
+DIT_INTERNAL void diti_axis_layers(diti_split_method *out);
+DIT_INTERNAL void diti_axis_cfg(diti_split_method *out);
+
+/* A whole number from least to most; at is moved behind it. */
+DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out);
+
+/* --- arithmetic that methods share (cost_terms.c; stages: axis_layers.c, skips: axis_pipefusion.c) --- */
+DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape);
+/* See diti_split_peer. */
+DIT_INTERNAL double diti_cost_peer(const diti_split_method *method, uint32_t degree, uint32_t place, uint32_t peer,
+                                   bool mirror);
+/* See diti_split_skip_bytes. */
+DIT_INTERNAL double diti_cost_skip_bytes(const diti_cost *c);
+/* A stage of layers sends the residual stream, and sends it to the next one. */
+DIT_INTERNAL double diti_cost_stage_bytes(const diti_cost *c, double element);
+DIT_INTERNAL double diti_cost_stage_peer(uint32_t degree, uint32_t place, uint32_t peer);
+/* Seconds of bytes along an axis. mirror: of its skips. */
+DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes);
+/* Bytes that a device sends along an axis, for all branches that it computes. */
+DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis);
+/* Seconds of arithmetic of so many layers. */
+DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers);
+/* Seconds that copies along all axes add to a layer. */
+DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden);
+/* The share of attention in a layer's operations. */
+DIT_INTERNAL double diti_cost_attention(const diti_cost *c);
 #endif
 
 /* ==== src/split/mesh.h ==== */
@@ -34999,9 +35203,8 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_turn *turn = &side->turns[side->first];
     diti_submission submission = DITI_ZERO;
-    dit_result result = diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from,
-                                         chunk->from + chunk->bytes, slot, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from, chunk->from + chunk->bytes,
+                              slot, err));
     submission.queue = side->device->transfer_queue;
     submission.commands = &side->commands[slot];
     submission.count = 1;
@@ -35009,9 +35212,9 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     submission.signal_value = side->submitted + 1;
     diti_submission_wait(&submission, turn->after, turn->value);
     if (index == DITI_LANE_IN) diti_submission_wait(&submission, lane->bridge, submission.signal_value);
-    result = diti_submit_after(side->device, &submission, err);
-    if (result >= 0) side->signals = submission.signal_value;
-    return result;
+    DITI_TRY(diti_submit_after(side->device, &submission, err));
+    side->signals = submission.signal_value;
+    return DIT_OK;
 }
 
 /* The device of this side is in another process: what is done here is to hand the other side's bytes to it, or to ask
@@ -35063,9 +35266,8 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }
-    result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
-                          : diti_lane_submit_application(lane, index, chunk, err);
-    if (result < 0) return result;
+    DITI_TRY(side->device ? diti_lane_submit_device(lane, index, chunk, err)
+                          : diti_lane_submit_application(lane, index, chunk, err));
     if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
     diti_lane_advance(lane, index);
     return DIT_OK;
@@ -35286,51 +35488,48 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 /* With bounded waits: a transport that is broken may keep its bytes for ever. */
 static dit_result diti_peers_run_lane(diti_lane *lane, uint64_t limit_us, dit_error *err) {
     uint64_t begin = diti_clock_us(), now = begin;
-    dit_result result = DIT_OK;
     bool moved, waited;
     diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
     diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
-    while (result >= 0 && !diti_lane_idle(lane)) {
-        result = diti_lane_pump(lane, &moved, err);
-        if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
+    while (!diti_lane_idle(lane)) {
+        DITI_TRY(diti_lane_pump(lane, &moved, err));
+        DITI_TRY(diti_lane_wait(lane, 1000000u, &waited, err));
         now = diti_clock_us();
-        if (now - begin > limit_us && result >= 0)
+        if (now - begin > limit_us)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than %llu ms",
                              (unsigned long long)(limit_us / 1000));
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool *agrees, dit_error *err) {
     unsigned char *came = test->bytes + DITI_PEERS_TEST_BYTES;
-    dit_result result;
+    *agrees = false;
     diti_peers_fill(test->bytes, seed);
     memset(came, 0, DITI_PEERS_TEST_BYTES);
-    result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
-    if (result >= 0)
-        result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-    if (result >= 0) result = diti_peers_run_lane(test->lane, test->limit_us, err);
-    if (result >= 0)
-        result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-    *agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
-    return result;
+    DITI_TRY(diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err));
+    DITI_TRY(diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err));
+    DITI_TRY(diti_peers_run_lane(test->lane, test->limit_us, err));
+    DITI_TRY(diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err));
+    *agrees = !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
+    return DIT_OK;
 }
 
 static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test *test, const diti_lane_desc *desc,
                                        dit_error *err) {
     diti_lane_copy copy = DITI_ZERO;
-    dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
     uint32_t i;
+    DITI_TRY(diti_lane_create(&peers->env, desc, &test->lane, err));
     copy.pitch = copy.row_bytes = DITI_PEERS_TEST_BYTES;
     copy.rows = 1;
     diti_format(copy.name, sizeof copy.name, "self-test");
-    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
-        result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
-                                           &test->buffers[i], err);
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        DITI_TRY(diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
+                                           &test->buffers[i], err));
         copy.buffer = test->buffers[i].buffer;
-        if (result >= 0) result = diti_lane_add(test->lane, i, &copy, err);
+        DITI_TRY(diti_lane_add(test->lane, i, &copy, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
@@ -35509,14 +35708,13 @@ typedef struct diti_measure {
 } diti_measure;
 
 static dit_result diti_measure_make(diti_measure *m, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t i;
-    for (i = 0; i < m->peers->count && result >= 0; i++) {
+    for (i = 0; i < m->peers->count; i++) {
         diti_device *device = m->peers->devices[i];
-        result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->from[i], err);
-        if (result >= 0) result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->to[i], err);
+        DITI_TRY(diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->from[i], err));
+        DITI_TRY(diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->to[i], err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static void diti_measure_clear(diti_measure *m) {
@@ -35548,8 +35746,7 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
     desc.to = to;
     desc.slot_bytes = (bytes / DITI_MEASURE_CHUNKS + 255) & ~(uint64_t)255;
     if (desc.slot_bytes > peers->chunk) desc.slot_bytes = peers->chunk;
-    result = diti_lane_create(&peers->env, &desc, &lane, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_lane_create(&peers->env, &desc, &lane, err));
     m->lanes[m->lane_count++] = lane;
     copy.pitch = copy.row_bytes = bytes;
     copy.rows = 1;
@@ -35564,25 +35761,24 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
 /* All copies of the pattern once, at the same time. */
 static dit_result diti_measure_once(diti_measure *m, uint64_t *us, dit_error *err) {
     uint64_t begin = diti_clock_us();
-    dit_result result = DIT_OK;
     bool busy = true, moved, waited;
     uint32_t i;
     for (i = 0; i < m->lane_count; i++) {
         diti_lane_open(m->lanes[i], DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
         diti_lane_open(m->lanes[i], DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
     }
-    while (busy && result >= 0) {
-        for (i = 0, busy = moved = waited = false; i < m->lane_count && result >= 0; i++) {
-            result = diti_lane_pump(m->lanes[i], &moved, err);
+    while (busy) {
+        for (i = 0, busy = moved = waited = false; i < m->lane_count; i++) {
+            DITI_TRY(diti_lane_pump(m->lanes[i], &moved, err));
             busy = busy || !diti_lane_idle(m->lanes[i]);
         }
-        for (i = 0; i < m->lane_count && result >= 0 && !moved && !waited; i++)
-            result = diti_lane_wait(m->lanes[i], 1000000u, &waited, err);
+        for (i = 0; i < m->lane_count && !moved && !waited; i++)
+            DITI_TRY(diti_lane_wait(m->lanes[i], 1000000u, &waited, err));
         *us = diti_clock_us() - begin;
-        if (result >= 0 && *us > DITI_MEASURE_MOST_US)
+        if (*us > DITI_MEASURE_MOST_US)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "copies between devices took more than 10 s");
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Seconds of the pattern, the shortest; the first run is not counted. */
@@ -35619,58 +35815,52 @@ static dit_result diti_measure_rate(diti_measure *m, const diti_measure_pattern 
                                     dit_error *err) {
     uint64_t bytes = DITI_MEASURE_BYTES / (pattern->all ? pattern->each - 1 : 1) & ~(uint64_t)255;
     double seconds = 1;
-    dit_result result = DIT_OK;
     uint32_t from, to;
     for (from = 0; from < m->peers->count; from++) {
-        for (to = 0; to < m->peers->count && result >= 0; to++)
-            if (diti_measure_sends(pattern, from, to)) result = diti_measure_add(m, from, to, bytes, err);
+        for (to = 0; to < m->peers->count; to++)
+            if (diti_measure_sends(pattern, from, to)) DITI_TRY(diti_measure_add(m, from, to, bytes, err));
     }
     *rate = m->lane_count ? (double)bytes * (pattern->all ? pattern->each - 1 : 1) : 0;
-    if (result >= 0) result = diti_measure_run(m, &seconds, err);
+    DITI_TRY(diti_measure_run(m, &seconds, err));
     *rate /= seconds;
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_measure_rates(diti_measure *m, uint32_t each, uint32_t stride, diti_split_rates *rates,
                                      dit_error *err) {
     diti_measure_pattern pattern = DITI_ZERO;
-    dit_result result;
     pattern.each = each;
     pattern.stride = stride;
     pattern.pairs = true;
-    result = diti_measure_rate(m, &pattern, &rates->pair, err);
+    DITI_TRY(diti_measure_rate(m, &pattern, &rates->pair, err));
     rates->ring = rates->all_to_all = rates->pair;
-    if (each == 2 || result < 0) return result;
+    if (each == 2) return DIT_OK;
     pattern.pairs = false;
-    result = diti_measure_rate(m, &pattern, &rates->ring, err);
+    DITI_TRY(diti_measure_rate(m, &pattern, &rates->ring, err));
     pattern.all = true;
-    if (result >= 0) result = diti_measure_rate(m, &pattern, &rates->all_to_all, err);
-    return result;
+    return diti_measure_rate(m, &pattern, &rates->all_to_all, err);
 }
 
 /* Each pair alone, both ways at the same time. */
 static dit_result diti_measure_pairs(diti_measure *m, diti_split_links *links, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t a, b;
     for (a = 0; a < m->peers->count; a++) {
-        for (b = a + 1; b < m->peers->count && result >= 0; b++) {
+        for (b = a + 1; b < m->peers->count; b++) {
             double seconds = 1;
-            result = diti_measure_add(m, a, b, DITI_MEASURE_BYTES, err);
-            if (result >= 0) result = diti_measure_add(m, b, a, DITI_MEASURE_BYTES, err);
-            if (result >= 0) result = diti_measure_run(m, &seconds, err);
+            DITI_TRY(diti_measure_add(m, a, b, DITI_MEASURE_BYTES, err));
+            DITI_TRY(diti_measure_add(m, b, a, DITI_MEASURE_BYTES, err));
+            DITI_TRY(diti_measure_run(m, &seconds, err));
             links->pairs[a][b] = links->pairs[b][a] = (double)DITI_MEASURE_BYTES / seconds;
         }
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Copies of next to nothing, round. */
 static dit_result diti_measure_latency(diti_measure *m, double *seconds, dit_error *err) {
     uint32_t count = m->peers->count, i;
-    dit_result result = DIT_OK;
-    for (i = 0; i < count && result >= 0; i++)
-        result = diti_measure_add(m, i, (i + 1) % count, DITI_MEASURE_SMALL, err);
-    return result < 0 ? result : diti_measure_run(m, seconds, err);
+    for (i = 0; i < count; i++) DITI_TRY(diti_measure_add(m, i, (i + 1) % count, DITI_MEASURE_SMALL, err));
+    return diti_measure_run(m, seconds, err);
 }
 
 DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links) {
@@ -35692,15 +35882,13 @@ DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links) {
 
 static dit_result diti_measure_all(diti_measure *m, diti_split_links *links, dit_error *err) {
     uint32_t each;
-    dit_result result = diti_measure_make(m, err);
-    if (result >= 0) result = diti_measure_pairs(m, links, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_measure_make(m, err));
+    DITI_TRY(diti_measure_pairs(m, links, err));
     each = links->per_socket = diti_split_sockets(links);
-    result = diti_measure_rates(m, each ? each : links->count, 1, &links->inside, err);
+    DITI_TRY(diti_measure_rates(m, each ? each : links->count, 1, &links->inside, err));
     links->across = links->inside;
-    if (result >= 0 && each) result = diti_measure_rates(m, links->count, each, &links->across, err);
-    if (result >= 0) result = diti_measure_latency(m, &links->latency, err);
-    return result;
+    if (each) DITI_TRY(diti_measure_rates(m, links->count, each, &links->across, err));
+    return diti_measure_latency(m, &links->latency, err);
 }
 
 DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
@@ -36036,7 +36224,6 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     diti_peers *peers = maker->peers;
     uint64_t largest = maker->largest[from][to];
     diti_lane_desc desc = DITI_ZERO;
-    dit_result result;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
         return diti_fail_memory(maker->err, "copies between devices");
     desc.from = from;
@@ -36060,25 +36247,24 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
-    result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
-    if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
-    return result;
+    DITI_TRY(diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err));
+    mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
+    return DIT_OK;
 }
 
 static dit_result diti_mesh_add_lanes(diti_mesh_maker *maker) {
     const diti_mesh *mesh = maker->mesh;
-    dit_result result = DIT_OK;
     uint32_t i, from, to;
-    for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_measure(maker, i);
-    for (from = 0; from < mesh->all && result >= 0; from++) {
-        for (to = 0; to < mesh->all && result >= 0; to++) {
+    for (i = 0; i < mesh->count; i++) DITI_TRY(diti_mesh_measure(maker, i));
+    for (from = 0; from < mesh->all; from++) {
+        for (to = 0; to < mesh->all; to++) {
             if (!maker->largest[from][to]) continue;
             if (diti_mesh_is_local(mesh, from) && diti_mesh_is_local(mesh, to))
-                result = diti_mesh_check(maker, from, to);
-            if (result >= 0) result = diti_mesh_add_lane(maker, from, to);
+                DITI_TRY(diti_mesh_check(maker, from, to));
+            DITI_TRY(diti_mesh_add_lane(maker, from, to));
         }
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
@@ -36241,15 +36427,15 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
 }
 
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
-    if (result >= 0) result = diti_beats_pump(mesh, err);
-    for (i = 0; i < mesh->count && result >= 0; i++) {
-        result = mesh->members[i].error.result;
-        if (result < 0 && err) *err = mesh->members[i].error;
+    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_lane_pump(mesh->lanes[i], moved, err));
+    DITI_TRY(diti_beats_pump(mesh, err));
+    for (i = 0; i < mesh->count; i++) {
+        if (mesh->members[i].error.result >= 0) continue;
+        if (err) *err = mesh->members[i].error;
+        return mesh->members[i].error.result;
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
@@ -36285,11 +36471,10 @@ DIT_INTERNAL void diti_mesh_release(diti_mesh *mesh) {
 }
 
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0, *waited = false; i < mesh->lane_count && result >= 0 && !*waited; i++)
-        result = diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err);
-    return result;
+    for (i = 0, *waited = false; i < mesh->lane_count && !*waited; i++)
+        DITI_TRY(diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err));
+    return DIT_OK;
 }
 
 /* Counts what happened so far, in any order; *busy: something is on its way. */
@@ -36306,8 +36491,7 @@ static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *
     }
     for (i = 0; i < mesh->count && !*busy; i++) {
         const diti_plan *plan = mesh->members[i].plan;
-        dit_result result = diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err));
         *moves += plan->timeline.submitted;
         *busy = done < plan->timeline.submitted;
     }
@@ -36380,35 +36564,131 @@ DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, ui
     return bytes;
 }
 
-/* ==== src/split/name.c ==== */
-/* Splits by name, and whether a model allows them. */
+/* ==== src/split/cost_terms.c ==== */
+/* Terms of the costs that methods make up (cost.c has the letters). */
 
-DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) {
-    static const char *const names[DITI_SPLIT_AXES] = {"tensor", "ulysses", "ring", "pipefusion", "layers", "cfg"};
-    return names[axis];
+DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
+    c->shape = shape;
+    c->s = shape->rows;
+    c->t = shape->text;
+    c->n = c->s + (shape->joint ? c->t : 0);
+    c->d = shape->hidden;
+    c->layers = shape->layers;
 }
 
-/* A whole number from 1 (or 0) to most; at is moved behind it. */
-static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
+/* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
+ * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
+DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
+    diti_cost c;
+    double layer;
+    diti_cost_shape(&c, shape);
+    layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
+    if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
+    return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
+}
+
+DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
+    return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
+}
+
+/* ---- ranks ---- */
+
+/* Saturates, so that absurd degrees stay absurd. */
+DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
+    uint32_t ranks = 1, axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES && ranks <= DITI_SPLIT_DEVICES; axis++) ranks *= split->degree[axis];
+    return ranks;
+}
+
+DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
+    uint32_t i, stride = 1;
+    for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
+    return stride;
+}
+
+/* ---- links ---- */
+
+DIT_INTERNAL double diti_cost_peer(const diti_split_method *method, uint32_t degree, uint32_t place, uint32_t peer,
+                                   bool mirror) {
+    if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
+    if (method->peer) return method->peer(degree, place, peer);
+    return peer == (place + 1) % degree ? 1 : 0;
+}
+
+/* How many devices' worth of an axis' bytes leaves the sockets, all groups sending at once; the fullest socket's. */
+static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool mirror) {
+    uint32_t ranks = diti_split_ranks(c->split), stride = diti_split_stride(c->split, axis);
+    uint32_t each = c->q->box.per_socket ? c->q->box.per_socket : ranks, degree = c->split->degree[axis], rank, peer;
+    double leaving = 0, most = 0;
+    for (rank = 0; rank < ranks; rank++) {
+        uint32_t place = rank / stride % degree;
+        if (rank % each == 0) leaving = 0;
+        for (peer = 0; peer < degree; peer++) {
+            if ((rank + peer * stride - place * stride) / each != rank / each)
+                leaving += diti_cost_peer(&c->methods[axis], degree, place, peer, mirror);
+        }
+        if (leaving > most) most = leaving;
+    }
+    return most;
+}
+
+/* Seconds of bytes along an axis: two devices exchange as a pair by any method, larger groups by its pattern. */
+DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
+    double leaving = diti_cost_leaving(c, axis, mirror), rate;
+    const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
+    diti_pattern pattern = c->methods[axis].pattern;
+    rate = pattern == DITI_PATTERN_RING ? rates->ring : rates->all_to_all;
+    if (c->split->degree[axis] == 2 || pattern == DITI_PATTERN_PAIR) rate = rates->pair;
+    if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
+    return bytes / rate;
+}
+
+DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
+    bool one = (c->methods[axis].divides & DITI_DIVIDES_BRANCHES) != 0;
+    return c->split->degree[axis] < 2 ? 0 : (one ? 1 : c->b) * c->methods[axis].bytes(c, c->e);
+}
+
+/* ---- a step ---- */
+
+/* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
+ * branch counts. Where heads do not divide, a device with one more is waited for. */
+DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
+    uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
+    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
+    for (rank = 0; rank < ranks; rank++) {
+        sum += c->q->box.devices[rank].rate;
+        if ((rank + 1) % each) continue;
+        if (rank < each || sum < least) least = sum;
+        sum = 0;
+    }
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
+           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+}
+
+DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double seconds = 0;
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        if (c->split->degree[axis] > 1 && c->methods[axis].layer)
+            seconds += c->methods[axis].layer(c, patches, layer_seconds, hidden);
+    }
+    return seconds;
+}
+
+/* ---- names ---- */
+
+DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
     const char *first = *at;
     for (*out = 0; **at >= '0' && **at <= '9' && *out <= most; ++*at) *out = *out * 10 + (uint32_t)(**at - '0');
     return *at > first && *out >= least && *out <= most;
 }
 
-/* Behind pipefusion4: ":" and some of m8, w2 and k8, in this order. */
-static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
-    const char *first = *at + 1;
-    if (**at != ':') return true;
-    ++*at;
-    if (**at == 'm' && (++*at, !diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches))) return false;
-    if (**at == 'w' && (++*at, !diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup))) return false;
-    out->kept_int8 = (*at)[0] == 'k' && (*at)[1] == '8';
-    if (out->kept_int8) *at += 2;
-    return *at > first;
-}
+/* ==== src/split/axis_tensor.c ==== */
+/* tensor: columns, then rows of each pair of matrices; two sums over the devices per block (docs/parallel.md 1.1).
+   tensorAxB is a grid of A parts of a matrix's outputs and B of its inputs. */
 
 /* Behind tensor2, degree: "x2". */
-static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_plan *out) {
+static bool diti_tensor_axis_read(const char **at, uint32_t *degree, diti_split_plan *out) {
     uint32_t inputs;
     if (**at != 'x') return true;
     ++*at;
@@ -36418,12 +36698,258 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
     return *degree <= DITI_SPLIT_DEVICES;
 }
 
+static void diti_tensor_axis_print(const diti_split *split, const diti_split_plan *plan, char *out, size_t size) {
+    uint32_t degree = split->degree[DITI_SPLIT_TENSOR];
+    (void)plan;
+    if (split->inputs > 1)
+        diti_format(out, size, "%ux%u", (unsigned)(degree / split->inputs), (unsigned)split->inputs);
+    else
+        diti_format(out, size, "%u", (unsigned)degree);
+}
+
+/* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and sums
+   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
+static double diti_tensor_axis_bytes(const diti_cost *c, double element) {
+    double firsts = 3 + c->shape->feed * (c->shape->gated ? 2.0 : 1.0) / c->d;
+    return c->n * (c->d * element / (c->u * c->r)) / c->k *
+           (2 * (2 * (c->o - 1) + c->o * (c->i - 1)) + firsts * 2 * (c->i - 1));
+}
+
+static double diti_tensor_axis_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double turns = c->i > 1 ? 6 : 2; /* a grid sums firsts, too, and gathers */
+    (void)layer_seconds, (void)hidden;
+    return diti_cost_send(c, DITI_SPLIT_TENSOR, false, diti_cost_bytes(c, DITI_SPLIT_TENSOR)) +
+           turns * c->q->box.latency * patches;
+}
+
+DIT_INTERNAL void diti_axis_tensor(diti_split_method *out) {
+    out->name = "tensor";
+    out->divides = DITI_DIVIDES_HEADS;
+    out->exact = true;
+    out->cuts_blocks = true;
+    out->pattern = DITI_PATTERN_ALL;
+    out->read = diti_tensor_axis_read;
+    out->print = diti_tensor_axis_print;
+    out->bytes = diti_tensor_axis_bytes;
+    out->layer = diti_tensor_axis_layer;
+}
+
+/* ==== src/split/axis_ulysses.c ==== */
+/* ulysses: rows everywhere, heads in attention; all to all before and after it (docs/parallel.md 1.1). */
+
+/* 4 (n / u) d e (u - 1) / u: q, k, v, o */
+static double diti_ulysses_bytes(const diti_cost *c, double element) {
+    return 4 * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->u - 1) / c->u;
+}
+
+static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) {
+    return place == peer ? 0 : 1.0 / (degree - 1);
+}
+
+static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    (void)layer_seconds, (void)hidden;
+    return diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) +
+           2 * c->q->box.latency * patches;
+}
+
+DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out) {
+    out->name = "ulysses";
+    out->divides = DITI_DIVIDES_HEADS | DITI_DIVIDES_ROWS;
+    out->exact = true;
+    out->pattern = DITI_PATTERN_ALL;
+    out->bytes = diti_ulysses_bytes;
+    out->peer = diti_ulysses_peer;
+    out->layer = diti_ulysses_layer;
+}
+
+/* ==== src/split/axis_ring.c ==== */
+/* ring: rows everywhere; keys and values go round while attention is computed (docs/parallel.md 1.1). */
+
+/* 2 (n / r) d e (r - 1): k, v */
+static double diti_ring_bytes(const diti_cost *c, double element) {
+    return 2 * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->r - 1);
+}
+
+/* r - 1 copies: max(bytes / bw - overlap * attention (r - 1) / r, a tenth), and merges of two partial results. */
+static double diti_ring_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
+                    (c->r - 1) * c->q->box.latency * patches;
+    double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
+    double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
+    uint32_t rank;
+    for (rank = 1; rank < c->q->box.count; rank++) {
+        if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
+    }
+    if (open < 0.1 * copies) open = 0.1 * copies;
+    *hidden = copies - open;
+    return open + (c->r - 1) * values * c->q->system.merge / stream;
+}
+
+DIT_INTERNAL void diti_axis_ring(diti_split_method *out) {
+    out->name = "ring";
+    out->divides = DITI_DIVIDES_ROWS;
+    out->exact = true;
+    out->pattern = DITI_PATTERN_RING;
+    out->bytes = diti_ring_bytes;
+    out->layer = diti_ring_layer;
+}
+
+/* ==== src/split/axis_pipefusion.c ==== */
+/* pipefusion: blocks, with patches of rows in flight; keys and values of other rows are one step old (docs/parallel.md
+   1.1). */
+
+/* Behind pipefusion4: ":" and some of m8, w2 and k8, in this order. */
+static bool diti_pipefusion_read(const char **at, uint32_t *degree, diti_split_plan *out) {
+    const char *first = *at + 1;
+    (void)degree;
+    if (**at != ':') return true;
+    ++*at;
+    if (**at == 'm' && (++*at, !diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches))) return false;
+    if (**at == 'w' && (++*at, !diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup))) return false;
+    out->kept_int8 = (*at)[0] == 'k' && (*at)[1] == '8';
+    if (out->kept_int8) *at += 2;
+    return *at > first;
+}
+
+static void diti_pipefusion_print(const diti_split *split, const diti_split_plan *plan, char *out, size_t size) {
+    uint32_t degree = split->degree[DITI_SPLIT_PIPEFUSION];
+    bool counted = plan && plan->patches != degree, warm = plan && plan->warmup != 1, kept = plan && plan->kept_int8;
+    char count[16] = "", warmup[16] = "";
+    if (counted) diti_format(count, sizeof count, "m%u", (unsigned)plan->patches);
+    if (warm) diti_format(warmup, sizeof warmup, "w%u", (unsigned)plan->warmup);
+    diti_format(out, size, "%u%s%s%s%s", (unsigned)degree, counted || warm || kept ? ":" : "", count, warmup,
+                kept ? "k8" : "");
+}
+
+static dit_result diti_pipefusion_limits(const diti_split_plan *plan, const diti_split_shape *shape, const char *name,
+                                         dit_error *err) {
+    const uint32_t *degree = plan->split.degree;
+    if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "split %s: %u patches of the picture, which has %u rows of tokens", name, (unsigned)plan->patches,
+                     (unsigned)shape->rows);
+}
+
+/* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
+DIT_INTERNAL double diti_cost_skip_bytes(const diti_cost *c) {
+    return c->p < 2 ? 0 : c->shape->skips / (c->p / 2) * diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION);
+}
+
+/* A full pipeline: max(C f / (p eta), link) + copies of its layers; skips are waited for, or share the link; fewer
+ * patches than stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1;
+ * eta: small patches run less efficiently. */
+static void diti_pipefusion_step(const diti_cost *c, diti_cost_step *step) {
+    bool again = c->q->shape.joint && c->q->system.text_per_patch;
+    double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
+    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+    double compute = diti_cost_compute(c, step->layers);
+    step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
+    *(c->q->system.skips_wait ? &step->exchange : &link) += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, c->skips);
+    step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
+    step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
+    if (link > step->compute) step->exchange += link - step->compute;
+}
+
+/* Until the first patch has gone through: (p - 1) (C / (p m) + hop). */
+static double diti_pipefusion_fill(const diti_cost *c) {
+    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->m + c->q->box.latency);
+}
+
+DIT_INTERNAL void diti_axis_pipefusion(diti_split_method *out) {
+    out->name = "pipefusion";
+    out->divides = DITI_DIVIDES_LAYERS | DITI_DIVIDES_ROWS;
+    out->excludes = 1u << DITI_SPLIT_LAYERS;
+    out->cuts_blocks = true;
+    out->pattern = DITI_PATTERN_PAIR;
+    out->read = diti_pipefusion_read;
+    out->print = diti_pipefusion_print;
+    out->limits = diti_pipefusion_limits;
+    out->bytes = diti_cost_stage_bytes;
+    out->peer = diti_cost_stage_peer;
+    out->step = diti_pipefusion_step;
+    out->fill = diti_pipefusion_fill;
+}
+
+/* ==== src/split/axis_layers.c ==== */
+/* layers: blocks, one device after the other; for memory alone (docs/parallel.md 1.1). */
+
+/* n d e; s d e where the text stays outside */
+DIT_INTERNAL double diti_cost_stage_bytes(const diti_cost *c, double element) {
+    return c->n * (c->d * element / (c->u * c->r));
+}
+
+DIT_INTERNAL double diti_cost_stage_peer(uint32_t degree, uint32_t place, uint32_t peer) {
+    (void)degree;
+    return peer == place + 1 ? 1 : 0;
+}
+
+DIT_INTERNAL void diti_axis_layers(diti_split_method *out) {
+    out->name = "layers";
+    out->divides = DITI_DIVIDES_LAYERS;
+    out->exact = true;
+    out->cuts_blocks = true;
+    out->pattern = DITI_PATTERN_PAIR;
+    out->bytes = diti_cost_stage_bytes;
+    out->peer = diti_cost_stage_peer;
+}
+
+/* ==== src/split/axis_cfg.c ==== */
+/* cfg: the branches of guidance, which exchange their predictions once per step (docs/parallel.md 1.1). */
+
+static double diti_cfg_bytes(const diti_cost *c, double element) { return c->s * c->shape->row_values * element; }
+
+static double diti_cfg_once(const diti_cost *c) {
+    return diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
+}
+
+DIT_INTERNAL void diti_axis_cfg(diti_split_method *out) {
+    out->name = "cfg";
+    out->divides = DITI_DIVIDES_BRANCHES;
+    out->exact = true;
+    out->pattern = DITI_PATTERN_PAIR;
+    out->bytes = diti_cfg_bytes;
+    out->once = diti_cfg_once;
+}
+
+/* ==== src/split/axes.c ==== */
+/* The methods, one row each. */
+
+/* In the order of diti_split_axis: the innermost axis of the mesh first. */
+DIT_INTERNAL diti_split_method diti_split_method_of(uint32_t axis) {
+    static void (*const methods[DITI_SPLIT_AXES])(diti_split_method *) = {
+        diti_axis_tensor, diti_axis_ulysses, diti_axis_ring, diti_axis_pipefusion, diti_axis_layers, diti_axis_cfg};
+    diti_split_method method = DITI_ZERO;
+    methods[axis](&method);
+    return method;
+}
+
+DIT_INTERNAL void diti_split_methods(diti_split_method out[DITI_SPLIT_AXES]) {
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out[axis] = diti_split_method_of(axis);
+}
+
+DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) { return diti_split_method_of(axis).name; }
+
+DIT_INTERNAL bool diti_split_is_exact(uint32_t axis) { return diti_split_method_of(axis).exact; }
+
+DIT_INTERNAL bool diti_split_cuts_blocks(const diti_split *split) {
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
+        if (split->degree[axis] > 1 && diti_split_method_of(axis).cuts_blocks) return true;
+    return false;
+}
+
+/* ==== src/split/name.c ==== */
+/* Splits by name, and whether a model allows them. */
+
 /* One AXIS DEGREE, or int8, or shard; at is moved behind it. Returns what is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
         "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
+    diti_split_method method;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
         if (out->int8) return "int8 stands in it twice";
@@ -36438,10 +36964,10 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
     }
     while (!diti_starts_with(*at, diti_split_axis_name(axis)))
         if (++axis == DITI_SPLIT_AXES) return usage;
-    *at += strlen(diti_split_axis_name(axis));
+    method = diti_split_method_of(axis);
+    *at += strlen(method.name);
     if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
-    if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
-    if (axis == DITI_SPLIT_TENSOR && !diti_split_parse_grid(at, &degree, out)) return usage;
+    if (method.read && !method.read(at, &degree, out)) return usage;
     if (**at != ',' && **at != 0) return usage;
     if (out->split.degree[axis]) return "a method stands in it twice";
     out->split.degree[axis] = degree;
@@ -36484,49 +37010,40 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
     diti_split_plan plan;
     dit_result result = diti_split_parse_plan(text, &plan, err);
     *out = plan.split;
-    if (result >= 0 && (plan.int8 || plan.split.shard || strchr(text, ':')))
+    DITI_TRY(result);
+    if (plan.int8 || plan.split.shard || strchr(text, ':'))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split '%.64s': methods and their degrees alone can stand here", text);
-    return result;
+    return DIT_OK;
 }
 
-/* The outermost axis first; one device is cfg1. patches: what stands behind pipefusion. */
-static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
+/* The outermost axis first; one device is cfg1. plan NULL: methods and degrees alone. */
+static void diti_split_print_axes(const diti_split *split, const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
     size_t length = 0;
     uint32_t axis = DITI_SPLIT_AXES;
-    char inputs[16] = "";
+    char degree[40];
     diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
     while (axis-- > 0) {
-        uint32_t degree = split->degree[axis];
-        bool grid = axis == DITI_SPLIT_TENSOR && split->inputs > 1;
-        if (degree < 2) continue;
-        if (grid) diti_format(inputs, sizeof inputs, "x%u", (unsigned)split->inputs);
-        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
-                    (unsigned)(grid ? degree / split->inputs : degree),
-                    grid                            ? inputs
-                    : axis == DITI_SPLIT_PIPEFUSION ? patches
-                                                    : "");
+        diti_split_method method = diti_split_method_of(axis);
+        if (split->degree[axis] < 2) continue;
+        diti_format(degree, sizeof degree, "%u", (unsigned)split->degree[axis]);
+        if (method.print) method.print(split, plan, degree, sizeof degree);
+        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%s", length ? "," : "", method.name, degree);
         length = strlen(out);
     }
 }
 
 DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
     size_t length;
-    diti_split_print_axes(split, "", out);
+    diti_split_print_axes(split, NULL, out);
     length = strlen(out);
     if (split->shard) diti_format(out + length, DITI_SPLIT_NAME - length, ",shard");
     return out;
 }
 
 DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
-    bool counted = plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION], warm = plan->warmup != 1;
-    char count[16] = "", warmup[16] = "", patches[40];
     size_t length;
-    if (counted) diti_format(count, sizeof count, "m%u", (unsigned)plan->patches);
-    if (warm) diti_format(warmup, sizeof warmup, "w%u", (unsigned)plan->warmup);
-    diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
-                plan->kept_int8 ? "k8" : "");
-    diti_split_print_axes(&plan->split, patches, out);
+    diti_split_print_axes(&plan->split, plan, out);
     if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
     length = strlen(out);
     diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
@@ -36534,33 +37051,47 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
     return out;
 }
 
-/* Saturates, so that absurd degrees stay absurd. */
-DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
-    uint32_t ranks = 1, axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES && ranks <= DITI_SPLIT_DEVICES; axis++) ranks *= split->degree[axis];
-    return ranks;
+/* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
+   tensor, devices that have the same outputs have the same heads. */
+static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
+    uint32_t product = 1, axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
+        if (diti_split_method_of(axis).divides & thing)
+            product *=
+                axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    return product;
+}
+
+/* Methods that cannot stand side by side. */
+static dit_result diti_split_check_pairs(const diti_split *split, const char *name, dit_error *err) {
+    uint32_t axis, other;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        for (other = 0; other < DITI_SPLIT_AXES && split->degree[axis] > 1; other++)
+            if (method.excludes >> other & 1 && split->degree[other] > 1)
+                return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s and %s exclude each other", name,
+                                 method.name, diti_split_axis_name(other));
+    }
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
-    const uint32_t *degree = split->degree;
-    uint32_t stages = degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS];
     char name[DITI_SPLIT_NAME];
     diti_split_print(split, name);
-    if (degree[DITI_SPLIT_CFG] > (shape->guided ? 2u : 1u))
+    if (diti_split_divisor(split, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
-                         (unsigned)degree[DITI_SPLIT_CFG],
+                         (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (degree[DITI_SPLIT_TENSOR] / (split->inputs ? split->inputs : 1) * degree[DITI_SPLIT_ULYSSES] > shape->heads)
+    if (diti_split_divisor(split, DITI_DIVIDES_HEADS) > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",
                          name, (unsigned)shape->heads);
-    if (degree[DITI_SPLIT_PIPEFUSION] > 1 && degree[DITI_SPLIT_LAYERS] > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: pipefusion and layers exclude each other", name);
-    if (stages > shape->layers)
+    DITI_TRY(diti_split_check_pairs(split, name, err));
+    if (diti_split_divisor(split, DITI_DIVIDES_LAYERS) > shape->layers)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
                          name, (unsigned)shape->layers);
-    if (degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] * degree[DITI_SPLIT_PIPEFUSION] > shape->rows)
+    if (diti_split_divisor(split, DITI_DIVIDES_ROWS) > shape->rows)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;
@@ -36568,20 +37099,20 @@ DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_spl
 
 DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
                                               dit_error *err) {
-    const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
-    dit_result result = diti_split_check(&plan->split, shape, err);
-    if (result >= 0 && plan->split.shard &&
-        degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
+    uint32_t axis;
+    DITI_TRY(diti_split_check(&plan->split, shape, err));
+    if (plan->split.shard && diti_split_cuts_blocks(&plan->split))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
                          "ring alone",
                          diti_split_print_plan(plan, name));
-    if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
-    if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                     "split %s: %u patches of the picture, which has %u rows of tokens",
-                     diti_split_print_plan(plan, name), (unsigned)plan->patches, (unsigned)shape->rows);
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        if (plan->split.degree[axis] > 1 && method.limits)
+            DITI_TRY(method.limits(plan, shape, diti_split_print_plan(plan, name), err));
+    }
+    return DIT_OK;
 }
 
 /* ==== src/split/cost.c ==== */
@@ -36591,20 +37122,6 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
  * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
  * PipeFusion as xDiT's documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and
  * what stands at each method. */
-
-typedef struct diti_cost {
-    const diti_split_request *q;
-    const diti_split *split;
-    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
-} diti_cost;
-
-static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
-    c->s = shape->rows;
-    c->t = shape->text;
-    c->n = c->s + (shape->joint ? c->t : 0);
-    c->d = shape->hidden;
-    c->layers = shape->layers;
-}
 
 static void diti_cost_split(diti_cost *c, const diti_split *split) {
     c->split = split;
@@ -36621,11 +37138,13 @@ static void diti_cost_split(diti_cost *c, const diti_split *split) {
 static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *split) {
     diti_cost c;
     c.q = q;
+    diti_split_methods(c.methods);
     diti_cost_shape(&c, &q->shape);
     diti_cost_split(&c, split);
     c.e = q->system.element;
     c.b = q->shape.guided && c.c < 2 ? 2 : 1;
     c.m = q->system.patches ? q->system.patches : c.p;
+    c.skips = diti_cost_skip_bytes(&c);
     return c;
 }
 
@@ -36638,139 +37157,23 @@ DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
     out->warmup = 1;
 }
 
-/* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
- * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
-DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
-    diti_cost c;
-    double layer;
-    diti_cost_shape(&c, shape);
-    layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
-    if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
-    return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
-}
-
-static double diti_cost_attention(const diti_cost *c) { /* its share of a layer */
-    return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
-}
-
 DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
                                      double element) {
-    diti_cost c;
-    double value;
+    diti_cost c = DITI_ZERO;
+    if (split->degree[axis] < 2) return 0;
     diti_cost_shape(&c, shape);
     diti_cost_split(&c, split);
-    value = c.d * element / (c.u * c.r);
-    if (split->degree[axis] < 2) return 0;
-    switch (axis) {
-    /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and
-       sums over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
-    case DITI_SPLIT_TENSOR: {
-        double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;
-        return c.n * value / c.k * (2 * (2 * (c.o - 1) + c.o * (c.i - 1)) + firsts * 2 * (c.i - 1));
-    }
-    case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u; /* 4 (n / u) d e (u - 1) / u: q, k, v, o */
-    case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);          /* 2 (n / r) d e (r - 1): k, v */
-    case DITI_SPLIT_PIPEFUSION:
-    case DITI_SPLIT_LAYERS: return c.n * value;        /* n d e; s d e where the text stays outside */
-    default: return c.s * shape->row_values * element; /* the prediction */
-    }
+    return diti_split_method_of((uint32_t)axis).bytes(&c, element);
 }
 
 /* ---- links ---- */
 
 DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
-    if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
-    if (axis == DITI_SPLIT_ULYSSES) return place == peer ? 0 : 1.0 / (degree - 1);
-    if (axis == DITI_SPLIT_PIPEFUSION || axis == DITI_SPLIT_LAYERS) return peer == place + 1 ? 1 : 0;
-    return peer == (place + 1) % degree ? 1 : 0;
-}
-
-DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
-    uint32_t i, stride = 1;
-    for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
-    return stride;
-}
-
-/* How many devices' worth of an axis' bytes leaves the sockets, all groups sending at once; the fullest socket's. */
-static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool mirror) {
-    uint32_t ranks = diti_split_ranks(c->split), stride = diti_split_stride(c->split, axis);
-    uint32_t each = c->q->box.per_socket ? c->q->box.per_socket : ranks, degree = c->split->degree[axis], rank, peer;
-    double leaving = 0, most = 0;
-    for (rank = 0; rank < ranks; rank++) {
-        uint32_t place = rank / stride % degree;
-        if (rank % each == 0) leaving = 0;
-        for (peer = 0; peer < degree; peer++) {
-            if ((rank + peer * stride - place * stride) / each != rank / each)
-                leaving += diti_split_peer(axis, degree, place, peer, mirror);
-        }
-        if (leaving > most) most = leaving;
-    }
-    return most;
-}
-
-/* Seconds of bytes along an axis: two devices exchange as a pair by any method, larger groups by its pattern. */
-static double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
-    double leaving = diti_cost_leaving(c, axis, mirror), rate;
-    const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
-    rate = axis == DITI_SPLIT_RING ? rates->ring : rates->all_to_all;
-    if (c->split->degree[axis] == 2 || axis > DITI_SPLIT_RING) rate = rates->pair;
-    if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
-    return bytes / rate;
-}
-
-static double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
-    return (axis == DITI_SPLIT_CFG ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
+    const diti_split_method method = diti_split_method_of((uint32_t)axis);
+    return diti_cost_peer(&method, degree, place, peer, mirror);
 }
 
 /* ---- a step ---- */
-
-typedef struct diti_cost_step {
-    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
-    double compute, exchange, hidden;
-} diti_cost_step;
-
-/* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
- * branch counts. Where heads do not divide, a device with one more is waited for. */
-static double diti_cost_compute(const diti_cost *c, double layers) {
-    uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
-    for (rank = 0; rank < ranks; rank++) {
-        sum += c->q->box.devices[rank].rate;
-        if ((rank + 1) % each) continue;
-        if (rank < each || sum < least) least = sum;
-        sum = 0;
-    }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
-           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
-}
-
-/* r - 1 copies: max(bytes / bw - overlap * attention (r - 1) / r, a tenth), and merges of two partial results. */
-static double diti_cost_ring(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
-                    (c->r - 1) * c->q->box.latency * patches;
-    double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
-    double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
-    uint32_t rank;
-    for (rank = 1; rank < c->q->box.count; rank++) {
-        if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
-    }
-    if (open < 0.1 * copies) open = 0.1 * copies;
-    *hidden = copies - open;
-    return open + (c->r - 1) * values * c->q->system.merge / stream;
-}
-
-/* Seconds that copies add to a layer, which is computed in so many patches. */
-static double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double seconds = c->r > 1 ? diti_cost_ring(c, patches, layer_seconds, hidden) : 0;
-    uint32_t i;
-    for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
-        diti_split_axis axis = (diti_split_axis)i;
-        double turns = i == DITI_SPLIT_TENSOR && c->i > 1 ? 6 : 2; /* a grid sums firsts, too, and gathers */
-        if (c->split->degree[i] > 1)
-            seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + turns * c->q->box.latency * patches;
-    }
-    return seconds;
-}
 
 /* All rows go through all layers: stages, also PipeFusion's while it warms up, wait for each other. */
 static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
@@ -36782,27 +37185,9 @@ static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
     step->exchange += (stages - 1) * (diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + c->q->box.latency);
 }
 
-/* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
 DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
     diti_cost c = diti_cost_begin(request, split);
-    if (c.p < 2) return 0;
-    return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
-}
-
-/* A full pipeline: max(C f / (p eta), link) + copies of its layers; skips are waited for, or share the link; fewer
- * patches than stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1;
- * eta: small patches run less efficiently. */
-static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
-    bool again = c->q->shape.joint && c->q->system.text_per_patch;
-    double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
-    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-    double compute = diti_cost_compute(c, step->layers);
-    step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
-    *(c->q->system.skips_wait ? &step->exchange : &link) +=
-        diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
-    step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
-    step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
-    if (link > step->compute) step->exchange += link - step->compute;
+    return c.skips;
 }
 
 DIT_INTERNAL double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split) {
@@ -36830,15 +37215,18 @@ static void diti_cost_shard(const diti_cost *c, diti_cost_step *step) {
 }
 
 static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
+    bool done = step->layers <= 0;
+    uint32_t axis;
     step->compute = step->exchange = step->hidden = 0;
-    if (step->layers > 0 && c->p > 1 && !warm)
-        diti_cost_pipeline(c, step);
-    else if (step->layers > 0)
-        diti_cost_whole(c, step);
+    for (axis = 0; axis < DITI_SPLIT_AXES && !done && !warm; axis++) {
+        done = c->split->degree[axis] > 1 && c->methods[axis].step;
+        if (done) c->methods[axis].step(c, step);
+    }
+    if (!done) diti_cost_whole(c, step);
     diti_cost_shard(c, step);
-    if (c->c > 1)
-        step->exchange +=
-            diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        if (c->split->degree[axis] > 1 && c->methods[axis].once) step->exchange += c->methods[axis].once(c);
+    }
 }
 
 /* ---- steps that do less ---- */
@@ -36874,22 +37262,16 @@ static double diti_cost_memory(const diti_cost *c) {
 
 /* Per step of a stage with a successor. */
 static double diti_cost_sent(const diti_cost *c) {
-    double sent = diti_split_skip_bytes(c->q, c->split) + diti_split_shard_bytes(&c->q->shape, c->split);
+    double sent = c->skips + diti_split_shard_bytes(&c->q->shape, c->split);
     uint32_t i;
     for (i = 0; i < DITI_SPLIT_AXES; i++) {
-        double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
+        double times = c->methods[i].layer ? c->layers / (c->p * c->l) : 1;
         sent += times * diti_cost_bytes(c, (diti_split_axis)i);
     }
     return sent;
 }
 
 /* ---- a picture ---- */
-
-/* Until the first patch has gone through: (p - 1) (C / (p m) + hop). */
-static double diti_cost_fill(const diti_cost *c) {
-    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->m + c->q->box.latency);
-}
 
 static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
     const diti_split_system *system = &c.q->system;
@@ -36910,10 +37292,12 @@ static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
 DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
     diti_cost c = diti_cost_begin(request, split);
     diti_cost_step step;
-    uint32_t rank;
+    uint32_t rank, axis;
     memset(out, 0, sizeof *out);
     out->split = *split;
-    if (c.p > 1 && request->system.warmup < request->system.steps) out->device_seconds = diti_cost_fill(&c);
+    for (axis = 0; axis < DITI_SPLIT_AXES && request->system.warmup < request->system.steps; axis++) {
+        if (split->degree[axis] > 1 && c.methods[axis].fill) out->device_seconds += c.methods[axis].fill(&c);
+    }
     diti_cost_steps(c, out);
     step.layers = c.layers;
     diti_cost_one(&c, false, &step);
@@ -36956,10 +37340,8 @@ static void diti_choose_put(diti_choose *c, const diti_split_cost *cost) {
 }
 
 static bool diti_choose_may_shard(const diti_choose *c, const diti_split *split) {
-    const uint32_t *degree = split->degree;
     if (c->request->methods && !(c->request->methods & DITI_SPLIT_SHARDS)) return false;
-    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1 &&
-           diti_split_ranks(split) > 1;
+    return !diti_split_cuts_blocks(split) && diti_split_ranks(split) > 1;
 }
 
 static void diti_choose_insert(diti_choose *c, const diti_split *split) {
@@ -37123,10 +37505,9 @@ static dit_result diti_split_read_file(const diti_env *env, const char *path, di
     diti_file *file = NULL;
     char *text = NULL;
     size_t size = 0;
-    dit_result result;
+    dit_result result = DIT_OK;
     source.path = path;
-    result = diti_file_open(env, &source, NULL, &file, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_open(env, &source, NULL, &file, err));
     if (diti_file_size(file) > 1u << 20)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too large for a plan of a split", path);
     if (result >= 0) result = diti_file_read_all(env, file, &text, &size, err);
@@ -38060,12 +38441,11 @@ static void diti_product_weight(const diti_product *p, const diti_weight_block *
 static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
                                       diti_weight_block *blocks, dit_error *err) {
     uint32_t bytes = diti_product_store(p, stored);
-    dit_result result =
-        diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err);
-    if (result >= 0) result = diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err);
-    if (result < 0 || !p->bias) return result;
-    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err);
-    return result < 0 ? result : diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
+    DITI_TRY(diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err));
+    DITI_TRY(diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err));
+    if (!p->bias) return DIT_OK;
+    DITI_TRY(diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err));
+    return diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
 }
 
 static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
@@ -38223,11 +38603,11 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err);
-    if (result >= 0 && *agrees && all && conv) result = diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
-    return result;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err));
+    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err));
+    return DIT_OK;
 }
 
 /* Products of a rung, with that one's kernels although the device may have climbed higher. */
@@ -38247,11 +38627,10 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
 static dit_result diti_selftest_attention(diti_device *device, bool int8, bool wide, bool *agrees, dit_error *err) {
     static const uint32_t dims[] = {72, 64, 128, 512};
     uint32_t i;
-    dit_result result = DIT_OK;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
-    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && result >= 0 && *agrees; i++)
-        result = diti_probe_attention(device, int8, dims[i], agrees, err);
-    return result;
+    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && *agrees; i++)
+        DITI_TRY(diti_probe_attention(device, int8, dims[i], agrees, err));
+    return DIT_OK;
 }
 
 /* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
@@ -38598,29 +38977,26 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
-    dit_result result;
     context->progress = desc->progress;
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
     if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
-    result = diti_context_open_devices(context, desc, err);
-    if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
-        result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
-                                   context->overrides, &context->peers, err);
-    if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
-    return result;
+    DITI_TRY(diti_context_open_devices(context, desc, err));
+    if (context->device_count > 1 || desc->transport.rank_count > 1)
+        DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
+                                   context->overrides, &context->peers, err));
+    return desc->trace ? diti_context_trace(context, desc->trace_light, err) : DIT_OK;
 }
 
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err) {
     dit_context *context;
     diti_env env;
-    dit_result result = diti_context_check(desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_context_check(desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
     *out = NULL;
-    result = diti_env_init(&env, &desc->allocator, &desc->logger, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_env_init(&env, &desc->allocator, &desc->logger, err));
     context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
     if (!context) return diti_fail_memory(err, "the context");
     context->env = env;
@@ -38747,16 +39123,15 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err) {
     diti_model_search search = DITI_ZERO;
     diti_package *package;
-    dit_result result = DIT_OK;
     uint32_t index;
     *out = NULL;
-    while (!*out && result >= 0 && diti_model_next(desc, role, &search, &index)) {
+    while (!*out && diti_model_next(desc, role, &search, &index)) {
         if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
-        result = diti_model_open(model, desc, index, &package, err);
-        if (result >= 0 && package) result = diti_model_config(model, package, index ? "" : folder, file, out, err);
+        DITI_TRY(diti_model_open(model, desc, index, &package, err));
+        if (package) DITI_TRY(diti_model_config(model, package, index ? "" : folder, file, out, err));
         if (*out) model->used[index] = true;
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- what a file holds --- */
@@ -38901,28 +39276,26 @@ static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", 
 /* In its own folder, then, where tokenizers stand for themselves, anywhere. */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
-    dit_result result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err);
     uint32_t i;
-    if (result >= 0 && !encoder->tokenizer && anywhere)
-        result = diti_model_read_tokenizer(model, package, "", encoder, err);
-    for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer && result >= 0; i++)
-        result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err);
-    return result;
+    DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
+    for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
+        DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
+    return DIT_OK;
 }
 
 static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
                                             diti_encoder *encoder, dit_error *err) {
     diti_model_search search = DITI_ZERO;
     diti_package *package;
-    dit_result result = DIT_OK;
     uint32_t at;
-    while (!encoder->tokenizer && result >= 0 && diti_model_next(desc, role, &search, &at)) {
-        result = diti_model_open(model, desc, at, &package, err);
-        if (result < 0 || !package) continue;
-        result = diti_model_search_tokenizer(model, package, index, at != 0, encoder, err);
+    while (!encoder->tokenizer && diti_model_next(desc, role, &search, &at)) {
+        DITI_TRY(diti_model_open(model, desc, at, &package, err));
+        if (!package) continue;
+        DITI_TRY(diti_model_search_tokenizer(model, package, index, at != 0, encoder, err));
         if (encoder->tokenizer) model->used[at] = true;
     }
-    return result;
+    return DIT_OK;
 }
 
 /* CLIP-G reads what CLIP-L reads, but for its padding. */
@@ -38938,11 +39311,11 @@ DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_
                                                     dit_error *err) {
     diti_encoder *encoder = &model->encoders[index];
     dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
-    dit_result result = diti_model_find_tokenizer(model, desc, own, index, encoder, err);
-    if (result >= 0 && !encoder->tokenizer) result = diti_model_find_tokenizer(model, desc, text, index, encoder, err);
-    if (result >= 0 && !encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
-        result = diti_model_share_tokenizer(model, desc, index, err);
-    return result;
+    DITI_TRY(diti_model_find_tokenizer(model, desc, own, index, encoder, err));
+    if (!encoder->tokenizer) DITI_TRY(diti_model_find_tokenizer(model, desc, text, index, encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
+        DITI_TRY(diti_model_share_tokenizer(model, desc, index, err));
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {
@@ -39140,20 +39513,19 @@ static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_
 }
 
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t i;
     diti_encoders_read_texts(model);
-    for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
+    for (i = 0; i < DITI_ENCODERS; i++) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
-        if (diti_encoder_weights(encoder) && model->transformer) result = diti_encoders_check(model, encoder, err);
-        if (result >= 0) result = diti_encoder_check_tokenizer(encoder, err);
+        if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
+        DITI_TRY(diti_encoder_check_tokenizer(encoder, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
@@ -39309,13 +39681,12 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     }
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
-    result = diti_model_locate_tokenizer(model, desc, index, err);
+    DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
-        diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
-        result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
-    }
-    return result;
+    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+        diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
+        return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
+    return DIT_OK;
 }
 
 static dit_result diti_model_load_encoders(dit_model *model, const dit_model_desc *desc, dit_error *err) {
@@ -39453,8 +39824,7 @@ static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err)
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
     size_t i;
-    dit_result result = diti_model_default_scheduler(model, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_model_default_scheduler(model, err));
     if (model->transformer) diti_model_describe_transformer(model);
     if (!model->transformer || !diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;
@@ -39578,7 +39948,6 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
-    dit_result result;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -39607,9 +39976,9 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
         slot = diti_model_slot(model, slot, text);
     }
     diti_model_share(model, room, desc->release_text_encoders);
-    result = diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
-    if (result >= 0) model->stream->keeps = desc->keep_streamed;
-    return result;
+    DITI_TRY(diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err));
+    model->stream->keeps = desc->keep_streamed;
+    return DIT_OK;
 }
 
 /* The weights that are loaded of each part; NULL: none. */
@@ -39747,12 +40116,11 @@ static dit_result diti_model_env(dit_context *ctx, bool dry_run, diti_env *env, 
 DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
     dit_model *model;
     diti_env env;
-    dit_result result = diti_model_check_desc(ctx, desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_model_check_desc(ctx, desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
     *out = NULL;
-    result = diti_model_env(ctx, desc->dry_run, &env, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_model_env(ctx, desc->dry_run, &env, err));
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
     if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
@@ -39815,12 +40183,12 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
-    dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
-    if (result >= 0 && out->lost)
+    DITI_TRY(diti_tokenizer_encode(encoder->tokenizer, prompt, out, err));
+    if (out->lost)
         diti_log(env, DITI_LOG_WARNING,
                  "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
                  out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
@@ -40199,17 +40567,16 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
 static dit_result diti_encode_read(diti_plan *plan, const dit_model *model, const diti_text_use *use, float *out,
                                    dit_error *err) {
-    dit_result result = diti_guard_run(plan, 0, err);
     uint32_t i;
+    DITI_TRY(diti_guard_run(plan, 0, err));
     for (i = 0; i < DITI_TEXTS; i++) {
         const diti_text_shape *text = &model->texts[i];
         size_t rows = use->texts[i] ? plan->tensors[use->texts[i]].rows : 0;
-        if (result >= 0 && rows)
-            result = diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err);
+        if (rows) DITI_TRY(diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err));
         memset(out + rows * text->columns, 0, (text->tokens - rows) * text->columns * sizeof *out);
         out += (size_t)text->tokens * text->columns;
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
@@ -40606,7 +40973,6 @@ static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_sh
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err) {
-    dit_result result;
     if (!(desc->strength >= 0 && desc->strength <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
                          (double)desc->strength);
@@ -40619,16 +40985,16 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
                          "the role DIT_ROLE_VAE");
-    result = diti_start_check_image("init_image", desc->init_image, &out->shape, err);
-    if (result >= 0) result = diti_start_check_device(desc->init_image, out, err);
-    if (result >= 0 && desc->mask) result = diti_start_check_mask(desc->mask, &out->shape, err);
+    DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
+    DITI_TRY(diti_start_check_device(desc->init_image, out, err));
+    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
     out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
     out->start = desc->init_image;
     out->mask = desc->mask;
-    return result;
+    return DIT_OK;
 }
 
 /* --- ops --- */
@@ -40774,19 +41140,18 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
-    float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
-    dit_result result = job->assignment.share ? DIT_OK : diti_start_write_pixels(job, err);
-    rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
-    rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
-    rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
-    rows[1][4] = request->schedule.start_x0;
-    rows[1][8] = request->schedule.start_noise;
-    if (result >= 0)
-        result = diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err);
-    if (result >= 0 && job->program.start_noise)
-        result = diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
-                                 diti_job_latent_values(job) * sizeof(float), err);
-    return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
+    diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
+    if (!job->assignment.share) DITI_TRY(diti_start_write_pixels(job, err));
+    mean->clip = mix->clip = (float)INFINITY; /* none */
+    mean->x_m = mean->noise = 1;              /* mean + noise * */
+    mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
+    mix->x_m = request->schedule.start_x0;
+    mix->noise = request->schedule.start_noise;
+    DITI_TRY(diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err));
+    if (job->program.start_noise)
+        DITI_TRY(diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
+                                 diti_job_latent_values(job) * sizeof(float), err));
+    return request->mask ? diti_start_write_mask(job, err) : DIT_OK;
 }
 
 /* --- an image of the application's --- */
@@ -41075,16 +41440,14 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
                       : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
                                           : 0,
              columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
-    dit_result result;
     if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, %schannels]", embeds->name,
                          pooled ? "" : "tokens, ");
     out->tokens = out->length = (uint32_t)tokens;
     out->columns = (uint32_t)columns;
-    result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
-    if (result >= 0) result = diti_request_check_finite(embeds->name, out->rows, (size_t)(tokens * columns), err);
-    if (result >= 0 && mask) result = diti_request_mask_length(mask, out->tokens, &out->length, err);
-    return result;
+    DITI_TRY(diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err));
+    DITI_TRY(diti_request_check_finite(embeds->name, out->rows, (size_t)(tokens * columns), err));
+    return mask ? diti_request_mask_length(mask, out->tokens, &out->length, err) : DIT_OK;
 }
 
 /* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
@@ -41173,29 +41536,26 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
     diti_conditioning *given = &out->conditioning[branch];
     bool embeds = false;
-    dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
     if (embeds)
-        result = diti_request_given(model, env, desc, conditional, given, err);
+        DITI_TRY(diti_request_given(model, env, desc, conditional, given, err));
     else if (blob)
-        result = diti_conditioning_from_blob(env, member, blob, size, given, err);
-    for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
+        DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
+    for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
         if (model->texts[i].tokens || given->texts[i].tokens)
-            result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
+            DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
         diti_request_estimate_text(model, branch, out);
         return DIT_OK;
     }
-    if (result >= 0 && out->shape.encodes[branch]) {
-        result = diti_model_check_encoders(model, member, err);
-        if (result >= 0)
-            result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                             out->tokens, err);
+    if (out->shape.encodes[branch]) {
+        DITI_TRY(diti_model_check_encoders(model, member, err));
+        DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
+                                         out->tokens, err));
     }
-    if (result < 0) return result;
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
         out->shape.weighted = true;
@@ -41236,8 +41596,8 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
-    dit_result result = diti_request_clip_skip(model, desc, out, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_request_clip_skip(model, desc, out, err));
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -41289,13 +41649,11 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
                    per_image * sizeof *drawn);
     }
     diti_free(env, drawn);
-    if (result >= 0 && given) {
-        diti_free(env, out->noise);
-        out->noise = NULL;
-        result = diti_request_floats(env, given, all, &out->noise, err);
-        if (result >= 0) result = diti_request_check_finite("noise", out->noise, all, err);
-    }
-    return result;
+    if (result < 0 || !given) return result;
+    diti_free(env, out->noise);
+    out->noise = NULL;
+    DITI_TRY(diti_request_floats(env, given, all, &out->noise, err));
+    return diti_request_check_finite("noise", out->noise, all, err);
 }
 
 /* --- schedule --- */
@@ -41415,25 +41773,21 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err) {
-    dit_result result;
-    memset(out, 0, sizeof *out);
-    result = diti_request_check_desc(desc, err);
-    if (result >= 0) result = diti_request_check_inputs(desc, err);
-    if (result >= 0) result = diti_request_parts(model, err);
-    if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
-    if (result >= 0) result = diti_request_size(model, desc, out, err);
-    if (result >= 0) result = diti_request_target(&desc->target, out, err);
-    if (result >= 0) result = diti_request_family(model, &desc->target, err);
-    if (result >= 0) result = diti_job_request_start(model, desc, out, err);
-    if (result < 0) return result;
+static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                    diti_job_request *out, dit_error *err) {
+    DITI_TRY(diti_request_check_desc(desc, err));
+    DITI_TRY(diti_request_check_inputs(desc, err));
+    DITI_TRY(diti_request_parts(model, err));
+    DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
+    DITI_TRY(diti_request_size(model, desc, out, err));
+    DITI_TRY(diti_request_target(&desc->target, out, err));
+    DITI_TRY(diti_request_family(model, &desc->target, err));
+    DITI_TRY(diti_job_request_start(model, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
-    result = diti_job_request_skipping(model, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
@@ -41444,11 +41798,18 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-    result = diti_request_split(model, env, desc, out, err);
-    if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
+    DITI_TRY(diti_request_split(model, env, desc, out, err));
+    DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     diti_job_request_kinds(out);
-    if (result >= 0) result = diti_request_text(model, env, desc, out, err);
-    if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
+    DITI_TRY(diti_request_text(model, env, desc, out, err));
+    return diti_request_noise(model, env, desc, out, err);
+}
+
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err) {
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    result = diti_request_fill(model, env, desc, out, err);
     if (result < 0) diti_job_request_free(env, out);
     return result;
 }
@@ -41861,30 +42222,31 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
     uint32_t i;
     for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
-        table[0] = step->x0_x;
-        table[1] = step->x0_m;
-        table[2] = step->clip;
-        table[3] = step->x_x;
-        table[4] = step->x_m;
-        table[5] = step->d0;
-        table[6] = step->d1;
-        table[7] = step->d2;
-        table[8] = step->noise;
-        table[9] = guidance->scale;
-        table[10] = (float)(i + 1); /* what health says when this step goes wrong */
-        table[11] = step->noise_v;
-        table[12] = step->x_y;
-        table[13] = step->y_x;
-        table[14] = step->y_y;
-        table[15] = step->e0;
-        table[16] = step->e1;
-        table[17] = step->e2;
-        table[18] = guidance->rescale;
-        table[19] = guidance->project;
-        table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        table[21] = guided_channels ? (float)guided_channels : 65536.0f;
-        table[22] = step->kept_x0;
-        table[23] = step->kept_noise;
+        diti_solver_row *row = (diti_solver_row *)table;
+        row->x0_x = step->x0_x;
+        row->x0_m = step->x0_m;
+        row->clip = step->clip;
+        row->x_x = step->x_x;
+        row->x_m = step->x_m;
+        row->x_y = step->x_y;
+        row->d0 = step->d0;
+        row->d1 = step->d1;
+        row->d2 = step->d2;
+        row->noise = step->noise;
+        row->noise_v = step->noise_v;
+        row->y_x = step->y_x;
+        row->y_y = step->y_y;
+        row->e0 = step->e0;
+        row->e1 = step->e1;
+        row->e2 = step->e2;
+        row->kept_x0 = step->kept_x0;
+        row->kept_noise = step->kept_noise;
+        row->number = (float)(i + 1);
+        row->guidance = guidance->scale;
+        row->rescale = guidance->rescale;
+        row->project = guidance->project;
+        row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
+        row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
     }
 }
 
@@ -41919,14 +42281,12 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
-    dit_result result;
     for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
         request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    result = diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->program.step_noise)
-        result = diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
-                                 count * request->shape.steps * sizeof(float), err);
-    return result;
+    DITI_TRY(diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err));
+    if (!job->program.step_noise) return DIT_OK;
+    return diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
+                           count * request->shape.steps * sizeof(float), err);
 }
 
 static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
@@ -42278,20 +42638,17 @@ DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer comm
 
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    dit_result result = diti_job_allocate_commands(job, &job->program.finish, err);
-    if (result < 0) return result;
-    diti_job_record_finish(job, job->program.finish);
-    result = diti_job_end_commands(job, job->program.finish, err);
     job->program.start_copy = VK_NULL_HANDLE;
-    if (result >= 0 && job->request.shape.start_image) {
-        result = diti_job_allocate_commands(job, &job->program.start_copy, err);
-        if (result < 0) return result;
+    DITI_TRY(diti_job_allocate_commands(job, &job->program.finish, err));
+    diti_job_record_finish(job, job->program.finish);
+    DITI_TRY(diti_job_end_commands(job, job->program.finish, err));
+    if (job->request.shape.start_image) {
+        DITI_TRY(diti_job_allocate_commands(job, &job->program.start_copy, err));
         diti_job_record_start(job, job->program.start_copy);
-        result = diti_job_end_commands(job, job->program.start_copy, err);
+        DITI_TRY(diti_job_end_commands(job, job->program.start_copy, err));
     }
-    if (result < 0 || !job->request.shape.preview_interval || job->assignment.share) return result;
-    result = diti_job_allocate_commands(job, &job->program.preview_copy, err);
-    if (result < 0) return result;
+    if (!job->request.shape.preview_interval || job->assignment.share) return DIT_OK;
+    DITI_TRY(diti_job_allocate_commands(job, &job->program.preview_copy, err));
     diti_job_record_preview(job, job->program.preview_copy);
     return diti_job_end_commands(job, job->program.preview_copy, err);
 }
@@ -42657,14 +43014,13 @@ DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
 /* Which split suits a job and the devices of its context, from what is measured: how fast each device is, what goes
    between them, how much memory there is. And how unequal devices share the work. */
 
-/* PipeFusion computes a slightly other picture, and is taken where it or auto:any is named only. */
+/* A method that computes a slightly other picture is taken where it or auto:any is named only. */
 static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request *request) {
     uint32_t methods = 0, axis, i;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         diti_job_request with = *request;
         for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
-        if ((axis != DITI_SPLIT_PIPEFUSION || request->shape.any) && !diti_job_unsplit(model, &with))
-            methods |= 1u << axis;
+        if ((diti_split_is_exact(axis) || request->shape.any) && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
     }
     if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0) return methods;
     return methods | DITI_SPLIT_SHARDS;
@@ -42808,11 +43164,9 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
                                         dit_error *err) {
     diti_split *split = &request->shape.split;
     bool automatic = !split->degree[0];
-    dit_result result = DIT_OK;
     uint32_t axis;
     if (automatic && context && context->peers) {
-        result = diti_auto_choose(model, context, request, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_auto_choose(model, context, request, err));
         if (request->predicted_seconds > 0) diti_auto_tell(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
@@ -43180,12 +43534,11 @@ DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
 /* Whether every share can get at all weights that a plan of other devices asks it for: without the first device they
    are only where they were needed before. */
 static bool diti_resume_has_weights(const dit_job *job) {
-    const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
     if (job->model->transformer->component.weights.streamed && !job->model->stream)
         return true; /* all come from the file */
     if (job->request.shape.split.shard) return false;
-    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
+    return !diti_split_cuts_blocks(&job->request.shape.split);
 }
 
 /* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */
@@ -43226,9 +43579,9 @@ static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *
 }
 
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    dit_result result = diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err);
-    if (result >= 0) job->resumes_states = false;
-    return result;
+    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err));
+    job->resumes_states = false;
+    return DIT_OK;
 }
 
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
@@ -43581,9 +43934,9 @@ static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *des
 
 DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err) {
     dit_job *job;
-    dit_result result = diti_job_check(ctx, desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_job_check(ctx, desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
@@ -43728,14 +44081,12 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
-    result = diti_job_check(job->context, desc, err);
-    if (result >= 0 && job->resumed)
-        result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                           "dit_job_restart: the job has lost a device; create a new job, on devices that work");
-    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
-    if (result < 0) return result;
-    result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_check(job->context, desc, err));
+    if (job->resumed)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_restart: the job has lost a device; create a new job, on devices that work");
+    for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
     result = diti_job_keep_split(job, &request, err);
     if (job->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
@@ -45852,68 +46203,106 @@ static const char *const diti_spirv_text_expand[] = {
     "jE$+1Z(##",
     0};
 #define DITI_SPIRV_SIZES_expand 4114u, 7821u
-static const char *const diti_spirv_text_elementwise[] = {
-    "n0C9%1VZI/k.4d2j/fc@*B#GleF$hFCe2AX@*=<&eGLGRF+2--9q%RF/sYcE**%9-2QtT3*m$gH=ADJO%gh=0W&FvAbb:;IHPw6@<vn-LNnNXBmwG/:5yH"
-    "[Y=yBYS[.f7+y'7TYif.G($`,(`[%@c@n4IlVRX<m&=@7cjt:/1;Z/ErgyhU=[ut/#>w#VSVGF:p=4%8sD8)8yk&n^X.E#-e+IT<n694Xi=eRPQo8qu=mN"
-    ")g0ev$`A(1aHOZ0R_u'[t^8>IF_a=c:]8j80PXkX%6^4IsM^$X'u;;s+Bc]RJ>q@MkKjH+BcJ*C]GFESnL+J$2/g&(#GIk*1L`qE,s%(Kg$ceLp)[ecUJg"
-    "ZfL%E.d%BXUvut1OSg5Q2j,DVlrx'xcO(l]S7/R*EX)h9o1'9lVVDI*w&tId5dY6U3-[^+Ot.iqOy.TC2[MC6Z;QP84#LkbZBR@c^5y83LF0#_(.C#`oa*"
-    "Pf)9QVQf5b(Dd'p^fi3VMro08eh_oqsM(<ikn6MG9T:Tds4Xg52VoE=<aVr&:0n/TH+r1RsZ]A;D`XrkX8Sa=uE8UyVd=(ep33^TL0w9vtnPo;;:6rTy<S"
-    "n^v8XrP][7lu1@7Lhqd>9`D'mV(t=qV>q(Z_S=-@T(t3MWnpEJ9@Qw9JAxBlc:YqNf>AIP;Q=XgPuS>*:j%ycyx>t*^Xh&i%XLg=jS'XgqM_HZ4Q+-F/;N"
-    "of,m9DQ^F@A`HDO)lr;-tbS+ES[A9_&%%oIVO]=s_heuv0eX=-hGS(XIqE(C=53@`N/d7i$h98OX+cW^MA_NNQ<=mje+tTdI*uV8aaB7b(n)JnvK.)aB8-"
-    "Ml/fg'e.pbEb)Ag%pQ>Gx^kG:/_@>U^(u.r>KcM8+(@-+V+p'yUgVIjEZHFKw1B&uq$O%lt%^BI;koET`mv&&hTt<@CAPqwoYYisu'd*E^xBM3yT2fCQjj"
-    ".J,#k[DTPb4j6,HHPHy&F)ef3h,8GxGR5>DXOiX#pon%y)WwxwHY_&,OmFF@bV2A`1QY;7+1bLCMU+ZwNsbYr1-y^p4:>shh^9I$wvr>+Sc@5v=Bs:fn9("
-    "4WHre6Po2)$j)Q#y45f'yf'8ZThWU(nM=<K`@[^bsX*AcTQ[W3#kF/WM+>AsG(:&ppKqmXZ^74Kw_N$F_V`V5y/k>`F+C6'Dlh9+gbQE;ylsG3iTjG/MG<"
-    "cHl,-%Ju1_U)>@@4'or0,u,@1&&g(ci'`BdsZ4Ig+#eBgR'%4f+TGqNS[apB1$aT8Ub<VEe<uFml2lMi9tU;O=OmDnA0rSvjvwv7gZLG83kL&JR5x7ean^"
-    ".R/Xaucj#<c/3fRwN5asqta^)tF.kuq`^+0I,f4XY3-&yIb24mo/1`^pEqguvDWQ@Q@$[C=DX>FNDfcYeM_w0voA0fgL3f,OL+kWM&Url]Ge_.w(QjU=II"
-    "LD$4#'<XH^)=[S85D16pB*+'O7rIVq.;W&B]O_8+BJAsOQa83tGXr0Txs<KAHZ]ZJ9Q`/<NOXYd8kQLh'6C'-ljjTf]NB*Y1]Io6]w[svP`Oc@k`vk/xwu"
-    "<IIUcH&yqI7*YHIAUg]ndvd%9FG=($#]#0'k:W9>EnSKG`H/Lx&(:pO>HeA)%-/pTMnhrBiFkkKdfnxhF*k;',%#[H:Kj6T0bynyBoAhcu4Ctc5Ro-D@Gr"
-    "%kl#lobZ_f$vsQI8xtp`7:@T(6VH.phC$_F(j&%,>5KXl$isRm^*7w]sQS<um;_pKMa[dKFd[[mrT$b>.MJhg(nDp)gL#hnWa$ErbN>JH.sY:BaHC`mSUk"
-    "fXE7F-5E%omJkAaBLiP%KvBu<8cr+1t.BpJZX8(r:YT^#i+Su7QA'OCw14wfoc([,mZJK-0+Dy7Gk8)GkBjX&'6-/;p0XZbU45D[Asv*uylgu:&<>qcG3*"
-    ".D)ox9K+x610gD=E,^:9-rOIL$dZ`uP.NQ>`PVCyGvfbR([+J_YS5;o>U`'r%[Me@A2L[YL,a'e'Le$'vu:j)4@2H++X])vj/Vqpm/Ir&(7CY_`0N6ZaS6"
-    ":tW3f/nN^(jWCg7J>O6eYE%AGMe-$Eb5(@JmaT(0NXgj76odB@nQkfc^G;_Av@cY#].fRQ%7GhawT*%.Icy6NPWsKvN2wCtnhtH`kx-E&Z-)_I]VC@GTjZ"
-    "_Ac<M->yL[v/OapegnOP,3)o5MLtW=X>%FOV=x=qrSH.2X^]a3@'/O=*PQd@:GlIjj`T$&I9SF(0wgdt`&**a&2,Pxl7]MiO34P@M<wjnRK,3nps4*Oi8%"
-    "LX3E`9<1lrl5=x^</bE-I`9FXn`2m<11[:bTwF7F(aK*Y$QaAeV]Ks@@b8;k^_)wmx(=B,fO13s^gnbksDJGQIfCk6T:<^hq9:Gc0IV:%.59aa'n03=[_X"
-    "QP600EIceqr$AC=_pxEr:IM5`_;09/7&fm1W$_s$5It<##cH:Gd2SRSEJNRMZ2Z>b4b:cfJ&VX8yFWEbjjZ7hApq4)dd.7[8@@bvj$@X:=LU+'ddED61.@"
-    "I:/Z%'.TkC1-+t*Obh7Rg.@Cs^$A1Dek*g38qJ3AeNkXif8m^ZK=JnrpZs8vYuvcK4Ov2)CsJ7R'(/CE*]o5HKbfig3Eq8SK_%@DgMZ'PA:$<[)L-1V2Zx"
-    "UVK'`F2F2o%qN;Il9s&+<_+&*iB$-A,<'dWh/%u`MFmJWRoT/HF*Md65O#8rUHsqlN/mt'QA'C5(kPS:m(2Hp*9j9$$49E=Nd&'/XtbSCoun,LjO>k]#oc"
-    "U(nw6aZAhg/:JOepg,BL+iL;Z(;pc@$DN:aG_]FFB0yECH-0VQpkB4f:U:DvJ[DX*@jl#uof,%6/<fT8U`5BT1D:M=B[#c+00]N+bCcq*ZPUIGD)la8[I="
-    "m:Fp_4LL/Eox`[[e14)rgJI8AohZD:Ub$Wb%V.deT0`>[v<ZH5kbE-9@H17LC_`$$9pJUf9In@GZ430`oEtswRp/Ybm-uODA#@C_klV`t>cbXPR#I%ee28"
-    "v.m=OkE'a-64H&ct9t3+/3Hw5djRx'QRpHKk)3Oh&@996:VHbcgmR;ld36OgI/toh6-QjP1&6Z8lKe(52AXBR$;o=HUQP=1BidLJ#s(tV)]fdIsVw)YMbS"
-    "Wrm.nv]--RJJ>y<t]p]Y_(-^S6qt)1x;>Bt6HoJwuP:Hb.7Pp;D#XWrG*/`=@NrtGJT>x$YbYn%)vG6i9'cuE#IX/;fbD*<Y6Jgn;Zo3R4RHb8HR,JIQU0"
-    "`7(,Rm,QpZkNAt[-GhM(VAlJaC)n,hyCeU#hL$*IP2IkEIyg'xy6UYWX%Fpr>tKD_0eolZN'4gRbHnd>9]g.LwSJ><*OLkK<HblZ6C+ZD=+dF1j7M0E,:6"
-    "]X$-M*kOMamW12:2U,>r/+ovdOQln$-p0g0YoMyqMe6xQHM&-k&pj=EJUTtq<dRKNZy@1imjYEf(laZ=>V@J`4[7wF<7m;]ZOv-@s):NdIOOj<b;.2yBV>"
-    "iRio9*D:]o6xB14JdKb7K*YE(*'uAyx3e>`ipI/kcJXFX$<hu1+%Up-@P$R:NpLHgopYQ_-Ph5Sv.(9WqD]Ho>)gHka9FCCZ4WgDHon0WyOsh'9)46,2P&"
-    "C(*4VpxuoVJXel-q0qR`b.Z^dctQ%Z8Q_$j^T8aY`RW#S/xV1''9#[ZCCPrJBAG[jyC7yQsN'9Us0mXZa17)vIMhNL>nfk`$SV+wlcW@,uu]71kiJxisbu"
-    "`L+nfw-RM)0/0M]<Os#:8X[P7Mrs+dJL*DPy7'IVt0II%ugU:gYk+@,mB1uxVTn4)c]nY-FIIS$KDd`T23^yOCL]u)+O`CuLrv5kDv<kAI+E/Pvok-(`uf"
-    "G<x$=*yeA5La,)BD/w^E,w^r,(T7*^E'6T2Se19y$6#F<<5+dWj.]M[O-0;I];(h/lS4lj0[>Tl>ufE(osu>^T+ZO^sXomWN2u>,IHtP^UfE7BFcAASBnn"
-    "a_bA8%qvv*9T(OWhft4J-^XY,J.mAgvM-<t_6/W3j*'@FuQ_X1t^7j)FPps*p#,fnH*6-i<v=wP%a@Md`=oA7S9wJ0Q=m+6Gpwn1292<7b",
-    ".hq`GpElI2Z]b,e3pawZ-yx;)VNgn'_+.P+Q^I]`O@>>a>H+3:67CwL]gr17YZXF+hEPr0d7uUDMsN+`gO[ZMl(j7J<qapEpW'Z%e::Q,FqU-8vgLX10D^"
-    "vGUQ(*Ll:X+j&Xu(@@yw4`1V,)R=$5efZM2^-vr[`0Rs=HYfmJh^0$XbEhJI3^Jkb/6BRYFFyg#g]WE))[<N4)*3K9J_WfC`GApLZTdi17AE<yU(EC1O)&"
-    "1H:_jU:2<]'nge%eL](C<VO4v^GZl#^yd[l606tRDhq]_]2nP>$u2@c)PapYx4>@b`()$gf=2hbV#(>n*Dn[NS5l;LL^q;T5`_Gbc*2fldmcXpvqVnN.pQ"
-    "qN+/x0IlQ5PKX#=:Cpe:l51DOU.3@MqO@D9R_b,UdJ=.V#d^qnl2'wAYRPcMJPf#JRpxI4('@/,_/oeFolpr[-2*KBSbKYt&(<EkUE]>I^rA8.=Y<Z[JXM"
-    "F<rRis-;Tq_]gw*$0bJO8raas>%%5]VVes7fSM[QovZC=Dm62]G>qf(I&19yZe)06vdj)28D#`q[4t]3MP]K#NxG@V69QG7@l'A;<sK&N>@a[=c%jBiZ2Z"
-    "AmlOJ8W`rQ<T>6/w(ZfbsV@`=<rA8w/RA)O/rb9t4^2:0,MEORb0O)J.tkx*#c@J1.ygxPBh]g-9Mm)PY8TmiYsHKSdi)PC#C;et]4P`ZrZChk`%_J.4gi"
-    "luRl161Fyp3@oTv=n8V]_=UpDT`ceYrqB3dsVgvnnta<1*XL<K_#M@G1aYxQq]>+271oC(AFLW)rKKMSd4g0l7<&i4_+-nqCrO-0c>:L,S'f)YlYq6OePs"
-    ",1Nmo*uZpy^(LN/K5cJou0VDl1yL4s8HPA$TVx@Dm$ZB*+$R4wDtSHZXwu:l;NXWb/$5uGMCK;]2v6#p4xhI`rRm-sETZvW&ts4C7%26g162dyR'%jS-iD"
-    "0lOr/0XWwviN6WgiDOEY#&`&223r%m<C[+(o4AQXd+kQPt1XdyBPj/*%J]t#$3]Ph+i`Ht$P>@@u7i-b-]*cNKbq+:cMIV;4,c:1K]@NN_g.2+1Gj`nr6G"
-    "@hf`I`QqBx4y*ZWF%@luFqp(0vYI(^TYOH.(KAJ[_s'R=C:0hHk2Hb%.t1coJj):Hj,6bl.jif`/':P,CZ^4:l)^EvV=fQ^WZ*:rGTBys6LoK>pBo.Mui%"
-    "by,Z<w6qLJ1jF[/YR;q5[aL7W_M*9B(aVS5$iv``_VKSG2qg8[716K9Je^IVwe_FUi]&b+Lo$(*9u#Gvt`u[2lDPn.$EN:[><h66ljPvLq-$>BjlOtj>l9"
-    "wl8xt9qwf=nbH%$wYhMadi`quR9iIDCE-=fr.j0_L<Q7A$,$S1mH*ysD^wV<,2BSQ26Ckk%U7vu^=/H$x17vY'WPbwKWq[p^iXS>j]]*Y2V^A-2ImXGj1o"
-    "c6&/BEoKWh'Xu_NN.bm-h3@'5^>K%v2Y$Q<aToSviAG2(Nt6MErIsrMj/Fb9Qkg4B2o2)(G7#oqi@g=9>`%0-iF%>YE2fO+i61s'pEvh0$Ce[G/I8I&=Un"
-    "JqtI4J%S-H.>i0./^+#gkFJTmlts5X)wBuM.Kb;$FrCZ#ng;.7P^2IV,Rm`ZAqER<cYt%(13^Nw<#rT2Yc]8XaPd=pMT-Z7S6Z`riuejB04af(MkwRJpG("
-    "s/CrKS&09DOR*'7)4'O_J>7VTc=3b/wp6_2^&e03@+VYQdlou,;,8eRL2<W`cE%2YIPu$aDeS,g[=gJcO[sv&XJsV5@oC06R.MSEeS*>GijduOu6EgK$.F"
-    ":4]nrCZ./`C^*e-P4*IZ>M*E2A^(1fGaFor<y<MX5buFdw,T#'%,c#8LgD3;sI6lN$C>T`.^VoG'*r1IH<8*Kppiwg>(8]ncu.2'Z=D[o:V8`Rv[Yd2o.a"
-    "<4<H4N;OHBl17'FgSA1s:iUVoV):g)<uhIgp]g9mST<=^C@62hkVkIq..`4tmvdPCxXQE;2,W<MpW-3J9,C(4T(EapUmbfxHc.]]d^k033v%B(<g$MZdn_"
-    "A^1-*QtIawTNW]P&M/'q/JlQb@S5YC.`%U&dm-a<>WSGlV.D=S_=RHet`VY3kC&[X7c<fUb4Uq2lx2[^`TVe3+FDMw[3gqY^:shM=0OU/r/fg^y,V+fQwt"
-    "0g0ibVVI$@)kgJfsJ&[$,34[C'G-qZCU>VJ.Xjh3dLB`nP@tJAR<%jtfcTe1CXCrfIm$v%w;vWu#&1(g%dN4xC&@0[<3`2H])BN>+VKx%Bq`#3)=/YRM(7"
-    "Rd289'Pb8P%K;7u(p[7qG'>octdB'*4jYbjvKRuk(fFeVmFMvJTjUa<bDY)+D7cTArSSX7[YJ$nvvB%iMClj.ot3'[TpjbpwfgD3wQ7R$<7SR8vc=moK#."
-    "@KhftPlrqpr,-]5QC<,hr$@*UuLF<Y9sG7hy(lK^H,_CFEF$m,;uk+$WRgAn94El@=(mDd=-<+K#(f;(sPP36+9GiVGmY#(Vy(dSW),8uE.o964N<xKxqt"
-    "<PS/&YoDcfX']`h_vjn>&k]rs9DxcdjSo,H>X;'ck4,TG4QZjM)NsmnjQ.fGGpvI+1=x]#h/,>lNP%8GrYhQ32Prd@mfvmpO-#m&1or1_hAUZ+8elUu.Xk"
-    "Rd0H--FxP>y&1@'Mi.)>v(Tu<SQCO>7e/Z6V1K]#heLW'JJnJ-<k2sO5;'hVX.H4EJqcthry%H_&lj=pa-rcwnK9k<sL:<iHWtu,fGL/`,'>XUUeS1qSLT"
-    "luwl:e)1e^F@4%kVVZ(T%y3DDj/b)+A3Pit@Y6kRp1a#QFo='H/_%=/j'J_hf>0SJ=u;n7b*Bj=lEBWRI,e$gIK#VkV.sne3n7KwO9rV_a]y]$%pXhL0Ze"
-    "mPCm@p;viZ-Xk3O4`YKyd]DoEXnK.m1s#dcA)3u(LIc_1G8L>Yhr*r,T8O7v[LL6aRbYA]t]1^pWR%o9Vho7s<7#",
+static const char *const diti_spirv_text_map[] = {
+    "n0C9%1VZI/YApVIjo(@cLBfsoEnU#uh3OV*&H48Ny;CR9qUZ9b0%=k=]>#VNW,'V.fMIHC:F3Lct7#$%h=ep,TtaJ4p=tEOsfr>il4CHMRmh30D;BRjjQs"
+    "#[InPF4t9QLDhyP81a4UX9Z#-ubyfox>T$62uDT8)ixXcU5KT>s(lj4cq'F%M#^2i>^^T#qKaJNNUt_pMP$&r#u/3(;nb=O#bVpqH>2;8Nh-2d)O^(My+G"
+    "g2r3)U@CNrS9C3y:@%Bv/;Z9M$W-Q8;(::_baD,1yHp:0F5q0$aAf8rU4wQJ#C7gj3+1oabCX1LaU+;WR[oC;T+MEdWVSXdcX/Jh)O#W/;BrIZ[ra9f8w&"
+    "HW48ZpN<4=fyejxlE2D%1uO)[^c<Z`3:L7rnH0&:<.=[7M6Ln/&^xat%`[E[:]5(C4In_95g-7V2[0S%g=^BH5AvE*/+XnOnTO*fL))d^R_>s(/OX7K,HC"
+    "42'nd(xO=lpRjf$.iC00L#Isnu@C':uP>peZV6[9JYOc](:jx:C.h<fKd)tEiWA&e)5;W*[wktE5g>Yj+JUJkTEqHR$5CSgslAdn+':]fetTPtNb;Lr;pN"
+    ")395>'h49ny7p3Rw8RD.VI/J^h2G5WJ@<L6aPrZf-._SBrJ9%U2YIMsejBx.]%Kn7Yo3FauPOi;Vj;8+F;e&811,-juINZDKVd5X#$U249&-<#fu_PW$.*"
+    "h`Z=`C$/G4E(M[6y,x;GyErxUCWg$ap8f[O`a=,JY)n)o(79&*bBWm^CVdX==q<[44Ui6/)[;gvou`pOk`coG^ry_tN'S<[o*f=IQs.k>u#]s`@JNI[FYH"
+    "(H>Y5WPW4.i<jRua6O8RHupXK'dm`6f%@^p:F;.Xs3uac*1a=ZhkO#iu6.5/W`qdKo`4mWpOp;i*XaQZn3Auw1d;VF4i-^#,7[*#Z7gG8v%(rDZ)2LR13L"
+    "qbPJIL$adPPTqr.Xna;CnXp&>+s@E0bM=m@t^plBB6uKW.dx.loQ4sBFld4y279/SY$H2f/GvHLX^$NaDKi7b_W+2W:fAjdYKVaIbYkwD>0fj*Sfq4>.D<"
+    "fH4=vhFYGDZ+5G-J0_ytGKhmF_/jiT_bA07.w>G.5M+Z1L2@*>%`<H7S4/,Ta>'.7UCFFY20n@Ef[Qjbv%ol@TNP0bW$,'+Buf09SyYO-F%IJBh.)tI<$2"
+    ";5w<DNs#U:Ml0$Gu4_tRb8mQAS'gcj$ul>MgoOfB'34U(He_i;0An,#=DfhL+^o$C-Wq+K7m5wRG+XG,L`V[q5<7s$pZFfFJ6:%-7yW=m8+bYE`$rZ;5x,"
+    "gF4MJrV&Zjcie$FrqHO/*_Ei>_iD%ugu3((Ht0.GoNtJoyf:SntTqFjG/[0dmT_C$Ve()Q:v9sNy2/1OD)Ef](+1>P7oJqY:msE)FM]u80T1S6W(cbQGOr"
+    "]f*UQsg)TZ%SQri$Ch>34>t/M55l`TY5==5-gQlcAsWZT9@:UXckAZKF]Jg]o2XqKf-<@$#Y;a,3nxR`J3[ZiE'Dnj$x5f4XP2S=>)K0O=I9VG)b_c;`k)"
+    "vwb&;sJX_IQVwOU*fp85/>m%,L:C#n$7N9YgxoG0_OMyS(O#8@ihqi^d2rhHl:yg=`%RH0ccRZ*I1^hQm*3hJZKY5$dp9D<p'A&oaOt*1@*0Jv1,[,If3["
+    "9H:1*`^EyC,(>8wdyN5Kr*TUELb/GT88*T'aJsTWrnNJq1/.hCj+iyNnH#)'-k%JLEHGD6OMauEoyro=%0nThNU9p+S/TX)OuWGc1ycL5E@2iW1Ti#HIME"
+    "#3$+AZD=i^Y%#]7TdguW%5rB5A+qc819)>Sa9#4B0MKDc6'REF2<:njE3F=NP))5CG=ZYA'8=ii9DV)VDbWmop0=5BjK*&KND@X_@**]Em%l,c=w-RNgbc"
+    ".,l/W8)]S.2*6Hyv3],#T>A/.ImFRr9tW@s^NO<:1Kl>$OgK8<'glvx9&)IYoLq.e-sy0tZP6F'(B7*K&6;EFku[AF/G_vUVYi##>hS8Qat9Yc[qhU'b*n"
+    "#)^[H[6taBNxp<Qf@IfvK4O+._2haB&OZ&[a^TGy5%>ayw_UA:^HigJHg%[oK(s)oZRU$H((qT*nxGQns7=JL2SHrYueoL4oPi9(T:usWKy%M`TZmSx&f1"
+    ":9V-am`#`kat;=.Z.mi*r-auRM,GVqp*%8&7>:sD;QFHSu=4'^I9Gglg<FyLm]t*iWP&9o'C/0o7wNMb%hf8a^Kie0Xb2tYh^RQI3WlchWJga6<&dcUrkK"
+    "vW[0bna^iCIOCx*r_GhKesWoGEa&l,5+[Zq3QW6MM>N/BjOE^LEsP$&h)ETuX^CKNIhl1=b$qny8<nxMR&*GJRMo;fZl@E3_,OA5FtU:901oh*f1JJG.+>"
+    "p;:%V:RxI(J3Lb_G2cx7;Hja-XkXam1caPQ)GIcLA2@v[$dBHV)B<2.FR#)r@Ey(33QR9)(G)-Rno.@3@y3'ouH4OqI]JKv<-@j>o:I=EqvlvP%A>q]*.K"
+    "0hKCk*F.3KT(RLf%&K5&C$q*(XljJEI=ngZ0:VhjYBp>M9j9#&vs'ROAa'c$RAkg:#/k,6n+L@:wsOCfZV<AyE=,bQ#+XM`+T)f`m+o[k*ey7+:alec4M9"
+    "d[&0aomVpAOt8nYp#TC=k*sk]9=Ma`FRWAC4b>i<<Tm4kCRHMVtkCh`lT8(*b$EH2JHuD1fTUS1g@vbkP;.8O]@<n$>V'Mu-6Om<n-p#YVDYYmhJ&2'`O["
+    "SPA.:jZc.vam;nBA9<.rhT,6I##$ICo9:fDMR4>'e:0v[:lP&Z21jB]eFn_s=+'B0C<=$t,hUv&5X68GmiB`DhA+P&PX.9;+#TiY=tw+jmf@_fl))[F6Mc"
+    "<w]c/i%_%_U)SmD.EOPP$g(J6&E.T4d)()Hk0:tB+$R5AGAP@Xrjehx69S08w,C<1#GB>l.(4ns5ZMIP^47v,.GM20m79=*8]&6FE6#",
     0};
-#define DITI_SPIRV_SIZES_elementwise 5856u, 11190u
+#define DITI_SPIRV_SIZES_map 2456u, 4499u
+static const char *const diti_spirv_text_merge[] = {
+    "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
+    "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
+    "(rJE=T=t8>ji7RskR%Axl[%]H]P`8:Ysp/L$x5TM,RQ[Q]Z/_$A8:nM4BB33Vk5+tsa-vA=nb#H+,3[Ul+FXUQXi;PJ7GgVKl0p+xYwG2>l1:Wr[V7cM)1"
+    "42-q=udY-W`'5-YbER6Du<6vY'w)vs=3=6@`0P;GY2]q9O3%,v6GUr=GonJwDX>8J_'&<92-rvI2#MOF_#8emql6^f+0OnP:-pAE8#ijN-QHDuoysw5(7p"
+    "%RamaK_t6c_OmuHS'<0[%C46,x3pwS)M^qUo(rj5L8p_Q_RnI^5;^e=SHM6Kd`aFoO#G*>qRs]I8chih`6AZnT4-BH^v-$S+7bHm[m[;w5:hYn/<$f-WD."
+    "Vp=8>oHphN$BKs;w.+[%@'3Sq:d%QsN/0a2v'7O$uapl'2U>x9kQ%;P>VF)F[J)3HB,Jc@^,$e,U$sb:$*TubPD)l&W)Hd'4,*#A5Z8X(yN2@%Khpx)v:%"
+    "uY/QUK[ep:Ens26%7$ykJ'k7s5;y(W=9e#ivdeS]/YVl,+_=]ky-:NqWFJbw@o*1yk9/*<M`lr;K()]R.=e:.;e6sEk>085uMoRb1d$]Z8G4Ig:1qa%vZy"
+    "a]P>H;Z*&y4Q&_@:9>,8laqVm####",
+    0};
+#define DITI_SPIRV_SIZES_merge 750u, 1128u
+static const char *const diti_spirv_text_guidance[] = {
+    "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
+    "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
+    "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
+    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]8v^jsWW&_5/Du3I-mu$$ZP^b;FT_tSha,0,m7w3BmM<vC(pW3cfUR(JcX"
+    "(h`h;`^SR#p.6DMip.jHI%8_L3;#m@$ZhwJXa4WZ)366nZWq#80k&`vnkavV]^h)bJ%,6[GP^])nd,9Yv5>cSHuv`6Vk]*;;<XRYsV`He6N+2:O]eb'kt&"
+    "o4e/AaO0g:_3:q/wmZM/E5C25Oobq#irLAh,d]']v##m3eFXm0l%89IYf(k$dS^72TfIpM7<f]Om3s<O/RXVPhpw(n463GSx6[GS1xLuRG^JJ[f0]PGRJ7"
+    "aJY)PAQ%+d-c@=^s8PEY(pIQjTGwch>MZGI`YBq>qaj0Dx,6`f<ZI.:p44wA#V6PY;%E<:OLUsP_Co0MxH&dL>;XR/K<mW1H(IOAZK`1THGh-eUopk52TM"
+    "#.`h7lE)aGB3n8r;e`A0R6#C1YyZD>+'6JOt'j#3hxa6;]E,+#6(wKfxPOUTcqhl1Ymj2(2m1`Vy_xcqCYk*w]KiLc+V_@Zo2.d0xH)O-/'_<btNvDRRqu"
+    "-OT.v:5#APk/'CK=TXH^OwUWMY&(S(wUXS=9eqs1o^Ms-RsOs6ZTabOYZ>6JYukIbrd9n08w0]60KaXU7*b;[/44n5QLWmO)'a1vrE-g'/Rd5-kx7pUQ+q"
+    "<K6crJ(wh24o&ab&3qDMmu*Huu;<I-Ts(&[XB@(^1n/'J/;Ys8xiT4:G+9SiN%:dd&d96]LS)k1<g8[ljVsAk<A-d[k5`xQworuSqkF+pFo'qFnh;vO<(k"
+    "_R[aNx'*cYqE<>N8S_*L[EFbqYaCH3Q(^^E2NqA*9v2+J;XxJ[muiqrRx)E*EpJN4<%cs^y90oms(o[#wSl_^DoybhD%6s/hxi^(&`st;X;kLQE1aHuVC*"
+    ",_`ZeKv+aD5=rOR+^6s^/r_un%)%cMM4FU-<C_.l1,$'^qW,BneviWk1cTCs`@Hp.>ql3AI2X'c(P#$j/A[I-BDMp<q)uftQ3R.v#*E*t$Li*Uv^q:D-`W"
+    "`9V+X0,$6M^w<<.&6@>efcI6Fj<:f-7KantUxe#7dY:>m^es5;HOA]aV7M]UHYTvj=C7<j88CG'3YZ'.e9IWWR;`D'87$JQwaXU1M5Pj-aQ]3'pv1W/;.n"
+    ")nU][7Kpfl6f)7HnX=AMF$G=iQjA@/dicddIyE@;E.mk)Oo#X78DF[#S#####",
+    0};
+#define DITI_SPIRV_SIZES_guidance 1316u, 2229u
+static const char *const diti_spirv_text_solver[] = {
+    "n0C9%1VZI/v>srn/esWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NA4dKQ3L=tbsJ(&bf+M#r[hiEn3v7m<wQ']_HoFZ,,S'FNjqYPL0aAm[&U;jG5[+"
+    "67)Ok_E@gU-:F,=3s+dDVMK;Bg$/#c<W;%l3sjcAnaL_/,ctvAf/iJ+PK`:.oK&.>5fGf#yr@IVcO:9#/Sw&f-R_C]>'0Pb)RsTD9C>7(46:RC_FQXCtQy"
+    "I1lTM)2FEC^wc,,s[y`>.*.qd)aFX:ERgPgX@_Nje3J1J#f-kRgGc,u@;deCRaVjePls2/S^Mb]q#mZ)N5N;iu929BbkC_hYQoBI^3)np[-`fKq:#7bM)1"
+    "3VXbea/.=6(;O;#Nodomo]<7X.AtW8HhUASN&>L$(c>XF0vEY_-D[3AHK6k+EAvs)MUdxYYTfG=JK6Ch9RUp81gceL2Wdkx^(OgZh2J$]:o&`D/BllEdP7"
+    "m3V/V+E6(sM:hnR8D(:B^PbT],c#]._oiaxqsb*=9.cq_<2fLB;G;ydmmM6y,5B>CsG#I4^*S.kIk`01w3AQeR-&H^]b:4I]L_*03DhN5s9BRRxsB=OFYT"
+    "*%n-)vXC7&f`<)fZ/kL.d8M.dC@)7HV6RpNI+vA/Jv)SOa;J>:&;LU>*2YIVj@DT$pgQe$e2&pV4xXL><=.VD)8WCdx5SKo1#on6j)j(=SPS,s.h9-JvcZ"
+    "mNM*$2q1Fwjqf>#-2_(l/(]wa[nvcGI>haN-k`&x-s(OdoIjqqend#udX--tyq]p)FhLk',['U)drcq5N.hh4T$xa;Hr-8s:scb%9O9B6<Ln>+0iukWIQe"
+    "AY[^m9r,lo09gj(Q`E<BR$qA%*,QpjW62(Pf8oTuy9.1fE(P*b*$O$<,XJrXv9C'nKV@De*KnI^%Z7lt_Y-ARgD8I6;GLG`05hYx[e21_p>GJ;3X*tR<m,"
+    "Wv3/I<-dGiF2V3D=WDK-:U+#0u<^_v#DB12Lai%ellw-whG<Q-g@8v5Y[*_C;re:h=]hIgk+xZv04b]V:[7s;;s&1d)7S0DCKDgDhDeaWWA-FJiPk*L%0]"
+    "`@;1`sSK;&W2kcjyHdb=>0+nxAR;w8#'/;_b5QT8b#/:2`mGL8EnHuKAO*Dn_vku16_4diNl=071dmKnf3n_>S@U&P*T]6j]x72b)032Z[`S.@^)Z]L&Rh"
+    "4(D`542r/DK)p<5qVyZTKA)9A2PwEX&/0hGm&G8BNM6c'^U)gls>YAqm,l1]bT.yZ8A@,7Ox&Vq7i^]hK($59Cf6t-t8u^qbLO=0WQb+g0VF_<D=Yg3>'@"
+    "l2kB+Bg9Y(=J]n.^WJ_Mh022#1qQ%*0<a@rS1*FO;^Q>HEI5Q<+6JG@xJ@ryW+3T1RsZ4sZZsp7b3N:K'%w%ZNPYKddX>/950#@l0/sWZ0rZ%I&3A[$jmI"
+    "w@UUJY2',Q_=m/:Ml$VH,nB92'/D+]]&%i`]NosYi;2[L+=m'qq*I]*-_G+Y.D3jnx8UVElo*NyIM+T>Z_vb(i5B[o6#TVni2O[jBD.=L'J3%jyAhM7*G3"
+    "FoO[9Xf`xUlsC<qppi6)cf9m.l[^:%o^i9sRD_24i&MfKar)=)'Q+$hVmFZ3csIotWrNY2$lKb]MEX6fqenQBQR@QE:&LWqDy<`KfLe;b5A&Gm55[dp,JC"
+    "4ANN=i0[pDM=M@/(eti%J/IQtMe8L3^U/e#Q@%CwiosYQS1;&23KE;WdEEK.DV9DY5b<I/GDTWT/b:8(&lDMVhZueYlU25]s8gprx;V4-L28eR7=5I$cbc"
+    "-b3RMxQ)0;*4@a*BV'AJ6hHtVZdX_.&R/o6;>14@nF2S_[7_-'plnOLsqZ>38L;cv>9wX8MA%8Y`J):nNZPUc%UkkfEquu;3`K_sQHt=idq<AAPd/%[BpR"
+    "q(d_QeLJq.Hpv<2>68jYD*&9_*-ra$2`oiSs*a:$M2UuUWtDmUC@(LV],ua4egLtg%*1bU14*6Fb5/E9nO5bn7IL>LnPoJAGK89:Cp'n@FBT>-g1t$<6j$"
+    ">-<<w*h>L&3EP>&:Ht==3Nb.x<jw[acLZJ7X^gZsEX@/@&Fc*hkgBH.R=L+p+[_<t@*ZK[xY0+1]8(v$rXwqcXf$'kB0=`q6-i)7hE+*$>kiZ/a'wN#9Ku"
+    "gJm[%eC.^Gc_6w=t$aOd90V%&%kQ^BaJ6FICAM4rmgd)1I7]iIMu=g(rS-hR/X6I1h0B&%Q7:)bO;h64je+T5v[%5;E&NTX&j`h,v/e%.^e6Cp)%b)94n+"
+    "T0TO<-c+",
+    0};
+#define DITI_SPIRV_SIZES_solver 2037u, 3591u
+static const char *const diti_spirv_text_judge[] = {
+    "n0C9%1VZI/FD/.`v>f7#,ite@L=X$rH(0dsjc4g1kMfa.>;xyFjJ=6Fg876hi,5*>79W<-7eNPFqb7f[aaVjbFCF967^EKlZQaQFu87'SH`8A`*E#n]*DX"
+    "l]1N]7kvJ3vmutjNM>^:aeuV[RWa3HZR&j,u5@GL&PIE-(L+c)B$`v@Lc)ITyK^t>HVGb35CM8d>oF0GelanTD]@X3tOJc3eXS8e>OQ;Y'-NwfadBH#53`"
+    "&_4'ax>CF%L`+E)O#4A]4Glkib`:_6o=X'fb@W:x1(56q_vP,St3Zb4/,S]V;'iC*O0U^CCa*lxg5Ccw[Is/:2dsQFQu&Y+XxeY6hoUuK+nn3TVnG*<@GE"
+    "=O%p<jjntNm79DBD1;J/>_x,319#s9LL7,hYr/Q&dL1GZ_Y2Q8<jYv8W+v88U@S2bQ,4P@;ooO./#*T:u%*oMoR0:s@iZ<Je3N:H5,aAi,9pX7=n*P'F]%"
+    "Y((cgKP0>GV8S(l_.M0`ricH[7<XB#'<#",
+    0};
+#define DITI_SPIRV_SIZES_judge 363u, 564u
+static const char *const diti_spirv_text_weigh[] = {
+    "n0C9%1VZI/Saw]GH5]KbRdgsoEnU#uh3OV*&H48Ny;CR9m*$ubFo5*51ASHSx#.Z'_A&.RwG:_6=U[/,O,k(r$WdRmwG#[gvF5.^$(t'luV#M'NXx=nuMo"
+    ",lu0Q1mU<]FR4/[xKxD'F>fI89i'SLK#RG#oXfWGd0wL%MU&w)-MO1Kj6]`B8GfJY8o(UZ7kI2j@3ehnFjqEhdUMJaMaTp#8U[bHgEXeib=-vDX'ynqcXj"
+    ".*Z[hxA,uapS48V]=`K((4<Qo-5Bf+-ogJj#U`o8b*vhW#:;PqyU%*ATXxIJI_J6_2BM6nHRSUZ(So=N@tGQ@elnPnGRELxLV+6g@VNTBIjFl*s9dj#NpN"
+    ">>_V@==/L:`nI]qv[Qqw4Nc,CSCZEQ_@y%/rYiHMT@JN2qxGg5`bhYchIpR:>Z%df9dwU7o/MhkH,Ab5)HG-0%TE'CD^Y;qpE0k+Rl)=EWFZX9c<ivtfMa"
+    "0sCYeuZeTJyB8c<bV33RK9f&^',Df*d9%V/l&;NNwSRMB5C8BU=/;I,*<dhcf*r).02E%-(4io23dv=u5'@Bllo'giTtpcuJQVe`-s./&a@V$c3vJB<L_t"
+    "mKebP4K)3P>_F1>*yi1:yhkL_tW4u]J:HeU=rT[`6v(mkHgtRSan3wQ7icA0.cE0*IGa$LPY;r#%llG,1gRhR%nXM0o=;S*Zq:5A4bbjJ-=#8n00*I&2DF"
+    ":K[9^LsUke+XAvi'f@^W30#kFUYYIu]T@v9Vj>6dh9=8:>CkSNjY$cS;'Ua*1[>P=y7s/Z=+#Z<mtGASm(-kIjpQwgNeVaU^f)`M[#L@S%wXuGxnRU.LDi"
+    "c8R*rTY$#UW*cv&[KB_I]vDm[UV)<VStPSvg95%TXX(1[@x_D.]hX0Rmx]dQPf03>&YWO:daL:g83&uR(X(B)B8fr.o,L_^_I)M=Ig9vu@rYoI1OSC%5qf"
+    "sDwyPs4wQmWO$n90,APO:-1@eP`Taf0h-n@p3YA_,veMI*M8W6<X#23Qe;35]]ei4P/-rGJ,:OndQc%JE%3861vH]cWs.XUl4e,w5pSm^9m;n,Eg<RiL6K"
+    "oh1t,rFCH1WWJ]U%/6iJDT+<Y,,`91xHvBFNorG3)a,*8o/WpcN,Gd)6B2%*.4grHAo:%+4ID*-s=JCE4hedo_+km^ti2PSRP(Rxn<#",
+    0};
+#define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
     "n0C9%1VZI/YByre1EGOaFrODX%f+yjN)UM8`c-+1e*TZs@2<9M&vD.5b6R6#.5G[PY#rah>5k-ed%iGO:784t$8#U]5[(ZXw(QU@>BdH#DfLVp%7;ft.Zp"
     "d*-)6/)E0U0pi8TymV3tn*0gBFt:HL%SBkVWR5wER1.rRHG6+-<4B97b;aD/I]3c%rgOh6N0'p1<]mOVHuHkP9Dul2khg/gMG`AWUq^S8L2&[*J,.a1RJm"
@@ -46196,7 +46585,7 @@ static const char *const diti_spirv_text_attention_coop2[] = {
     "p+*C)ipr77RU>H_1LHY%6^7NAO*(fo+'",
     0};
 #define DITI_SPIRV_SIZES_attention_coop2 3845u, 7378u
-static const diti_spirv_module diti_spirv_modules[] = {
+static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},
     {"gemm_half", diti_spirv_text_gemm_half, DITI_SPIRV_SIZES_gemm_half},
@@ -46208,13 +46597,18 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"norm", diti_spirv_text_norm, DITI_SPIRV_SIZES_norm},
     {"qkv_post", diti_spirv_text_qkv_post, DITI_SPIRV_SIZES_qkv_post},
     {"expand", diti_spirv_text_expand, DITI_SPIRV_SIZES_expand},
-    {"elementwise", diti_spirv_text_elementwise, DITI_SPIRV_SIZES_elementwise},
+    {"map", diti_spirv_text_map, DITI_SPIRV_SIZES_map},
+    {"merge", diti_spirv_text_merge, DITI_SPIRV_SIZES_merge},
+    {"guidance", diti_spirv_text_guidance, DITI_SPIRV_SIZES_guidance},
+    {"solver", diti_spirv_text_solver, DITI_SPIRV_SIZES_solver},
+    {"judge", diti_spirv_text_judge, DITI_SPIRV_SIZES_judge},
+    {"weigh", diti_spirv_text_weigh, DITI_SPIRV_SIZES_weigh},
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},
-    {0, 0, 0, 0}};
+};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */
 
