@@ -30,6 +30,9 @@ struct dit_context {
     diti_trace *trace; /* NULL: none */
     char *overrides;
     diti_marks marks;
+    dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
+    int retired_lock, any_retired; /* any_retired: atomic */
+    uint32_t collecting;           /* threads that destroy some of them */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -65,6 +68,7 @@ typedef struct diti_encoder {
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
+    dit_context *context;                            /* likewise */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
@@ -185,6 +189,19 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     bool preview; /* brings a new preview */
 } diti_job_flight;
 
+/* What a call of dit_job_record changes, as it was before the newest one. Its commands have changed nothing on the
+   device if they never run. */
+typedef struct diti_job_before {
+    bool known;    /* the newest call can be taken back */
+    bool recorded; /* it has recorded something */
+    diti_job_cursor cursor;
+    uint32_t last_segment;
+    bool unjudged, restores;
+    double submitted_us;
+    uint64_t dispatches;
+    dit_status status;
+} diti_job_before;
+
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
@@ -202,6 +219,7 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     diti_buffer memory; /* of dit's own images */
     VkFormat format;
     VkImageLayout layout; /* that it is left in */
+    uint32_t mip, layer;  /* of the application's, that are written */
     bool owned;
 } diti_job_image;
 
@@ -287,6 +305,7 @@ struct dit_job {
     diti_assignment assignment;
     diti_program program;
     diti_run run;
+    diti_job_before before;
     struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
     uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
     bool is_secondary;                          /* it is a share of another job */
@@ -300,6 +319,9 @@ struct dit_job {
     bool resumes_states;                        /* they are not in place yet */
     diti_buffer health_readback;                /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
+    dit_job *next_retired;
+    VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
+    uint64_t retired_at;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
     dit_status status;
@@ -357,7 +379,7 @@ DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
-/* Staging buffers in the device's memory that stay. loading: what others took besides the weights at most. */
+/* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
@@ -511,9 +533,21 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+/* retire.c */
+DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
+/* All of them, of a model or (NULL) of all: nothing uses them. */
+DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model);
 /* image.c: pictures on the device */
+DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
+                                         uint32_t height, dit_error *err);
+/* Whether pictures can go to another target without other images of dit's; then they do. */
+DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target);
+DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
+/* Record mode: before the commands of a run, or of the rest of one, whose report diti_job_reported awaits. */
+DIT_INTERNAL void diti_job_await_report(dit_job *job);
+DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif

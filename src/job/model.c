@@ -417,7 +417,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
     const diti_weights *parts[DITI_PARTS];
     const diti_device *device = model->device;
-    uint64_t kept = device && device->unified && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
+    uint64_t kept = device && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
     int part;
     diti_model_loaded(model, parts);
     *loading = 0;
@@ -546,6 +546,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+    model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
     if (!model->stream && !desc->weights_by_need)
@@ -571,6 +572,7 @@ DIT_API void dit_model_destroy(dit_model *model) {
     uint32_t i;
     if (!model) return;
     env = model->env;
+    if (model->context) diti_retired_end(model->context, model);
     diti_stream_destroy(model->stream);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);

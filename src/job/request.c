@@ -131,6 +131,13 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
+    if (target->image && (target->usage || target->flags))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.usage and flags are about images of dit's, and target.image is yours");
+    if (!target->image && (target->mip || target->layer))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
+                         target->mip, target->layer);
     if (target->image && out->shape.image_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
     return DIT_OK;
@@ -592,6 +599,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
     if (result >= 0) result = diti_request_family(model, &desc->target, err);
+    if (result >= 0 && model->device)
+        result = diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err);
     if (result >= 0) result = diti_job_request_start(model, desc, out, err);
     if (result < 0) return result;
     out->guidance = desc->guidance;

@@ -37,6 +37,7 @@ typedef struct engine {
     int locked, lock_count, lock_errors;      /* of the queue lock */
     uint64_t allocated, live, calls, fail_at; /* of the device allocator: bytes in use, blocks in use */
     uint64_t most;                            /* bytes in use at any time */
+    uint64_t kinds[2], kinds_most[2];         /* the same of what must be visible to the host [1], and of the rest */
     bool maps_least;                          /* it maps only what must be */
 #define ENGINE_MEMBER(name) PFN_vk##name name;
     ENGINE_INSTANCE_CALLS(ENGINE_MEMBER)
@@ -84,17 +85,21 @@ static inline VkResult engine_alloc(uint32_t device, const VkMemoryRequirements 
     if ((e->maps_least ? required : e->memory.memoryTypes[type].propertyFlags) & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
         e->MapMemory(e->device, out->memory, 0, VK_WHOLE_SIZE, 0, &out->mapped);
     out->size = need->size;
-    out->handle = e;
     e->allocated += need->size;
     if (e->allocated > e->most) e->most = e->allocated;
+    out->handle = &e->kinds[(required & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0];
+    *(uint64_t *)out->handle += need->size;
+    if (e->kinds[0] > e->kinds_most[0]) e->kinds_most[0] = e->kinds[0];
+    if (e->kinds[1] > e->kinds_most[1]) e->kinds_most[1] = e->kinds[1];
     e->live++;
     return VK_SUCCESS;
 }
 
 static inline void engine_free(uint32_t device, const dit_block *block, void *user) {
     engine *e = (engine *)user;
-    CHECK(device == 0 && block->handle == e && block->memory);
+    CHECK(device == 0 && (block->handle == &e->kinds[0] || block->handle == &e->kinds[1]) && block->memory);
     e->FreeMemory(e->device, block->memory, NULL);
+    *(uint64_t *)block->handle -= block->size;
     e->allocated -= block->size;
     e->live--;
 }
