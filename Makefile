@@ -66,6 +66,14 @@ build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/progra
 # README's program, and dit.h as everyone has it.
 build/minimal: examples/minimal.c dit.h
 	$(COMPILE) -O1 $< -o $@ $(LIBS)
+# The engine: with a window where GLFW is, with VMA where its header is.
+VMA      = $(firstword $(wildcard /usr/include/vk_mem_alloc.h /usr/include/vma/vk_mem_alloc.h build/vma/vk_mem_alloc.h))
+build/engine: $(wildcard examples/engine/*) build/library.o
+	$(if $(VMA),c++ -std=c++17 -w -O1 -I$(dir $(VMA)) -c examples/engine/memory.cpp -o build/engine_memory.o)
+	$(COMPILE) $(CFLAGS) $(LINKED) $(if $(VMA),-DENGINE_VMA) \
+	    $$(pkg-config --exists glfw3 2>/dev/null && echo -DENGINE_WINDOW $$(pkg-config --cflags glfw3)) $(wildcard examples/engine/*.c) \
+	    build/library.o $(if $(VMA),build/engine_memory.o -lstdc++) -o $@ $(LINK) -lvulkan \
+	    $$(pkg-config --exists glfw3 2>/dev/null && pkg-config --libs glfw3)
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o
@@ -105,7 +113,7 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
