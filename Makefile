@@ -127,6 +127,10 @@ gpus: build/feigned
 shaders: build/spirv
 	@sh tools/setup.sh shaders
 	build/spirv build shaders src/vk/spirv.inc
+	@for kind in vert frag; do \
+	    glslangValidator -V --target-env vulkan1.3 -Os --vn cube_$$kind examples/engine/cube.$$kind -o build/cube_$$kind.inc >/dev/null || exit 1; done
+	@{ echo '/* Made by make shaders from cube.vert and cube.frag. */'; \
+	    sed -e '/^[[:space:]]*\/\//d' -e '/^#pragma/d' -e 's/^const/static const/' build/cube_vert.inc build/cube_frag.inc; } >examples/engine/shaders.inc
 	@$(MAKE) --no-print-directory dit.h
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)

@@ -141,6 +141,11 @@ void pictures_drop(pictures *p);                  /* the frame's commands will n
 void pictures_key(pictures *p, char key);
 VkImageView pictures_cube(const pictures *p), pictures_small(const pictures *p); /* VK_NULL_HANDLE: nothing yet */
 
+/* main.c */
+double now_ms(void);
+void *read_file(const char *path, size_t *size); /* NULL where there is none; freed with free */
+void write_file(const char *path, const void *bytes, size_t size);
+
 /* memory.cpp */
 void *memory_open(renderer *r);
 void memory_close(void *allocator);

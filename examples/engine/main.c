@@ -50,7 +50,7 @@ static struct session {
     bool ends;
 } session = {.with.name = "with_dit", .without.name = "without_dit"};
 
-static double now_ms(void) {
+double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
@@ -102,6 +102,24 @@ static bool parse(options *o, int argc, char **argv) {
         if (known[k].number) *known[k].number = (uint32_t)strtoul(argv[++i], NULL, 10);
     }
     return o->budget_us > 0 && o->steps > 0 && o->side >= 16;
+}
+
+/* ---- files ---- */
+
+void *read_file(const char *path, size_t *size) {
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    long length = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    void *bytes = length > 0 ? malloc((size_t)length) : NULL;
+    *size = 0;
+    if (bytes && fseek(file, 0, SEEK_SET) == 0) *size = fread(bytes, 1, (size_t)length, file);
+    if (file) fclose(file);
+    return bytes;
+}
+
+void write_file(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, size, file) != size) perror(path);
+    if (file) fclose(file);
 }
 
 /* ---- frame times ---- */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PROMPTS = 3, BLOB = 1 << 18 };
 static const char *prompts[PROMPTS + 1] = {"fox, fluent style on a purple background", "banana, flat style",
@@ -52,30 +51,6 @@ struct pictures {
     int quit;    /* atomic: the window was closed meanwhile */
     double began_ms;
 };
-
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-/* ---- files ---- */
-
-static void *read_file(const char *path, size_t *size) {
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    long length = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
-    void *bytes = length > 0 ? malloc((size_t)length) : NULL;
-    *size = 0;
-    if (bytes && fseek(file, 0, SEEK_SET) == 0) *size = fread(bytes, 1, (size_t)length, file);
-    if (file) fclose(file);
-    return bytes;
-}
-
-static void write_file(const char *path, const void *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(bytes, 1, size, file) != size) perror(path);
-    if (file) fclose(file);
-}
 
 /* ---- the device ---- */
 
@@ -371,6 +346,8 @@ bool pictures_frame(pictures *p, bool *recorded) {
 void pictures_drop(pictures *p) {
     if (p->threaded || !p->running) return;
     if (dit_job_unrecord(p->slots[p->recorded ? p->front : !p->front].job) == DIT_OK) p->n->unrecorded++;
+    memset(&p->preview, 0, sizeof p->preview); /* the newest may be lost with the frame */
+    p->preview_id = 0;
     if (!p->showed) return;
     p->front = !p->front;
     p->recorded = false;
