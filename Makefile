@@ -74,6 +74,8 @@ build/engine: $(wildcard examples/engine/*) build/library.o
 	    $$(pkg-config --exists glfw3 2>/dev/null && echo -DENGINE_WINDOW $$(pkg-config --cflags glfw3)) $(wildcard examples/engine/*.c) \
 	    build/library.o $(if $(VMA),build/engine_memory.o -lstdc++) -o $@ $(LINK) -lvulkan \
 	    $$(pkg-config --exists glfw3 2>/dev/null && pkg-config --libs glfw3)
+build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.o
+	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c build/library.o -o $@ $(LINK) -lvulkan
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o
@@ -113,7 +115,7 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
@@ -130,7 +132,7 @@ shaders: build/spirv
 	@for kind in vert frag; do \
 	    glslangValidator -V --target-env vulkan1.3 -Os --vn cube_$$kind examples/engine/cube.$$kind -o build/cube_$$kind.inc >/dev/null || exit 1; done
 	@{ echo '/* Made by make shaders from cube.vert and cube.frag. */'; \
-	    sed -e '/^[[:space:]]*\/\//d' -e '/^#pragma/d' -e 's/^const/static const/' build/cube_vert.inc build/cube_frag.inc; } >examples/engine/shaders.inc
+	    sed -e '/^[[:space:]]*\/\//d' -e '/#pragma/d' -e 's/^const/static const/' build/cube_vert.inc build/cube_frag.inc; } >examples/engine/shaders.inc
 	@$(MAKE) --no-print-directory dit.h
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)

@@ -97,6 +97,22 @@ static void test_picture(void) {
     stbi_image_free(other);
 }
 
+/* Pictures of what is drawn: another frame, another picture. */
+static void test_realtime(void) {
+    int width, height, channels;
+    unsigned char *one, *other;
+    CHECK(system("build/realtime tests/fixtures/pipe_pixart_sigma 1 2 32 " WORK ".one.png validate >" WORK ".txt") ==
+          0);
+    CHECK(system("build/realtime tests/fixtures/pipe_pixart_sigma 5 2 32 " WORK ".other.png validate >>" WORK ".txt") ==
+          0);
+    CHECK(system("grep -q '^5 pictures of 32 x 32 in 2 steps: ' " WORK ".txt") == 0);
+    one = stbi_load(WORK ".one.png", &width, &height, &channels, 4);
+    other = stbi_load(WORK ".other.png", &width, &height, &channels, 4);
+    CHECK(one && other && memcmp(one, other, (size_t)width * (size_t)height * 4) != 0);
+    stbi_image_free(one);
+    stbi_image_free(other);
+}
+
 static void test_refusals(void) {
     CHECK(system("build/engine --nonsense 2>/dev/null") != 0);
     CHECK(system("build/engine --headless 5 --model " WORK ".nothing 2>" WORK ".err") != 0);
@@ -191,6 +207,7 @@ int main(void) {
     env = test_env(NULL);
     test_changes_of_mind();
     test_picture();
+    test_realtime();
     test_refusals();
     if (getenv("DIT_TEST_ALL") && atoi(getenv("DIT_TEST_ALL"))) {
         test_compute_queue();
