@@ -159,7 +159,7 @@ static void write_json(struct session *s) {
         return;
     }
     fprintf(file, "{\n  \"device\": \"%s\", \"queue\": \"%s\", \"memory\": \"%s\",\n", s->r.name,
-            s->o.compute ? "compute" : "graphics", s->o.vma ? "vma" : "dit");
+            s->o.compute ? "compute" : "graphics", s->o.vma ? "vma" : "own");
     fprintf(file,
             "  \"finished\": %u, \"shown\": %u, \"previews\": %u, \"cancelled\": %u, \"retired\": %u, \"runs\": %u,\n"
             "  \"unrecorded\": %u, \"losses\": %u, \"resizes\": %u, \"loading_frames\": %u, \"messages\": %u,\n",

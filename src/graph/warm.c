@@ -1,5 +1,5 @@
 /* Warming up: every pipeline of a plan runs once, on one workgroup, before anybody waits for it. Drivers do a part of
-   compiling only then. What the workgroups compute is worth nothing; a run begins by writing all that it reads. */
+   compiling only then. Their results are worth nothing; a run begins by writing all that it reads. */
 #include "graph/plan_internal.h"
 
 static void diti_warm_barrier(const diti_device *device, VkCommandBuffer commands) {

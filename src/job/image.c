@@ -102,14 +102,17 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     return diti_image_view(job, image, err);
 }
 
-static void diti_image_aim(const dit_target *target, diti_job_image *image) {
-    image->format = diti_image_format(target);
+/* Previews are bytes in any case. */
+static void diti_image_aim(const dit_job *job, diti_job_image *image) {
+    const dit_target *target = &job->target;
+    bool preview = image == &job->preview_image && job->request.shape.texels != DITI_TEXELS_RGBA;
+    image->format = preview ? VK_FORMAT_R8G8B8A8_UNORM : diti_image_format(target);
     image->layout =
         target->final_layout ? (VkImageLayout)target->final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
 }
 
 static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
-    diti_image_aim(&job->target, image);
+    diti_image_aim(job, image);
     image->image = given;
     if (!given) return diti_image_create(job, image, err);
     image->mip = job->target.mip;
@@ -128,8 +131,8 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
     diti_job_image *image = &job->images[0];
     uint32_t i;
     job->target = *target;
-    for (i = 0; i < job->request.shape.image_count; i++) diti_image_aim(target, &job->images[i]);
-    if (job->preview_image.owned) diti_image_aim(target, &job->preview_image);
+    for (i = 0; i < job->request.shape.image_count; i++) diti_image_aim(job, &job->images[i]);
+    if (job->preview_image.owned) diti_image_aim(job, &job->preview_image);
     if (image->owned) return;
     image->image = target->image;
     image->mip = target->mip;
@@ -275,7 +278,7 @@ DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
     for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, job->program.rgba[i], &job->images[i]);
+        diti_image_record_copy(job, commands, job->program.texels[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 

@@ -86,7 +86,8 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     diti_job_print_split(&request->shape, out->split);
     out->seconds = request->predicted_seconds;
     out->activations = inspection->memory.activations + inputs +
-                       (VkDeviceSize)pictures * request->shape.width * request->shape.height * 4;
+                       (VkDeviceSize)pictures * request->shape.width * request->shape.height *
+                           (request->shape.texels == DITI_TEXELS_LIGHT ? 8u : 4u);
     out->device_local = out->weights + out->activations;
     out->host_visible = (inputs > loading ? inputs : loading) + staging;
     out->peak = out->device_local;

@@ -112,6 +112,9 @@ typedef struct diti_prompt_tokens {
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
+/* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
+typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY } diti_texels;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -132,6 +135,7 @@ typedef struct diti_job_shape {
     VkImageLayout start_layout;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
+    diti_texels texels;              /* of the target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
     bool resumes;                    /* goes on without one of them that fails */
@@ -189,8 +193,8 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     bool preview; /* brings a new preview */
 } diti_job_flight;
 
-/* What a call of dit_job_record changes, as it was before the newest one. Its commands have changed nothing on the
-   device if they never run. */
+/* The state that a call of dit_job_record changes, as it was before the newest one, whose commands have changed nothing
+   on the device if they never run. */
 typedef struct diti_job_before {
     bool known;    /* the newest call can be taken back */
     bool recorded; /* it has recorded something */
@@ -266,8 +270,8 @@ typedef struct diti_program {
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
-    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
-        latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
+        latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */

@@ -125,9 +125,13 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     case VK_FORMAT_R8G8B8A8_SRGB: break;
     case VK_FORMAT_B8G8R8A8_UNORM:
     case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
+    case VK_FORMAT_R16G16B16A16_SFLOAT: out->shape.texels = DITI_TEXELS_LIGHT; break;
+    case VK_FORMAT_R8_UNORM: out->shape.texels = DITI_TEXELS_GREY; break;
     default:
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format, R16G16B16A16_SFLOAT or "
+                         "R8_UNORM",
+                         (int)target->format);
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");

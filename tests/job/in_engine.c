@@ -5,6 +5,7 @@
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include <math.h>
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2 };
@@ -255,11 +256,11 @@ static const VkFormat formats[] = {VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_R8G8B8A8_
                                    VK_FORMAT_B8G8R8A8_SRGB};
 
 static void test_formats(dit_context *ctx, const dit_model *model) {
-    static const VkFormat others[] = {VK_FORMAT_R8_UNORM,
+    static const VkFormat others[] = {VK_FORMAT_R8_SRGB,
                                       VK_FORMAT_R8G8B8A8_UINT,
                                       VK_FORMAT_A8B8G8R8_UNORM_PACK32,
                                       VK_FORMAT_A2B10G10R10_UNORM_PACK32,
-                                      VK_FORMAT_R16G16B16A16_SFLOAT,
+                                      VK_FORMAT_R16G16B16_SFLOAT,
                                       VK_FORMAT_BC7_UNORM_BLOCK};
     dit_job_desc desc = describe(model, 7);
     dit_error err = {0};
@@ -277,6 +278,59 @@ static void test_formats(dit_context *ctx, const dit_model *model) {
     }
     job = create_job(ctx, &desc); /* with a view in that format */
     dit_job_destroy(job);
+}
+
+static float half(const unsigned char *at) {
+    uint32_t bits = at[0] | (uint32_t)at[1] << 8, power = bits >> 10 & 31;
+    double value = power ? ldexp(1024 + (bits & 1023), (int)power - 25) : ldexp(bits & 1023, -24);
+    return (float)(bits >> 15 ? -value : value);
+}
+
+static double light_of(double v) {
+    double size = fabs(v), light = size <= 0.04045 ? size / 12.92 : pow((size + 0.055) / 1.055, 2.4);
+    return v < 0 ? -light : light;
+}
+
+/* Halves hold the linear light of the float picture, beyond 0..1 too, and 8-bit greys its luma; the preview beside them
+   is of bytes. */
+static void test_texels(engine *e, dit_context *ctx, const dit_model *model) {
+    static float rgb[SIDE * SIDE * 3];
+    static unsigned char texels[2][8 * SIDE * SIDE], preview[BYTES];
+    dit_job_desc desc = describe(model, 7);
+    uint32_t i, c, wrong = 0, beyond = 0;
+    dit_error err = {0};
+    dit_output out;
+    int grey;
+    for (grey = 0; grey < 2; grey++) {
+        dit_job *job;
+        desc.preview_interval = 1;
+        desc.target.format = grey ? VK_FORMAT_R8_UNORM : VK_FORMAT_R16G16B16A16_SFLOAT;
+        job = create_job(ctx, &desc);
+        if (!job) return;
+        CHECK((grey ? record(e, job, INT32_MAX) : dit_job_wait(job, UINT64_MAX)) == DIT_OK);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.format == desc.target.format);
+        engine_read_image(e, &out, texels[grey]);
+        CHECK(dit_job_preview(job, &out) == DIT_OK && out.format == VK_FORMAT_R8G8B8A8_UNORM &&
+              dit_job_read(job, DIT_READ_PREVIEW, 0, 0, preview, BYTES, 0, NULL) == DIT_OK && shows(e, &out, preview));
+        CHECK(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb, 0, NULL) == DIT_OK);
+        desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+        CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "target"));
+        dit_job_destroy(job);
+    }
+    for (i = 0; i < SIDE * SIDE; i++) {
+        const float *v = rgb + 3 * i;
+        double luma = 0;
+        for (c = 0; c < 3; c++) {
+            double light = light_of((double)v[c]), got = (double)half(texels[0] + 8 * i + 2 * c);
+            double inside = v[c] < 0 ? 0 : v[c] > 1 ? 1 : (double)v[c];
+            luma += inside * (c == 0 ? 0.2126 : c == 1 ? 0.7152 : 0.0722);
+            beyond += inside != (double)v[c];
+            wrong += fabs(light - got) > 1e-3 * fabs(light) + 1e-5;
+        }
+        wrong += memcmp(texels[0] + 8 * i + 6, "\x00\x3c", 2) != 0; /* alpha 1 */
+        wrong += fabs(255 * luma - texels[1][i]) > 0.51;
+    }
+    CHECK_MESSAGE(!wrong && beyond, "%u texels are wrong; %u values are beyond 0..1", wrong, beyond);
 }
 
 /* Images of dit's have what else is asked of them, and what the device does not do is refused by name. */
@@ -719,6 +773,7 @@ int main(void) {
         } else {
             test_restart(&e, ctx, model);
             test_formats(ctx, model);
+            test_texels(&e, ctx, model);
             test_usage(ctx, model);
             test_subresources(&e, ctx, model);
             test_dropped_frame(&e, ctx, model);

@@ -290,13 +290,14 @@ static inline void engine_free_image(engine *e, engine_image *image) {
     e->FreeMemory(e->device, image->memory, NULL);
 }
 
-/* Copies a mip of a layer of an image, of the given layout and size, to rgba, on the application's side. */
+/* Copies a mip of a layer of an image, of the given layout, format and size, to rgba, on the application's side. */
 static inline void engine_read_part(engine *e, const dit_output *from, uint32_t mip, uint32_t layer,
                                     unsigned char *rgba) {
+    uint32_t texel = from->format == VK_FORMAT_R16G16B16A16_SFLOAT ? 8 : from->format == VK_FORMAT_R8_UNORM ? 1 : 4;
     VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                NULL,
                                0,
-                               (VkDeviceSize)from->width * from->height * 4,
+                               (VkDeviceSize)from->width * from->height * texel,
                                VK_BUFFER_USAGE_TRANSFER_DST_BIT,
                                VK_SHARING_MODE_EXCLUSIVE,
                                0,
@@ -344,7 +345,7 @@ static inline void engine_read_part(engine *e, const dit_output *from, uint32_t 
                           VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &visible, 0, NULL, 1,
                           &barrier);
     engine_run(e, commands, from->timeline, from->value);
-    if (mapped) memcpy(rgba, mapped, (size_t)from->width * from->height * 4);
+    if (mapped) memcpy(rgba, mapped, (size_t)from->width * from->height * texel);
     e->DestroyBuffer(e->device, buffer, NULL);
     e->FreeMemory(e->device, memory, NULL);
 }
