@@ -39,6 +39,7 @@ enum { FRAMES = 2, /* in flight */ BINS = 32, MIPS = 16 };
 typedef struct options {
     const char *model, *prompts, *cache, *json, *png;
     uint32_t headless; /* frames without a window; 0: a window */
+    uint32_t pictures; /* that end it when they are finished, after the last press; 0: frames alone do */
     uint32_t side, steps, budget_us;
     bool validate, compute, vma, still; /* compute: dit on a queue of its own; still: the cube does not turn */
     struct {

@@ -43,8 +43,8 @@ static struct session {
     renderer r;
     numbers n;
     pictures *p;
-    times with, without; /* frames with work of dit's, and the others */
-    uint32_t losses, resizes, loading_frames;
+    times with, without;                              /* frames with work of dit's, and the others */
+    uint32_t losses, resizes, loading_frames, before; /* before: pictures that were finished before the last press */
     char keys[16];
     uint32_t key_count;
     bool ends;
@@ -61,7 +61,7 @@ double now_ms(void) {
 static int usage(void) {
     fprintf(stderr,
             "usage: engine [--model FILE] [--prompts FILE] [--cache FILE] [--json FILE] [--png FILE]\n"
-            "    [--headless FRAMES] [--size PIXELS] [--steps N] [--budget US] [--press FRAME:KEY]...\n"
+            "    [--headless FRAMES] [--pictures N] [--size PIXELS] [--steps N] [--budget US] [--press FRAME:KEY]...\n"
             "    [--compute] [--vma] [--validate] [--still]\n"
             "keys: space another picture, c cancel, s another size, l lose the device, d drop a frame, q quit\n");
     return 2;
@@ -85,7 +85,7 @@ static bool parse(options *o, int argc, char **argv) {
                      {"--size", NULL, &o->side, NULL},        {"--steps", NULL, &o->steps, NULL},
                      {"--budget", NULL, &o->budget_us, NULL}, {"--compute", NULL, NULL, &o->compute},
                      {"--vma", NULL, NULL, &o->vma},          {"--validate", NULL, NULL, &o->validate},
-                     {"--still", NULL, NULL, &o->still}};
+                     {"--still", NULL, NULL, &o->still},      {"--pictures", NULL, &o->pictures, NULL}};
         size_t k = 0;
         if (!strcmp(name, "--press") && value && o->press_count < 16) {
             char *end;
@@ -237,7 +237,10 @@ static void on_resize(GLFWwindow *window, int width, int height) {
 #endif
 
 static bool poll_window(struct session *s, uint32_t frame) {
-    uint32_t i;
+    uint32_t i, left = 0;
+    for (i = 0; i < s->o.press_count; i++) left += s->o.presses[i].frame != UINT32_MAX;
+    if (left) s->before = s->n.finished;
+    if (s->o.pictures && s->n.finished - s->before >= s->o.pictures) return false;
     for (i = 0; i < s->o.press_count; i++)
         if (s->o.presses[i].frame == frame) {
             press(s, s->o.presses[i].key);

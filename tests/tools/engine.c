@@ -20,7 +20,7 @@
 #pragma GCC diagnostic pop
 #endif
 
-#define SMALL "--model tests/fixtures/pipe_pixart_sigma --size 32 --steps 4 --budget 50000"
+#define SMALL "--model tests/fixtures/pipe_pixart_sigma --size 32 --steps 4 --headless 5000 --pictures 1"
 #define WORK "build/logs/engine"
 #define PROMPTS " --prompts " WORK ".prompts"
 enum { WIDTH = 480, HEIGHT = 320 };
@@ -67,11 +67,11 @@ static uint32_t colourful(const unsigned char *rgba) {
 
 static void test_changes_of_mind(void) {
     diti_json *root =
-        run("", SMALL PROMPTS " --headless 100 --press 3:d --press 6:_ --press 8:c --press 10:_ --press 40:s"
+        run("", SMALL PROMPTS " --budget 5000 --press 3:d --press 6:_ --press 8:c --press 10:_ --press 40:s"
                               " --press 80:l");
     CHECK(number(root, "messages") == 0 && number(root, "losses") == 1);
-    CHECK(number(root, "finished") >= 2 && number(root, "shown") >= number(root, "finished"));
-    CHECK(number(root, "previews") >= 2 && number(root, "cancelled") >= 1 && number(root, "retired") == 2);
+    CHECK(number(root, "finished") >= 1 && number(root, "shown") >= number(root, "finished"));
+    CHECK(number(root, "previews") >= 1 && number(root, "cancelled") >= 1 && number(root, "retired") == 2);
     CHECK(number(root, "unrecorded") == 1 && number(root, "runs") >= 4);
     CHECK(frames(root, "with_dit") > 10 && frames(root, "without_dit") > 10);
     diti_json_free(&env, root);
@@ -81,7 +81,7 @@ static void test_changes_of_mind(void) {
 static unsigned char *still(const char *options, const char *path) {
     char given[512];
     diti_json *root;
-    snprintf(given, sizeof given, SMALL PROMPTS " --still --headless 60 --png %s %s", path, options);
+    snprintf(given, sizeof given, SMALL PROMPTS " --still --png %s %s", path, options);
     root = run("", given);
     CHECK(number(root, "messages") == 0 && number(root, "finished") == 1);
     diti_json_free(&env, root);
@@ -89,7 +89,8 @@ static unsigned char *still(const char *options, const char *path) {
 }
 
 static void test_picture(void) {
-    unsigned char *one = still("", WORK ".png"), *other = still("--budget 1000000 --press 1:d", WORK ".other.png");
+    unsigned char *one = still("--budget 20000", WORK ".png"),
+                  *other = still("--budget 1000000 --press 0:d", WORK ".other.png");
     uint32_t count = colourful(one);
     CHECK_MESSAGE(count > 2000, "%u pixels have a colour", count);
     CHECK(one && other && !memcmp(one, other, WIDTH * HEIGHT * 4));
@@ -126,13 +127,13 @@ static void test_compute_queue(void) {
         return;
     }
     root = run("sh tools/newest.sh with $PWD/build/drivers/families.json", SMALL PROMPTS
-               " --compute --headless 150 --press 3:d --press 30:_ --press 33:c --press 36:_ --press 80:s");
+               " --budget 20000 --compute --press 3:d --press 30:_ --press 33:c --press 36:_ --press 80:s");
     CHECK(number(root, "messages") == 0 && number(root, "finished") >= 1 && number(root, "retired") == 2);
     diti_json_free(&env, root);
 }
 
 static void test_bundled(void) {
-    diti_json *root = run("", "--size 64 --steps 2 --budget 100000 --headless 120 --prompts " WORK
+    diti_json *root = run("", "--size 64 --steps 2 --budget 100000 --headless 5000 --pictures 1 --prompts " WORK
                               ".bundled --cache " WORK ".cache --png " WORK ".png");
     unsigned char *rgba = picture(WORK ".png");
     CHECK(number(root, "messages") == 0 && number(root, "finished") == 1 && colourful(rgba) > 2000);
@@ -179,12 +180,14 @@ static void test_window(void) {
         printf("skipped: the engine in a window needs Xvfb, xdotool and GLFW\n");
         return;
     }
-    wanted = still("", WORK ".png");
+    wanted = still("--budget 50000", WORK ".png");
     mkdir(WORK ".screen", 0777);
-    CHECK(system("Xvfb :97 -screen 0 800x600x24 -fbdir " WORK ".screen >" WORK ".x.log 2>&1 & echo $! >" WORK
-                 ".x.pid; sleep 2;"
-                 " DISPLAY=:97 build/engine --validate " SMALL PROMPTS " --still --json " WORK ".window.json >" WORK
-                 ".window.log 2>&1 &") == 0);
+    CHECK(
+        system(
+            "Xvfb :97 -screen 0 800x600x24 -fbdir " WORK ".screen >" WORK ".x.log 2>&1 & echo $! >" WORK
+            ".x.pid; sleep 2;"
+            " DISPLAY=:97 build/engine --validate --model tests/fixtures/pipe_pixart_sigma --size 32 --steps 4" PROMPTS
+            " --still --json " WORK ".window.json >" WORK ".window.log 2>&1 &") == 0);
     for (i = 0; i < 120 && wanted && !same; i++) {
         usleep(500000);
         same = on_screen(wanted);
