@@ -89,19 +89,6 @@ DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
     return result;
 }
 
-DIT_API void dit_job_destroy(dit_job *job) {
-    diti_env env;
-    if (!job) return;
-    env = job->env;
-    diti_job_drop_shares(job);
-    diti_plan_wait(job->program.plan);
-    diti_job_images_destroy(job);
-    diti_snapshot_destroy(job);
-    diti_program_destroy(job->device, &job->program);
-    diti_job_request_free(&env, &job->request);
-    diti_free(&env, job);
-}
-
 /* --- restart --- */
 
 static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,

@@ -377,6 +377,7 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 /* model.c */
+DIT_INTERNAL void diti_model_free(dit_model *model); /* NULL is fine */
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* Pixels per latent element; those of the usual VAE where the model has none. */

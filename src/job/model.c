@@ -552,7 +552,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (!model->stream && !desc->weights_by_need)
         diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
-        dit_model_destroy(model);
+        diti_model_free(model);
         return result;
     }
     *out = model;
@@ -567,12 +567,11 @@ DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
         memset(out, 0, sizeof *out);
 }
 
-DIT_API void dit_model_destroy(dit_model *model) {
+DIT_INTERNAL void diti_model_free(dit_model *model) {
     diti_env env;
     uint32_t i;
     if (!model) return;
     env = model->env;
-    if (model->context) diti_retired_end(model->context, model);
     diti_stream_destroy(model->stream);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);

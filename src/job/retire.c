@@ -1,6 +1,19 @@
-/* Jobs that the application has done with, and the GPU perhaps not yet: they wait in the context's list, and later
-   calls destroy those that nothing uses any more. */
+/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list, and
+   later calls destroy those that nothing uses any more. */
 #include "job/job.h"
+
+DIT_API void dit_job_destroy(dit_job *job) {
+    diti_env env;
+    if (!job) return;
+    env = job->env;
+    diti_job_drop_shares(job);
+    diti_plan_wait(job->program.plan);
+    diti_job_images_destroy(job);
+    diti_snapshot_destroy(job);
+    diti_program_destroy(job->device, &job->program);
+    diti_job_request_free(&env, &job->request);
+    diti_free(&env, job);
+}
 
 /* A device that fails has nothing to finish. */
 static bool diti_retired_reached(const dit_job *job, VkSemaphore timeline, uint64_t value) {
@@ -84,4 +97,10 @@ DIT_API void dit_job_retire(dit_job *job, VkSemaphore timeline, uint64_t value) 
     diti_atomic_store(&context->any_retired, 1);
     diti_unlock(&context->retired_lock);
     diti_retired_collect(context);
+}
+
+DIT_API void dit_model_destroy(dit_model *model) {
+    if (!model) return;
+    if (model->context) diti_retired_end(model->context, model);
+    diti_model_free(model);
 }
