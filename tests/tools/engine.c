@@ -132,6 +132,17 @@ static void test_compute_queue(void) {
     diti_json_free(&env, root);
 }
 
+static void test_vma(void) {
+    diti_json *root;
+    if (system("grep -q vmaCreateAllocator build/engine") != 0) {
+        printf("skipped: the engine was built without VMA (make vma)\n");
+        return;
+    }
+    root = run("", SMALL PROMPTS " --vma --budget 20000 --press 10:s");
+    CHECK(number(root, "messages") == 0 && number(root, "finished") == 1 && number(root, "retired") == 2);
+    diti_json_free(&env, root);
+}
+
 static void test_bundled(void) {
     diti_json *root = run("", "--size 64 --steps 2 --budget 100000 --headless 5000 --pictures 1 --prompts " WORK
                               ".bundled --cache " WORK ".cache --png " WORK ".png");
@@ -215,6 +226,7 @@ int main(void) {
     if (getenv("DIT_TEST_ALL") && atoi(getenv("DIT_TEST_ALL"))) {
         test_compute_queue();
         test_bundled();
+        test_vma();
         test_window();
     }
     return TEST_END("engine");
