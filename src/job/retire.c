@@ -89,6 +89,7 @@ DIT_API void dit_job_retire(dit_job *job, VkSemaphore timeline, uint64_t value) 
     job->retired_at = value;
     if (!timeline) {
         job->retired_by = diti_plan_timeline(job->program.plan);
+        job->retired_at = UINT64_MAX; /* where no signal can be submitted, it stays until its model goes */
         diti_plan_submit_commands(job->program.plan, VK_NULL_HANDLE, &job->retired_at, NULL);
     }
     diti_lock(&context->retired_lock);
