@@ -41741,7 +41741,7 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_send(graph, rgb, 0);
 }
 
-/* What the images of the pictures take, in a place of its own unless that is rgba. */
+/* The texels of the pictures' images have a place of their own unless they are rgba. */
 static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
     diti_texels kind = job->request.shape.texels;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
@@ -44082,8 +44082,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 }
 
 /* ==== src/job/retire.c ==== */
-/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list, and
-   later calls destroy those that nothing uses any more. */
+/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list,
+   and later calls destroy those that nothing uses any more. */
 
 DIT_API void dit_job_destroy(dit_job *job) {
     diti_env env;

@@ -112,7 +112,7 @@ void renderer_say(renderer *r, const char *what, VkResult result);
 bool renderer_begin(renderer *r);
 /* The command buffer that computing goes to: that of the frame, or that of the other queue. */
 VkCommandBuffer renderer_computing(renderer *r);
-/* The same texture on every side of the cube; small: VK_NULL_HANDLE or a view for the corner. */
+/* Every side of the cube has the texture; small: VK_NULL_HANDLE or a view for the corner. */
 void renderer_draw(renderer *r, VkImageView cube, VkImageView small, float sine, const rectangle *bars, uint32_t count);
 void renderer_end(renderer *r);
 void renderer_drop(renderer *r);                      /* instead, without a window */
@@ -131,7 +131,7 @@ typedef struct numbers { /* of what pictures.c did */
     float record_us[8192]; /* host time of dit_job_record */
 } numbers;
 typedef struct pictures pictures;
-/* What a device needs besides, in device_info; freed with free. */
+/* Adds to info what dit can use; the result, which becomes device_info, is freed with free. */
 VkDeviceCreateInfo *pictures_extend(renderer *r, const VkDeviceCreateInfo *info);
 pictures *pictures_open(renderer *r, const options *o, numbers *n); /* begins to load, in a thread */
 void pictures_close(pictures *p);

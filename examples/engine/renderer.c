@@ -378,7 +378,7 @@ static void close_swapchain(renderer *r) {
     r->image_count = 0;
 }
 
-/* Of the window's size; false: that is nothing just now. */
+/* The images have the window's size; false: that is nothing just now. */
 static bool make_swapchain(renderer *r) {
     VkSurfaceCapabilitiesKHR can;
     VkSwapchainKHR before = r->swapchain;

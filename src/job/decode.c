@@ -76,7 +76,7 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_send(graph, rgb, 0);
 }
 
-/* What the images of the pictures take, in a place of its own unless that is rgba. */
+/* The texels of the pictures' images have a place of their own unless they are rgba. */
 static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
     diti_texels kind = job->request.shape.texels;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,

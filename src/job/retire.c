@@ -1,5 +1,5 @@
-/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list, and
-   later calls destroy those that nothing uses any more. */
+/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list,
+   and later calls destroy those that nothing uses any more. */
 #include "job/job.h"
 
 DIT_API void dit_job_destroy(dit_job *job) {

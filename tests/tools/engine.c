@@ -27,7 +27,7 @@ enum { WIDTH = 480, HEIGHT = 320 };
 
 static diti_env env;
 
-/* What the program has noted of a run with these options; NULL where it failed. before: of the command line. */
+/* Returns the program's notes of a run with these options; NULL where it failed. before: of the command line. */
 static diti_json *run(const char *before, const char *given) {
     char command[1024];
     int code;
