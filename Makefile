@@ -66,6 +66,20 @@ build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/progra
 # README's program, and dit.h as everyone has it.
 build/minimal: examples/minimal.c dit.h
 	$(COMPILE) -O1 $< -o $@ $(LIBS)
+# The engine: with a window where GLFW is, with VMA where its header is.
+VMA      = $(firstword $(wildcard /usr/include/vk_mem_alloc.h /usr/include/vma/vk_mem_alloc.h build/vma/vk_mem_alloc.h))
+build/engine: $(wildcard examples/engine/*) build/library.o
+	$(if $(VMA),c++ -std=c++17 -w -O1 -I$(dir $(VMA)) -c examples/engine/memory.cpp -o build/engine_memory.o)
+	$(COMPILE) $(CFLAGS) $(LINKED) $(if $(VMA),-DENGINE_VMA) \
+	    $$(pkg-config --exists glfw3 2>/dev/null && echo -DENGINE_WINDOW $$(pkg-config --cflags glfw3)) $(wildcard examples/engine/*.c) \
+	    build/library.o $(if $(VMA),build/engine_memory.o -lstdc++) -o $@ $(LINK) -lvulkan \
+	    $$(pkg-config --exists glfw3 2>/dev/null && pkg-config --libs glfw3)
+# VMA's header from Debian unstable, where the distribution has none: for the full tests, which do without where it cannot be had.
+vma:
+	@[ -n "$(VMA)" ] || { sh tools/newest.sh unpack unstable build/vma/root libvulkan-memory-allocator-dev && \
+	    mv build/vma/root/usr/include/vk_mem_alloc.h build/vma/; rm -rf build/vma/root; }
+build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.o
+	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c build/library.o -o $@ $(LINK) -lvulkan
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o
@@ -105,7 +119,8 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
+	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
@@ -119,6 +134,10 @@ gpus: build/feigned
 shaders: build/spirv
 	@sh tools/setup.sh shaders
 	build/spirv build shaders src/vk/spirv.inc src/vk/kernels.h
+	@for kind in vert frag; do \
+	    glslangValidator -V --target-env vulkan1.3 -Os --vn cube_$$kind examples/engine/cube.$$kind -o build/cube_$$kind.inc >/dev/null || exit 1; done
+	@{ echo '/* Made by make shaders from cube.vert and cube.frag. */'; \
+	    sed -e '/^[[:space:]]*\/\//d' -e '/#pragma/d' -e 's/^const/static const/' build/cube_vert.inc build/cube_frag.inc; } >examples/engine/shaders.inc
 	@$(MAKE) --no-print-directory dit.h
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
@@ -131,4 +150,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install clean
+.PHONY: all vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install clean

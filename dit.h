@@ -328,7 +328,8 @@
 
    Loading. dit_context_create, dit_model_load and dit_job_create read files, compile pipelines and wait for the device:
    call them in a loading thread. They submit work, so set dit_vulkan.lock_queue if others use the same queue.
-   dit_job_create compiles all pipelines of the job; some drivers do a part of that when a pipeline first runs.
+   dit_job_create compiles all pipelines of the job; some drivers do a part of that when a pipeline first runs, which
+   dit_job_warm_up has them do there. dit_memory tells apart what only the device must see and what the host must.
 
    Recording. Call dit_job_record once a frame and job.
    - The command buffer is a primary one, in the recording state, from a pool of the family dit_vulkan.queue_family,
@@ -342,25 +343,22 @@
      its own, the target and the start picture.
    - Submit every command buffer once, in the order of the calls, to one queue of that family. When you make a call, the
      commands of the call frames_in_flight before it must have finished.
-   - If you record a command buffer and never submit it, its part of the work is missing from the run. Nobody notices,
-     and the picture is wrong. Acquire the swapchain's image first, and record when the frame is certain to be
-     submitted. If a frame was dropped after all, restart the job: nothing of that is left then.
+   - If you record a command buffer and never submit it, its part of the work is missing, and the picture is wrong. Take
+     the call back with dit_job_unrecord before the next one. If two calls were dropped, restart the job.
 
-   Done. DIT_OK says that the last piece is recorded: commands after it on that queue may use dit_job_output's image. On
-   rung "base", where activations are F32, DIT_OK is final. On other rungs it is final once those commands have finished
-   and dit_job_record still returns DIT_OK: only then is a result that exceeds fp16 seen, and dit_job_record and
-   dit_job_output return DIT_WORKING again, because a part of the run has to be repeated. So keep calling dit_job_record
-   for frames_in_flight frames; it records nothing while there is nothing to do.
+   Done. DIT_OK says that the last piece is recorded: commands after it on that queue may use dit_job_output's image. It
+   is final once dit_output.final is true. Only when those commands have finished is a result seen that exceeds fp16
+   (not on rung "base"), and then dit_job_record and dit_job_output return DIT_WORKING again, because a part of the run
+   has to be repeated. So keep calling both until then; dit_job_record records nothing while there is nothing to do.
 
    The picture.
        images of dit's    made by dit_job_create; image and view stay the same until dit_job_destroy, across restarts;
-                          1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST. For anything
-                          else (storage, mutable formats, mips, external memory) give an image of yours as
-                          dit_target.image
+                          1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST, and what
+                          dit_target.usage and flags say. For mips, layers and external memory give your own image
        content            the old picture stays, and can be shown, until the next run ends and copies its own over it
-       formats            R8G8B8A8_UNORM, R8G8B8A8_SRGB, B8G8R8A8_UNORM, B8G8R8A8_SRGB. All of them hold the same bytes,
-                          sRGB values: with _SRGB a shader reads linear light
-       what is written    mip 0 of layer 0; other mips and layers of your image keep content and layout
+       formats            R8G8B8A8 and B8G8R8A8, UNORM and SRGB: the same bytes, sRGB values; with SRGB a shader reads
+                          linear light. R16G16B16A16_SFLOAT: linear light, not clamped. R8_UNORM: grey
+       what is written    dit_target's mip and layer; others of your image keep content and layout
        layout             dit_target.final_layout, and visible to dst_stage and dst_access. At the end of a run the
                           image's content is discarded first: it may be in any layout then
 
@@ -377,13 +375,14 @@
    records or submits the next preview overwrites it, so another queue should copy it first.
 
    The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
-   compiling if the prompt is about as long as before. To show one picture while the next is made use one job, to fade
-   between two use two.
+   compiling if the prompt is about as long as before, and another image of yours as its target. To show one picture
+   while the next is made use one job, to fade between two use two.
 
-   Ending. dit_job_cancel takes effect in the next call. dit_job_destroy waits for what dit has submitted, not for what
-   you have: destroy a job, or restart it, even in the middle of a run, when the command buffers with its commands have
-   finished, as you destroy your own buffers. Command buffers that were recorded and never submitted need not finish,
-   but must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then your device.
+   Ending. dit_job_cancel takes effect in the next call. dit_job_retire destroys a job, even in the middle of a run,
+   when its frames have finished. dit_job_destroy waits for what dit has submitted, not for what you have: destroy a
+   job, or restart it, when the command buffers with its commands have finished. Ones that were never submitted need
+   not finish, but must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then
+   your device.
    */
 #ifndef DIT_H
 #define DIT_H
@@ -836,16 +835,20 @@ typedef enum dit_rng {
 
 /* Where the picture goes. All zero: dit creates a VkImage. */
 typedef struct dit_target {
-    VkImage image;   /* yours, width x height with usage TRANSFER_DST, image_count 1: its mip 0 of layer 0 is written;
-                        VK_NULL_HANDLE: dit creates one */
-    uint32_t format; /* VkFormat of image: R8G8B8A8 or B8G8R8A8, UNORM or SRGB; the bytes are sRGB values in all four.
-                        0, for images of dit's alone: VK_FORMAT_R8G8B8A8_UNORM */
-    uint32_t dst_queue_family;      /* whose queues use the picture, if not dit's: images of dit's are shared with it,
-                                       an image of yours is released to it. dit's own, VK_QUEUE_FAMILY_IGNORED, or 0
-                                       where your device has no queue of family 0: none */
-    uint32_t final_layout;          /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
+    VkImage image;             /* yours, with usage TRANSFER_DST, image_count 1; VK_NULL_HANDLE: dit creates one */
+    uint32_t format;           /* VkFormat of image: R8G8B8A8 or B8G8R8A8, UNORM or SRGB, whose bytes are sRGB values;
+                                  R16G16B16A16_SFLOAT in linear light, below 0 and above 1 too, alpha 1; R8_UNORM, the luma of
+                                  sRGB values. Previews are R8G8B8A8_UNORM with the last two. 0, for images of dit's alone:
+                                  VK_FORMAT_R8G8B8A8_UNORM */
+    uint32_t dst_queue_family; /* whose queues use the picture, if not dit's: images of dit's are shared with it,
+                                  an image of yours is released to it. dit's own, VK_QUEUE_FAMILY_IGNORED, or 0
+                                  where your device has no queue of family 0: none */
+    uint32_t final_layout;     /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
     VkPipelineStageFlags dst_stage; /* that will use the image, on dit's queue; 0: ALL_COMMANDS */
     VkAccessFlags dst_access;       /* how; 0: MEMORY_READ */
+    uint32_t mip, layer; /* of an image of yours, that are written; the mip is of the job's width and height */
+    uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
+    uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
 } dit_target;
 
 typedef struct dit_job_desc {
@@ -906,6 +909,8 @@ typedef struct dit_output { /* a picture on the device */
     VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* of timeline */
     uint32_t device;        /* of the context: the first, unless that failed and the job went on without it */
+    bool final; /* dit has seen the commands that make the picture finished, and nothing has to be repeated; of previews
+                   always */
 } dit_output;
 
 /* Results that dit_job_read writes. */
@@ -919,11 +924,14 @@ typedef enum dit_read {
 typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize weights;     /* of the model, shared by its jobs */
     VkDeviceSize activations; /* of this job */
-    VkDeviceSize peak;        /* largest sum at any time, loading and staging buffers in it included */
+    VkDeviceSize peak;        /* largest sum at any time, loading and staging buffers in the device's memory included */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
-    char split[128];          /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
-    double seconds;           /* predicted time of a picture if split was "auto"; else 0 */
+    VkDeviceSize device_local; /* the part that only the device need see: weights, activations, pictures */
+    VkDeviceSize host_visible; /* most that the host must see: staging buffers and inputs; counts in peak where all
+                                  memory is the device's */
+    char split[128];           /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
+    double seconds;            /* predicted time of a picture if split was "auto"; else 0 */
 } dit_memory;
 
 typedef struct dit_share {   /* what a device does for a job that is split */
@@ -1121,9 +1129,17 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
    job: required; finished, failed, cancelled or not begun (a running one is cancelled first); commands that
    dit_job_record put into yours must have finished, or never be submitted. desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
-   guidance is on, which inputs are given, previews and target. err: may be NULL.
+   guidance is on, which inputs are given, and previews. target may be another image of yours, or another mip, layer,
+   layout and use of it; what an image of dit's was made by must be as before. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err);
+
+/* Runs every pipeline of a job once, on one workgroup, in submissions of dit's, and waits for them: what drivers do
+   only when a pipeline first runs is over then, and no frame pays for it. Call it in the thread that loads, after
+   dit_job_create. Pipelines that read streamed weights are left out.
+   job: required; its run has not begun. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT when it has, or with
+   DIT_ERROR_DEVICE_LOST. One thread. */
+DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err);
 
 /* Appends the next piece of the job to your command buffer; submits nothing, waits for nothing.
    job: required; one not begun with dit_job_step. cmd: required; a primary command buffer in the recording state,
@@ -1132,6 +1148,13 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
    Returns DIT_WORKING until the whole job is recorded, then DIT_OK; DIT_CANCELLED or an error ends the run. One
    thread. */
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
+
+/* Takes the newest dit_job_record back, because its command buffer will never be submitted: the next one records that
+   work again, and the picture is the same. Call it before the next dit_job_record of the job, once for each; where the
+   commands of two calls are dropped, restart the job.
+   job: required. Fails with DIT_ERROR_INVALID_ARGUMENT when the newest call was taken back already, failed or was
+   cancelled, or the job has not been recorded. One thread, the one that records. */
+DIT_API dit_result dit_job_unrecord(dit_job *job);
 
 /* Tells how long the commands of a dit_job_record took, if you time them yourself. From then on dit estimates by that,
    and no longer by timestamps of its own. On a GPU its timestamps are as good. A software driver may write them late:
@@ -1193,6 +1216,17 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 /* Destroys a job, running or not; waits for work that dit submitted for it.
    job: may be NULL. One thread. */
 DIT_API void dit_job_destroy(dit_job *job);
+
+/* Destroys a job later, when nothing uses it any more; waits for nothing. A split job is destroyed at once.
+   job: may be NULL; no longer yours after the call, nor are its pictures, but for commands that read them already.
+   timeline: a timeline semaphore of yours on the same device, which comes to value when all your commands have finished
+   that are the job's or use its pictures, those of other queues too. They need not be submitted yet. It must live until
+   the job's model is destroyed. VK_NULL_HANDLE: you have submitted them all to dit_vulkan.queue, and dit submits a
+   signal behind them. value: of timeline.
+   Later calls that create, restart, record, step or retire a job of the context, in any thread, destroy those whose
+   time has come; dit_model_destroy and dit_context_destroy destroy the rest, when your commands must have finished. One
+   thread. */
+DIT_API void dit_job_retire(dit_job *job, VkSemaphore timeline, uint64_t value);
 
 /* Puts a moment of yours into the trace of a context created with trace; else does nothing.
    ctx: required. name: required; its first 63 bytes are copied. Any thread. */
@@ -6017,7 +6051,7 @@ typedef enum diti_kernel {
 #define DITI_VK_INSTANCE_FUNCTIONS(X) \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
     X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) \
-    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr) X(GetPhysicalDeviceImageFormatProperties)
 #define DITI_VK_DEVICE_FUNCTIONS(X) \
     X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
     X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges) \
@@ -12034,7 +12068,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
-    uint64_t staged;            /* bytes of staging buffers that loading took from the device's memory besides */
+    uint64_t staged;            /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
@@ -12325,6 +12359,8 @@ DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch
 DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks);
 /* A run begins, whose slices are submitted or recorded; nothing of the client is in flight. */
 DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded);
+/* The commands of the newest frame, which would set `mark`, never run. */
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark);
 /* For recorded plans: memory that their commands copy into slots that are not mapped; a batch into its slot, by these
    commands too, free when the word in marks comes to mark; that word, at the end of a frame. */
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err);
@@ -13295,7 +13331,7 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         if (one > least) least = one;
     }
     run->most = diti_stage_bytes(loader->device, least, run->most);
-    if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
+    loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
     return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 
@@ -14081,6 +14117,18 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
     for (i = 0; i < DITI_STREAM_SLOTS; i++) /* frames that were thrown away have copied nothing into them */
         if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
     client->recorded = recorded;
+    diti_stream_leave(client->stream);
+}
+
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark) {
+    uint32_t i;
+    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        diti_stream_slot *slot = &client->stream->slots[i];
+        if (slot->marks != marks || slot->mark != mark) continue;
+        slot->client = NULL; /* a copy into it may be among the commands */
+        slot->mark--;        /* frames before it may be on their way */
+    }
     diti_stream_leave(client->stream);
 }
 
@@ -14934,6 +14982,9 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
+   light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
+DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
 /* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 #endif
@@ -15300,6 +15351,9 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
                                     VkCommandBuffer commands); /* into the application's command buffer */
+/* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
+   before it. */
+DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
 /* Whether the host must load weights while the plan runs. */
@@ -15330,6 +15384,8 @@ DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
+/* Runs every pipeline once and waits; nothing of the plan is in flight, and what a run left in its memory is lost. */
+DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 
@@ -16402,7 +16458,9 @@ enum {
     DITI_OP_IMAGE,
     DITI_OP_TILE,
     DITI_OP_UNPATCHIFY_PLANES,
-    DITI_OP_UNPACK
+    DITI_OP_UNPACK,
+    DITI_OP_LIGHT,
+    DITI_OP_GREY
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -16930,6 +16988,15 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     diti_op_bind(graph, &dispatch, 3, rgb, DITI_PIXELS_RGB, false, true);
     diti_op_bind(graph, &dispatch, 4, health, DITI_PIXELS_HEALTH, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, DITI_PIXELS_PUSH_WORDS);
+}
+
+DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey) {
+    diti_dispatch dispatch;
+    const char *name = grey ? "greys" : "linear light";
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_PIXELS, grey ? DITI_OP_GREY : DITI_OP_LIGHT)) return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgb), diti_tensor_get(graph, texels), 1, 3, 1, 1, 1, 0);
+    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
+    diti_pixels_emit(graph, &dispatch, rgb, texels);
 }
 
 /* ==== src/graph/ops_norm.c ==== */
@@ -21051,6 +21118,14 @@ DIT_INTERNAL void diti_frames_learn(diti_plan *plan) {
     }
 }
 
+DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches) {
+    diti_frames *frames = &plan->frames;
+    if (plan->streaming.stream) diti_stream_unrecord(&plan->streaming, &frames->marks, (uint32_t)frames->count);
+    diti_frame_at(frames, --frames->count)->count = 0;
+    if (frames->told > frames->count) frames->told = frames->count;
+    plan->counters.dispatches = dispatches;
+}
+
 /* The time is shared out as it was expected to be. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us) {
     diti_frames *frames = &plan->frames;
@@ -21838,6 +21913,13 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
 }
 
+#define DITI_TIME_DOUBTED_US 2000.0 /* that the clock says, of four times what timestamps do */
+
+/* Beside an application that draws, a software driver may write timestamps late, and both at once. */
+static bool diti_plan_doubts(const diti_device *device, double stamped_us, double clock_us) {
+    return device->software && clock_us > DITI_TIME_DOUBTED_US && clock_us > 4 * stamped_us;
+}
+
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
     const diti_segment *timed = &plan->segments[segment];
     uint64_t begin = diti_clock_us();
@@ -21852,7 +21934,7 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
         sum += (double)plan->slices[i].us;
         plan->slices[i].measured = false; /* the next time counts as it is */
     }
-    if (stamped) *us = sum;
+    if (stamped && !diti_plan_doubts(plan->device, sum, *us)) *us = sum;
     return DIT_OK;
 }
 
@@ -22022,6 +22104,69 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
         DITI_TRY(diti_plan_run(plan, segment, 1, err));
     }
     return DIT_OK;
+}
+
+/* ==== src/graph/warm.c ==== */
+/* Warming up: every pipeline of a plan runs once, on one workgroup, before anybody waits for it. Drivers do a part of
+   compiling only then. Their results are worth nothing; a run begins by writing all that it reads. */
+
+static void diti_warm_barrier(const diti_device *device, VkCommandBuffer commands) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    device->vk.CmdPipelineBarrier(commands, work, work, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Inputs as the host wrote them, since kernels take places in memory from them; zeros elsewhere. */
+static void diti_warm_memory(const diti_plan *plan, VkCommandBuffer commands) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        const diti_plan_block *block = &plan->blocks[i];
+        VkBufferCopy copy = DITI_ZERO;
+        copy.size = block->size;
+        if (block->storage == DITI_STORAGE_INPUT)
+            plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+        else
+            plan->device->vk.CmdFillBuffer(commands, block->buffer.buffer, 0, VK_WHOLE_SIZE, 0);
+    }
+}
+
+/* The first dispatch of each pipeline; not one that reads streamed weights, whose memory other jobs may be filling. */
+static bool diti_warm_wants(const diti_plan *plan, size_t index) {
+    const diti_plan_dispatch *dispatch = &plan->dispatches[index];
+    size_t i;
+    if (plan->source_batches && plan->source_batches[dispatch->source] != DITI_NO_BATCH) return false;
+    for (i = 0; i < index; i++) {
+        const diti_plan_dispatch *other = &plan->dispatches[i];
+        bool streams = plan->source_batches && plan->source_batches[other->source] != DITI_NO_BATCH;
+        if (!streams && other->pipeline == dispatch->pipeline) return false;
+    }
+    return true;
+}
+
+static void diti_warm_record(diti_device *device, VkCommandBuffer commands, void *user) {
+    const diti_plan *plan = (const diti_plan *)user;
+    const diti_vk_api *vk = &device->vk;
+    size_t i;
+    diti_warm_memory(plan, commands);
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_plan_dispatch *dispatch = &plan->dispatches[i];
+        if (!diti_warm_wants(plan, i)) continue;
+        diti_warm_barrier(device, commands);
+        vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+        vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, device->pipeline_layout, 0, 1,
+                                  &dispatch->set, 0, NULL);
+        vk->CmdPushConstants(commands, device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             plan->sources[dispatch->source].push_count * 4u, dispatch->push);
+        vk->CmdDispatch(commands, 1, 1, 1);
+    }
+    diti_warm_barrier(device, commands);
+}
+
+DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err) {
+    return diti_run_now(plan->device, diti_warm_record, plan, err);
 }
 
 /* ==== src/graph/plan.c ==== */
@@ -37656,6 +37801,9 @@ struct dit_context {
     diti_trace *trace; /* NULL: none */
     char *overrides;
     diti_marks marks;
+    dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
+    int retired_lock, any_retired; /* any_retired: atomic */
+    uint32_t collecting;           /* threads that destroy some of them */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -37691,6 +37839,7 @@ typedef struct diti_encoder {
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
+    dit_context *context;                            /* likewise */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
@@ -37734,6 +37883,9 @@ typedef struct diti_prompt_tokens {
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
+/* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
+typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY } diti_texels;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -37754,6 +37906,7 @@ typedef struct diti_job_shape {
     VkImageLayout start_layout;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
+    diti_texels texels;              /* of the target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
     bool resumes;                    /* goes on without one of them that fails */
@@ -37811,6 +37964,19 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     bool preview; /* brings a new preview */
 } diti_job_flight;
 
+/* The state that a call of dit_job_record changes, as it was before the newest one, whose commands have changed nothing
+   on the device if they never run. */
+typedef struct diti_job_before {
+    bool known;    /* the newest call can be taken back */
+    bool recorded; /* it has recorded something */
+    diti_job_cursor cursor;
+    uint32_t last_segment;
+    bool unjudged, restores;
+    double submitted_us;
+    uint64_t dispatches;
+    dit_status status;
+} diti_job_before;
+
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
@@ -37828,6 +37994,7 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     diti_buffer memory; /* of dit's own images */
     VkFormat format;
     VkImageLayout layout; /* that it is left in */
+    uint32_t mip, layer;  /* of the application's, that are written */
     bool owned;
 } diti_job_image;
 
@@ -37874,8 +38041,8 @@ typedef struct diti_program {
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
-    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
-        latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
+        latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
@@ -37913,6 +38080,7 @@ struct dit_job {
     diti_assignment assignment;
     diti_program program;
     diti_run run;
+    diti_job_before before;
     struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
     uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
     bool is_secondary;                          /* it is a share of another job */
@@ -37926,6 +38094,9 @@ struct dit_job {
     bool resumes_states;                        /* they are not in place yet */
     diti_buffer health_readback;                /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
+    dit_job *next_retired;
+    VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
+    uint64_t retired_at;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
     dit_status status;
@@ -37977,13 +38148,14 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 /* model.c */
+DIT_INTERNAL void diti_model_free(dit_model *model); /* NULL is fine */
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* Pixels per latent element; those of the usual VAE where the model has none. */
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
-/* Staging buffers in the device's memory that stay. loading: what others took besides the weights at most. */
+/* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
@@ -38137,9 +38309,21 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+/* retire.c */
+DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
+/* All of them, of a model or (NULL) of all: nothing uses them. */
+DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model);
 /* image.c: pictures on the device */
+DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
+                                         uint32_t height, dit_error *err);
+/* Whether pictures can go to another target without other images of dit's; then they do. */
+DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target);
+DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
+/* Record mode: before the commands of a run, or of the rest of one, whose report diti_job_reported awaits. */
+DIT_INTERNAL void diti_job_await_report(dit_job *job);
+DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif
@@ -39059,6 +39243,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     diti_env env;
     if (!ctx) return;
     env = ctx->env;
+    diti_retired_end(ctx, NULL);
     diti_peers_destroy(ctx->peers);
     while (ctx->device_count) diti_device_close(ctx->devices[--ctx->device_count]); /* the first has the instance */
     diti_trace_destroy(ctx->trace);
@@ -39997,7 +40182,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
     const diti_weights *parts[DITI_PARTS];
     const diti_device *device = model->device;
-    uint64_t kept = device && device->unified && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
+    uint64_t kept = device && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
     int part;
     diti_model_loaded(model, parts);
     *loading = 0;
@@ -40125,12 +40310,13 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+    model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
     if (!model->stream && !desc->weights_by_need)
         diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
-        dit_model_destroy(model);
+        diti_model_free(model);
         return result;
     }
     *out = model;
@@ -40145,7 +40331,7 @@ DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
         memset(out, 0, sizeof *out);
 }
 
-DIT_API void dit_model_destroy(dit_model *model) {
+DIT_INTERNAL void diti_model_free(dit_model *model) {
     diti_env env;
     uint32_t i;
     if (!model) return;
@@ -41324,12 +41510,23 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     case VK_FORMAT_R8G8B8A8_SRGB: break;
     case VK_FORMAT_B8G8R8A8_UNORM:
     case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
+    case VK_FORMAT_R16G16B16A16_SFLOAT: out->shape.texels = DITI_TEXELS_LIGHT; break;
+    case VK_FORMAT_R8_UNORM: out->shape.texels = DITI_TEXELS_GREY; break;
     default:
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format, R16G16B16A16_SFLOAT or "
+                         "R8_UNORM",
+                         (int)target->format);
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
+    if (target->image && (target->usage || target->flags))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.usage and flags are about images of dit's, and target.image is yours");
+    if (!target->image && (target->mip || target->layer))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
+                         target->mip, target->layer);
     if (target->image && out->shape.image_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
     return DIT_OK;
@@ -41782,6 +41979,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
+    if (model->device)
+        DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
     DITI_TRY(diti_job_request_start(model, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
@@ -41903,6 +42102,18 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_send(graph, rgb, 0);
 }
 
+/* The texels of the pictures' images have a place of their own unless they are rgba. */
+static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
+    diti_texels kind = job->request.shape.texels;
+    uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
+             words = kind == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels, image;
+    diti_tensor all = kind == DITI_TEXELS_RGBA ? 0 : diti_tensor_state(graph, DITI_U32, count, words, "texels");
+    for (image = 0; image < count; image++) {
+        job->program.texels[image] = all ? diti_tensor_view(graph, all, image, 1, 0, words) : job->program.rgba[image];
+        if (all) diti_texels_out(graph, job->program.rgb[image], job->program.texels[image], kind == DITI_TEXELS_GREY);
+    }
+}
+
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
@@ -41920,6 +42131,7 @@ DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
         diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
                                  job->program.latents[image]);
     }
+    if (job->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(job, graph);
 }
 
 /* ==== src/job/emit.c ==== */
@@ -42407,10 +42619,15 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->device;
+    VkImageViewUsageCreateInfo usage;
     VkImageViewCreateInfo info;
     VkResult vk;
+    memset(&usage, 0, sizeof usage);
     memset(&info, 0, sizeof info);
+    usage.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_USAGE_CREATE_INFO;
+    usage.usage = VK_IMAGE_USAGE_SAMPLED_BIT; /* whatever the image's formats are used for besides */
     info.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO;
+    info.pNext = &usage;
     info.image = image->image;
     info.viewType = VK_IMAGE_VIEW_TYPE_2D;
     info.format = image->format;
@@ -42430,6 +42647,32 @@ static bool diti_image_leaves(const dit_job *job) {
     return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
 }
 
+static VkImageUsageFlags diti_image_usage(const dit_target *target) {
+    return target->usage | VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT |
+           VK_IMAGE_USAGE_SAMPLED_BIT;
+}
+
+static VkFormat diti_image_format(const dit_target *target) {
+    return target->format ? (VkFormat)target->format : VK_FORMAT_R8G8B8A8_UNORM;
+}
+
+/* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
+DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
+                                         uint32_t height, dit_error *err) {
+    VkImageFormatProperties most;
+    VkResult vk;
+    if (target->image || (!target->usage && !target->flags)) return DIT_OK;
+    vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
+                                                           VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
+                                                           diti_image_usage(target), target->flags, &most);
+    if (vk == VK_SUCCESS && width <= most.maxExtent.width && height <= most.maxExtent.height) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.usage 0x%x and flags 0x%x: the device makes no such image of format %d and %u x %u "
+                     "pixels (%s)",
+                     (unsigned)target->usage, (unsigned)target->flags, (int)diti_image_format(target), width, height,
+                     diti_vk_name(vk == VK_SUCCESS ? VK_ERROR_FORMAT_NOT_SUPPORTED : vk));
+}
+
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->device;
     VkImageCreateInfo info;
@@ -42444,7 +42687,8 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     info.extent.depth = info.mipLevels = info.arrayLayers = 1;
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.tiling = VK_IMAGE_TILING_OPTIMAL;
-    info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+    info.usage = diti_image_usage(&job->target);
+    info.flags = job->target.flags;
     if (diti_image_leaves(job)) { /* nobody need release and acquire what is written in every run */
         families[0] = device->queue_family;
         families[1] = job->target.dst_queue_family;
@@ -42461,12 +42705,41 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     return diti_image_view(job, image, err);
 }
 
-static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
-    image->format = job->target.format ? (VkFormat)job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
+/* Previews are bytes in any case. */
+static void diti_image_aim(const dit_job *job, diti_job_image *image) {
+    const dit_target *target = &job->target;
+    bool preview = image == &job->preview_image && job->request.shape.texels != DITI_TEXELS_RGBA;
+    image->format = preview ? VK_FORMAT_R8G8B8A8_UNORM : diti_image_format(target);
     image->layout =
-        job->target.final_layout ? (VkImageLayout)job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+        target->final_layout ? (VkImageLayout)target->final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+}
+
+static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
+    diti_image_aim(job, image);
     image->image = given;
-    return given ? DIT_OK : diti_image_create(job, image, err);
+    if (!given) return diti_image_create(job, image, err);
+    image->mip = job->target.mip;
+    image->layer = job->target.layer;
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target) {
+    const dit_target *then = &job->target;
+    if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
+    return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
+                             target->flags == then->flags && target->dst_queue_family == then->dst_queue_family);
+}
+
+DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
+    diti_job_image *image = &job->images[0];
+    uint32_t i;
+    job->target = *target;
+    for (i = 0; i < job->request.shape.image_count; i++) diti_image_aim(job, &job->images[i]);
+    if (job->preview_image.owned) diti_image_aim(job, &job->preview_image);
+    if (image->owned) return;
+    image->image = target->image;
+    image->mip = target->mip;
+    image->layer = target->layer;
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
@@ -42505,6 +42778,8 @@ static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
     barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
     barrier.image = image->image;
     barrier.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    barrier.subresourceRange.baseMipLevel = image->mip;
+    barrier.subresourceRange.baseArrayLayer = image->layer;
     barrier.subresourceRange.levelCount = 1;
     barrier.subresourceRange.layerCount = 1;
     return barrier;
@@ -42559,6 +42834,8 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     memset(&copy, 0, sizeof copy);
     buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    copy.imageSubresource.mipLevel = image->mip;
+    copy.imageSubresource.baseArrayLayer = image->layer;
     copy.imageSubresource.layerCount = 1;
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
@@ -42585,10 +42862,26 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
                            NULL, 0, NULL);
 }
 
+#define DITI_NO_REPORT UINT32_MAX /* in diti_health.step, until the last commands of a run have written it */
+
+DIT_INTERNAL void diti_job_await_report(dit_job *job) {
+    diti_health *health = (diti_health *)job->health_readback.block.mapped;
+    memset(health, 0, sizeof *health);
+    health->step = DITI_NO_REPORT;
+    diti_buffer_flush(job->device, &job->health_readback);
+}
+
+/* The commands of a picture that has to be repeated say so, whenever they write their report. */
+DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
+    const volatile diti_health *health = (const volatile diti_health *)job->health_readback.block.mapped;
+    diti_buffer_invalidate(job->device, &job->health_readback);
+    return health->step != DITI_NO_REPORT && !health->blocked;
+}
+
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
     for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, job->program.rgba[i], &job->images[i]);
+        diti_image_record_copy(job, commands, job->program.texels[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
@@ -43886,6 +44179,7 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 /* Back to the start of a run. */
 static void diti_job_rewind_share(dit_job *job) {
     memset(&job->run, 0, sizeof job->run);
+    memset(&job->before, 0, sizeof job->before);
     job->run.total_us = diti_job_predict_us(job);
     diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
@@ -43938,6 +44232,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     DITI_TRY(diti_job_check(ctx, desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
+    diti_retired_collect(ctx);
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
@@ -43956,17 +44251,15 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
-DIT_API void dit_job_destroy(dit_job *job) {
-    diti_env env;
-    if (!job) return;
-    env = job->env;
-    diti_job_drop_shares(job);
-    diti_plan_wait(job->program.plan);
-    diti_job_images_destroy(job);
-    diti_snapshot_destroy(job);
-    diti_program_destroy(job->device, &job->program);
-    diti_job_request_free(&env, &job->request);
-    diti_free(&env, job);
+DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_warm_up: job is NULL");
+    if (job->run.begun)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_warm_up: the job's run has begun; warm it up before, or after dit_job_restart");
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_plan_warm(job->shares[i]->program.plan, err);
+    return result;
 }
 
 /* --- restart --- */
@@ -43977,8 +44270,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     const char *what = NULL;
     if (desc->model != job->model)
         what = "model";
-    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0)
-        what = "target";
+    else if (now->swap != then->swap || now->texels != then->texels)
+        what = "target.format (in what its texels are)";
+    else if (!diti_job_may_aim(job, &desc->target))
+        what = "target (dit's image or yours; of dit's, format, usage, flags and dst_queue_family)";
     else if (now->width != then->width || now->height != then->height)
         what = "width or height";
     else if (now->image_count != then->image_count)
@@ -44065,6 +44360,39 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     return result;
 }
 
+/* The copies into the images of another target. On failure the job keeps those that it has. */
+static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
+    diti_program before = job->program;
+    dit_result result;
+    job->program.command_pool = VK_NULL_HANDLE;
+    result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_snapshot_record(job, err);
+    diti_destroy_CommandPool(job->device, result == DIT_OK ? before.command_pool : job->program.command_pool);
+    if (result != DIT_OK) job->program = before;
+    return result;
+}
+
+/* Takes over *request and the target, or leaves the job as it was. */
+static dit_result diti_job_take_target(dit_job *job, const dit_target *target, diti_job_request *request,
+                                       dit_error *err) {
+    dit_target before = job->target;
+    dit_result result = DIT_OK;
+    if (memcmp(&before, target, sizeof before) == 0) return diti_job_take_request(job, request, err);
+    diti_job_aim(job, target);
+    result = diti_job_copy_elsewhere(job, err);
+    if (result == DIT_OK) {
+        result = diti_job_take_request(job, request, err);
+        if (result != DIT_OK) {
+            diti_job_aim(job, &before);
+            diti_job_copy_elsewhere(job, NULL);
+        }
+    } else {
+        diti_job_aim(job, &before);
+        diti_job_request_free(&job->env, request);
+    }
+    return result;
+}
+
 /* A choice that was left to the devices once stays as it was decided. */
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
@@ -44081,6 +44409,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    diti_retired_collect(job->context);
     DITI_TRY(diti_job_check(job->context, desc, err));
     if (job->resumed)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -44096,11 +44425,119 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     }
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
-    result = diti_job_take_request(job, &request, err);
+    result = diti_job_take_target(job, &desc->target, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;
+}
+
+/* ==== src/job/retire.c ==== */
+/* The end of jobs: at once, or later, when the GPU has done with them, too. Retired jobs wait in the context's list,
+   and later calls destroy those that nothing uses any more. */
+
+DIT_API void dit_job_destroy(dit_job *job) {
+    diti_env env;
+    if (!job) return;
+    env = job->env;
+    diti_job_drop_shares(job);
+    diti_plan_wait(job->program.plan);
+    diti_job_images_destroy(job);
+    diti_snapshot_destroy(job);
+    diti_program_destroy(job->device, &job->program);
+    diti_job_request_free(&env, &job->request);
+    diti_free(&env, job);
+}
+
+/* A device that fails has nothing to finish. */
+static bool diti_retired_reached(const dit_job *job, VkSemaphore timeline, uint64_t value) {
+    uint64_t done = 0;
+    return diti_timeline_value(job->device, timeline, &done, NULL) < 0 || done >= value;
+}
+
+static bool diti_retired_due(const dit_job *job) {
+    const diti_plan *plan = job->program.plan;
+    return diti_retired_reached(job, job->retired_by, job->retired_at) &&
+           diti_retired_reached(job, plan->timeline.semaphore, plan->timeline.submitted);
+}
+
+/* The due jobs of a model, or of all, taken out of the list. */
+static dit_job *diti_retired_take(dit_context *context, const dit_model *model, bool all) {
+    dit_job **at, *taken = NULL;
+    diti_lock(&context->retired_lock);
+    for (at = &context->retired; *at;) {
+        dit_job *job = *at;
+        if ((model && job->model != model) || (!all && !diti_retired_due(job))) {
+            at = &job->next_retired;
+            continue;
+        }
+        *at = job->next_retired;
+        job->next_retired = taken;
+        taken = job;
+    }
+    context->collecting += taken != NULL;
+    diti_atomic_store(&context->any_retired, context->retired != NULL);
+    diti_unlock(&context->retired_lock);
+    return taken;
+}
+
+static void diti_retired_destroy(dit_context *context, dit_job *job) {
+    if (!job) return;
+    while (job) {
+        dit_job *next = job->next_retired;
+        dit_job_destroy(job);
+        job = next;
+    }
+    diti_lock(&context->retired_lock);
+    context->collecting--;
+    diti_unlock(&context->retired_lock);
+}
+
+static bool diti_retired_collecting(dit_context *context) {
+    bool collecting;
+    diti_lock(&context->retired_lock);
+    collecting = context->collecting != 0;
+    diti_unlock(&context->retired_lock);
+    return collecting;
+}
+
+DIT_INTERNAL void diti_retired_collect(dit_context *context) {
+    if (diti_atomic_load(&context->any_retired)) diti_retired_destroy(context, diti_retired_take(context, NULL, false));
+}
+
+DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model) {
+    diti_retired_destroy(context, diti_retired_take(context, model, true));
+    while (diti_retired_collecting(context)) { /* another thread has taken some that this call must see gone */
+    }
+}
+
+DIT_API void dit_job_retire(dit_job *job, VkSemaphore timeline, uint64_t value) {
+    dit_context *context;
+    if (!job) return;
+    context = job->context;
+    if (!job->program.plan || job->mesh) { /* devices of a split job wait for what the host does in its calls */
+        dit_job_destroy(job);
+        return;
+    }
+    job->retired_by = timeline;
+    job->retired_at = value;
+    if (!timeline) {
+        job->retired_by = diti_plan_timeline(job->program.plan);
+        job->retired_at = UINT64_MAX; /* where no signal can be submitted, it stays until its model goes */
+        diti_plan_submit_commands(job->program.plan, VK_NULL_HANDLE, &job->retired_at, NULL);
+    }
+    diti_lock(&context->retired_lock);
+    job->next_retired = context->retired;
+    context->retired = job;
+    diti_atomic_store(&context->any_retired, 1);
+    diti_unlock(&context->retired_lock);
+    diti_retired_collect(context);
+}
+
+DIT_API void dit_model_destroy(dit_model *model) {
+    if (!model) return;
+    if (model->context) diti_retired_end(model->context, model);
+    diti_model_free(model);
 }
 
 /* ==== src/job/inspect.c ==== */
@@ -44181,17 +44618,25 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     uint64_t streamed = 0;
     size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
                    request->latent_width * request->latent_height;
-    uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading);
+    uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading), inputs = inspection->memory.inputs;
+    bool unified =
+        inspection->graph.device->unified; /* staging is in the device's memory, too, and inputs as written */
     uint32_t pictures =
         (job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
     out->seconds = request->predicted_seconds;
-    out->activations = inspection->memory.activations +
-                       (inspection->graph.device->unified ? 2u : 1u) * inspection->memory.inputs + /* and as written */
-                       (VkDeviceSize)pictures * request->shape.width * request->shape.height * 4;
-    out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
+    out->activations = inspection->memory.activations + inputs +
+                       (VkDeviceSize)pictures * request->shape.width * request->shape.height *
+                           (request->shape.texels == DITI_TEXELS_LIGHT ? 8u : 4u);
+    out->device_local = out->weights + out->activations;
+    out->host_visible = (inputs > loading ? inputs : loading) + staging;
+    out->peak = out->device_local;
+    if (unified) {
+        out->activations += inputs;
+        out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
+    }
     out->host = (size_t)inspection->memory.inputs + sizeof *job +
                 count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }
@@ -44473,20 +44918,23 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    were too long, so that a decoder, which runs once, learns from its own beginning. Guards and streams, which have
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
-static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    diti_plan *plan = job->program.plan;
-    float limit = (float)diti_run_limit_us(job, budget_us);
+static bool diti_run_wants_cut(dit_job *job, float limit) {
+    const diti_plan *plan = job->program.plan;
     bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
     if (job->run.cursor.slice == 0) job->run.cuts = 0;
     if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
         !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
-        return;
-    if (!other &&
-        !diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0))
-        return;
-    diti_plan_cut_anew(plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
+        return false;
+    return other ||
+           diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0);
+}
+
+static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
+    float limit = (float)diti_run_limit_us(job, budget_us);
+    if (!diti_run_wants_cut(job, limit)) return;
+    diti_plan_cut_anew(job->program.plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
     job->run.cuts++;
 }
 
@@ -44642,6 +45090,7 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
     diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
     job->run.all_submitted = false;
+    diti_job_await_report(job);
     return DIT_OK;
 }
 
@@ -44813,6 +45262,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     uint32_t i;
     dit_error error;
     memset(&error, 0, sizeof error);
+    diti_retired_collect(job->context);
     dit_job_status(job, &status, NULL);
     if (status.result != DIT_WORKING) return status.result;
     if (diti_atomic_load(&job->cancel)) {
@@ -44831,6 +45281,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         job->run.moved_us = diti_clock_us();
         for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
+    if (!job->run.begun && recording) diti_job_await_report(job);
     job->run.begun = true;
     job->run.recording = recording;
     return DIT_WORKING;
@@ -44976,17 +45427,35 @@ static void diti_run_expect(dit_job *job, float us) {
     diti_unlock(&job->status_lock);
 }
 
-/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. */
+static void diti_run_remember(dit_job *job) {
+    diti_job_before *before = &job->before;
+    before->known = before->recorded = true;
+    before->cursor = job->run.cursor;
+    before->last_segment = job->run.last_segment;
+    before->unjudged = job->run.unjudged;
+    before->restores = job->run.restores;
+    before->submitted_us = job->run.submitted_us;
+    before->dispatches = job->program.plan->counters.dispatches;
+    diti_lock(&job->status_lock);
+    before->status = job->status;
+    diti_unlock(&job->status_lock);
+}
+
+/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. Where work is
+   to be cut anew a frame ends, since one that is taken back begins again with the slices that it began with. */
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
+    float limit = (float)diti_run_limit_us(job, budget_us);
     dit_result result = DIT_OK;
+    diti_run_cut_anew(job, budget_us);
+    diti_run_remember(job);
     if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
     job->run.restores = false;
     diti_frame_begin(job->program.plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (*us <= 0 || job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (*us > 0 && job->run.cursor.slice == 0 && diti_run_wants_cut(job, limit)) break;
         next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
         result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
@@ -45017,7 +45486,9 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     dit_result result;
     memset(&error, 0, sizeof error);
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(&job->before, 0, sizeof job->before);
     result = diti_run_begin(job, true);
+    job->before.known = result == DIT_OK;
     if (result != DIT_WORKING) return result;
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
@@ -45032,7 +45503,27 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
+    if (result < 0) job->before.known = false;
     return result < 0 ? diti_run_fail(job, &error) : result;
+}
+
+DIT_API dit_result dit_job_unrecord(dit_job *job) {
+    diti_job_before *before;
+    if (!job || !job->before.known) return DIT_ERROR_INVALID_ARGUMENT;
+    before = &job->before;
+    before->known = false;
+    if (!before->recorded) return DIT_OK;
+    job->run.cursor = before->cursor;
+    job->run.last_segment = before->last_segment;
+    job->run.unjudged = before->unjudged;
+    job->run.restores = before->restores;
+    job->run.submitted_us = before->submitted_us;
+    job->run.all_submitted = false;
+    diti_plan_unrecord(job->program.plan, before->dispatches);
+    diti_lock(&job->status_lock);
+    job->status = before->status;
+    diti_unlock(&job->status_lock);
+    return DIT_OK;
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
@@ -45216,6 +45707,7 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
     if (!job->run.all_submitted || (job->run.recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    out->final = job->run.recording ? diti_job_reported(job) : status.result == DIT_OK;
     return diti_job_give(job, &job->images[image], job->run.finish_value, out);
 }
 
@@ -45225,6 +45717,7 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.preview_id == 0) return DIT_WORKING;
+    out->final = true;
     return diti_job_give(job, &job->preview_image, 0, out);
 }
 
@@ -46304,35 +46797,39 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/YByre1EGOaFrODX%f+yjN)UM8`c-+1e*TZs@2<9M&vD.5b6R6#.5G[PY#rah>5k-ed%iGO:784t$8#U]5[(ZXw(QU@>BdH#DfLVp%7;ft.Zp"
-    "d*-)6/)E0U0pi8TymV3tn*0gBFt:HL%SBkVWR5wER1.rRHG6+-<4B97b;aD/I]3c%rgOh6N0'p1<]mOVHuHkP9Dul2khg/gMG`AWUq^S8L2&[*J,.a1RJm"
-    "Bk_LK]QMqCYy4eE:yU_kf^mE]LY%=<V`f22GR2'6<D_OPdMqV]cJVo*.(::&.%TST$S#coG<mTCFo5t'fanO's6PiuqE.Z6hl*G1YG&>CIaDXS=0b+,8W0"
-    ";OgThCq`(d8A8mSEf>F22A35UBa*[afF.^=qyF[ttYxe75>[Z,hwuwD*0*9>Qx$yR95vf5H(ZOH(@:2*N<bSr]L@,BRTbcvGqZyZ@W#uKUXCTDj2vJM&(O"
-    "y;n;iUJkS0&$n76.PS$lpJ@gHQ;g6-i`^p.[q5tQ+wSKGx0G06xcXpc<vLn&`.@8sQIZNj0=-'H6m5tLUH0`xoPt,s9TYMiGpg45[^j^KNy#5N5'46/duj"
-    "SAM8Uh2G_YHwg9FN++KJ57_2m2NiCI]^u4wYYLHC6:rhjCoDWIQRS[-3U3B;nPR*+j5DDKFr]95Y[DR<i]3/JVI]I*dI7.WU^FP='^NC3#w/N=<L#0TcER"
-    "38ru]R-ry3&%'@LctV0Dy=-'=jJM:a`D,w4WJ:w'(I.YoIW/S`>3`&i/@s</A$XawRdY9f__[/X*@<i54^Iak%-x95wpGC<s;G5i-;xrKFpY):i>,4E^T%"
-    "'j]68-K)-QYn3<Yc4BXN5Id_:vdK9yx@W_+D`,;$1o]X'GHQL:C(L'[dc;#x+^-lvQwt;s2#lhNMvj7###wLVZpaJ,fH3jhn5CKcES[BE`1y5p_PN>4838"
-    "j^nBAlMM7,;g.:&VFOp6=QqLx`=esq+Y#reTBtt:TdBw;vnoV+F1,&aZR.xM*.io*Hhn3**aTY2t7RD@t*wn;thraoBFL3'IVfj,m.+j3=_#S@9YSR_>'("
-    "R=Pad/;g]m&:>bFB+Rfn[x,s_)wrEIj5^l+)p0q$Zo0y#i1]hr/1ilaloe4mO8@al1IHq)a[@E,<[SVVF:l7+2y$p.EKpuU+,&BtfynwGiM*-vOiT0Mu<&"
-    "_T9p]C-61t&-lAX@o1HQghtA7TS)wBMW8L;sBo*u'H=PU%Ejk(#Rc#+W4Oer%pKT1s,3ruIM4Qoy*npFc&YiQ04p8S&nm>ujd;1NE8]5A,UFq5Z:HFQA4c"
-    "[#s:UaA$%cye6m$F@W+G8GAsm-#2-D:/'Fp=6`A-iBYO7O1DeSBL</oK8]vQ;I)DV9OFSTpCu)'I;KB6$i1[fn2f0>un_H^T#)y$%SGwJGnVwwjFnMgOQ#"
-    "l(L,_[lcSbH9qYf039>v0*,E.,<H-R:Pt)wAhn<'9c8e0b1aX<:6#nU(@UZ]RQ0&0EMB7.Q&)u9fEgXLt1[FegyE:s715BAW3dqHYr4^hWX)h^<)V3EnO%"
-    "W4q*yAXI_6/lxHr;QV3Z1P$Qa7a:m$0)v$cY[-2+tDKK>+,>w5]e2^yLv3PJn-N-$=ChG;h=hl'eBmCyL'En4Gde5dR$7:w/t<ddi>:Uq-4XO@l)je4U_T"
-    "iO<Yt-uGS1%HWg)U,(DNQp#NasLP(,:@Gmlp^LH017e(mJJ$y9n@_;,wF^n`*4*H`]YNnBwXscfC4jmjW7&@AyY&=ZnJ0S<ji0Tl2qQoyup1r&J/3NuIjJ"
-    "qp=2smTNi/R;*j.k1Zl']o/.M7_5JINhpl-9eM53FDnx[$w:LPC=>S[eJ8-<08w$5.G//.tD+F^_e&/Wrf-OJZ:'p66W%u<a_%=h@YA^23W/9ed,RmXf52"
-    ")8u$xEQSoFt;+2tosv'O-NH=5w7yJv:^aF$nZ(KNrPy8E0A'9s^/gZgoopGjxLv>1gg5.$$O2XEwGi>nZoH;g6(PSV^Vw_$g[t&OVO[`#npPaN6/e0+Ev$"
-    "'yhK,HPQWZP,'5/'ZL*pR2pQ_Bj)#HvO%^d@yOuPH7Kqr.3l]a'sk+$qOBXA9%[GY5hq`6UonUclTS+crb--(.Lt)l+r#Nrg4y#E)41`9hrZ4tVPS**SI9"
-    "6[&j,=Wc@3MAoMIa8<Wjik6sY1Nno;%RO:U[SXE7cCQ]9au^nd<,Zk.+p-O)ulne%1V^Tj1TH(rD8mec#bcDba[%qTa=@RMI9j*0PFIs:$Iu-pat/w4<;>"
-    "shig7o)C-63'ol(G1Z^*,$sRyvA@6H<Uq-CDbPoD>a7(p_U9.8`gHL)Hj`hBO.`gEiYeA=yK@.r^cuYL2X03pRbWo7N9J1QI4VCe9uYF/(.RfbRLll)[ll"
-    ")k=le_MP`h3o]M_^)Dac15:w=>Y`H3$YKxt2w%RigtK$^`9P%%CJ9P9]KJqo]186pgML:LXAej_%73=7*fdAblt8=,Nh[LO5=pv<v@x^&R4fFlspLuJZek"
-    "r3')@#N%C]CQJwP/3ubLalNVR%_<,#d[IIA^/^=n5E;F&L>qJ.y`MVf]=LKMgCF`^3&(<d+&1dpGU,iVVteK5H.TH,Ohy@%S@%M(fhnwHE0]]_KOOeH#:s"
-    "Lur>WLwA+k6(cIRVispHkErAf=%y[,F:uv'qP'5*DpdQ%j9_[4-vMhF=mc51^DcM3Ix>+:YCv.1;%>17k,$a-d=so1dU1=RIDR-p5n:.ok+Q%naSJs`Nqr"
-    "E%(YF/(Oyo0f>PT7pKEjS]#Y(@f;,16)_kJt^_nOu$kwhs#0Unk,m:M6a,l*@fvmfUcg@6@a(HA&ZH'*^oZ')5Mge2m+uv_XSC^bT(CgsA;ft%YY37fQWe"
-    "G+Bi@6o22PpM%8-kph^$qB0*<exd`FP0JKu[0j0ns+l^iiqloib_H'%7tiBFG&/CYHC8gj+K&$/:E4gJ`9A&fCsk-5'(]Ph4#*O[BO_[N>%nxTEr>6]@i1"
-    "h>=rT0lj>(JhVm2`bW[Yos-:#6idUvnCW`W`t5w+#v-p_Skd6.yDC]j>AOlD':1#./llY,,i[x^Eyf9i/`1i)@x,&,248ejp6B[@wqb1@Zb>cfl+.6IS2^"
-    "%QZ(,T/8@fnSyCFJNSirjvpiGu*EZcvnn]Zbk4DmHbl'(l8B9PSr(uj6TwdpYE2IR3Zd####",
+    "n0C9%1VZI/b3I1Lx$f(Rr$HZu;1/pPx#loR6p0Mdmt9hM*Z1d:F3.mXv&@aQ-exwBQt=FC^+,@E85=[k15Z:sB'R-+7Dbi*.La7r]b<vG'kW7oeOt)T#6s"
+    "p+#l%N*7@[PgR%C'n$W`e7SlX*#_wPZWB+7T6f*B(lnM<Qh+=q6uM15e[5S63Toj1j]`[']FGM9A=H&Z%F5>unNB%G,7cXcf(H8E5_bU.*-REMjre7M#bP"
+    "2vaZ)Zky.*.Moi]kF:k#:X.V*i$`:d[w`tQ%7KEA#7:A9I[_Bdwk4l_._je,A86a[sjL11AWl]B4@/Tx+:b%Y8e7cfah=I+>SAQE6i,h[OG0^5G>TDNJb$"
+    "5w[*^2tGW%Ip.cE9i$t@'_'JhEDPboHNS1GBFmd5l*Q$+LA^`42+VN>pC0tg0.a1noK'jrXNh,(F0L1x%F;H=rx9)PGSIK<6N3#*ph<_)%vy8#'xJM0dlq"
+    "@pH3<cK`(;`=+gl9CR#4]g#&uE,YHiGx,eA^+O(A-d2G6dA*e36HlQ:Uei$MlBo(7Qld;ofxQVwH$YJ*xx'ZAqFuI=cFTgDb*ZUHeL3%n2KL+[xLaph4He"
+    "-M9sB9STkEF()/QEXo9>Lit1/WKx)G1kN;,@=>Me*8*lpG;rcU/OL]/HK.4wEi8Uumm.bbVVxkusDqZ2%/07G^o$u$JQV^IdU4-^*KQd#%XqFnOnKC.+hD"
+    "%Li.@L]J&BJ.h`RwFs.>&FI*yx<e>2w2eN3RjcT%r4[_sA9i&hoa>qm4oMMdw$lGOSgjxhMLP>/+gRM98UpcSN[wCQxChkaD*E5QpT(0pPSR4GA'cV.P4'"
+    "FHr&Xv8NOXj$C=2um2K;YLjP46u$@R7^GG`Zx1N%5XY2n]60NODPfcC27ZR-AHI+M9XBj+]bh)xCYJSfkM7jegg9p&_B8oOV'g=26Cq+;8H:-CH9`v%1p<"
+    ")w>tLj6,/wcyL$>+TKv('a@GdusjmQPhiJ2)BGuvRqNL%driQc+Om;frWdVQ1QGQ]n8ksObA#iQNeQ[;=/CxuWA@,JRLvc6`-jtQ,WO](ii<FQjQQ:DVQD"
+    "lFr/l=OA,Ri(j%R>HhlZyWnAe6GaKAaEJ>SK0*(ocJ/1iuMfwZlcFvvy-e8x%KKhX'8GlOd.JM06dIsupKe^9:HLQ`,K)i-L^+p=`vHv@;46BsIqKgJYB)"
+    "=9`QGRax_X:%uWMB]$BYHC8%9%-7*J4RO]2(G$4v1^Y_a#&/EhA<2ME2'YtQ]DaKh1x3493E.>'vrhYNZf`C@v5sx8TIeA'ypX##..396RVsh8>k*fJGqI"
+    "0]xbxTT/X4hA9Ro]S5c+6@LL=Wrht$:^B(diij4J.-@<glAq(EL/:s5ed`QDPaE&Q)Q<#gap@O:d<Ol`gE6rC=hqRkds&>jr/HvXc+#h2VJ9KUG^kL+Mj5"
+    "X(-A7[61#.[=b`wtNo-rvB/'y*d^<^Kp*$jQ/[i=bb/LH.%U^F@VhE*F1UOtV6ibW6koJe)F6tEn)@-R9m6^kOb,d4(Yy6)IV.=[51f09ivcIvM>xDlLxh"
+    ",7&LfJau('jm3DMN^:C.faAdMLd26S`4xO@<M',BmX/)t&@ZnE]86S&q:g9153UavIXSUKiUoGW:l3S/0<(m*SmlO00/UFtY2s9lckj:TFamByChjjye%R"
+    "T[ixEj%*pYE8GH(+J#C(=r*.J>V1vgT</y8SD^T6jap`y:$4OAv%:]P;rMREOs9.:QP7yt=kqRU`YkbIG0ZXo;Uviy/+EZMXXPL1QXli(>'4cu>nC<o.VT"
+    "J%<M*qj2wSdhAb68xYw3M9c>X#]7y@XN)UOt,gD:O7ViFa6s#P>ia1m;:v4%+[T@LmYw&=lB(&](XXw+0HxH<*gW4iEF(iS%8nm/8eX^74.w@,L^-]MO$D"
+    "<@#=plKu5Zo;Qb7ll.(*0mXJ<@sGEY+UM/l1D)32)=XFtDRERtR]D8)8ZvV>-q&RLn9vf[PdGqY`<=PS,jOe&h^o-)8vPX$HayK$$OO;CcF)Cwn.ej.-mY"
+    "v9*-d<F]7]7r;Y0O^f'O)i6CD2sY-eb+K8a/^*4<@yvnpbECsuJq]6wBy&7y5<6>w=wuvr_D:_BTt5*ksRXt>J`'uJNA]FhjXubDd4iZu$PHq6w#fl,uoI"
+    "^ksHkqtL`K`7ACqB-ybd_t`;JG<WLj[M$BRu2]],AwC)48HBYw>0wOyLmfA=X#=kUf(oJgN_FBd9ygu.go4^LI^Sc7F0H7eTtC#B3+aNBO:3d@-6Ou0d8p"
+    "S$kkDLBlv28qO_d^aFat:8m$K:IdFPW>3,y:O&l1N20>O#a9[#uQqv=P*oy=Sl,C<>g%efksNw,>v;>q9SG+-g.XE(iTRepx,wP9p[q'A0iY#NtC4M]xr1"
+    "R/yb7uRP#J]:b7$U.VbPPj]/95Z2K3]XT+u-cB`i9q#rX+W`_]UXrWcfjw/PK^2N.>UY`;cow1:L][hN+B3&s3gC$55Zk@1revA0E]Q8&w1CSa=-[`6u0V"
+    "A'@M$w>hhr[>fgZUXTN1mqB8Mw5O+v;RNB@J+SEjPa9'DwZ-^f1HEE]r<=oQ$t-smtUJ'&+v+D(BA[qXZRp_)T%Jr%TlpxW)mP=f')iaFq_A:O_4#O%@.;"
+    "tSA5=CA(qB[LRP/H#]eADW)j$M2_Z7m1()D#+a]f3@8ag>1Y1O.oVTq1Ani:gIn)-(tDgp;#@mt$1AB<VgAes)8y;.o4CYRA.*Ss2hl+@r[$P;*,j9<UQv"
+    ")B:BaP*'b&/gw$JCOqm:%i*Amg:#Gvm[ubXobbC^1#k^U&o[/lil_,]1tL>3O)txcVm6PklVEZL1Qi(C`t9%(PQGa-VRv&^4oh%U=6*Rcb;qnhGI[pnXDn"
+    "09:CWn'klU:otK%Ig$;jmVDY$g:.39J/u&lBpqn@-P*#_9.OhiEnL,O$%Gb(bbTG%vo;l#0vH0EyMa4WAj:P@]_Pl=Qm>,6YwC4KFAoX)Nig_It0HySC&:"
+    "on,:Pix'e-Z]$$MMm)pv<1e[u=2a4-,kZLAIMntk(tW504P>FEh5R+AMn,vPsV_0o@>*EJ<A5g,`t@LlyQS%JGdD5hotQ%E=IIT'<D3t(a2;dnQMB5=ZNB"
+    "[:c=ZW[M8mo,sgGV#>YirJuoQ#->DEe4D8s3H0xC*RORG&#(7qGFDFn@@D'jh&]ZZkfbc.X#L4RG7C/xxh06qA`Xs]sSj4F*js7r(U.,nQ*0Q7gXFaln=`"
+    "jweT8#77GiW^BY)T/._lMeqPxlQ$7Ju_&afPUK%Fm2V-^yr'J.;j4#3=i82B&Mr$%dkMaSb=V0L4PDfDb+j'NwSaVHA@*(lo)e.D^>*sB.+2-cbj3p]Fme"
+    "02Sw%Unu(GP0[d)]#+phZ.Yns#Pd+L2hE]P>CxgZG)OH`Ubn5USoZ`Z:9;<]^DRRs[*rYH<WK6C&N^MUYg(a(.MB)-cA)F4Vk;pq2VkNLHbxVcL(V:stY*"
+    "wDP'9Sjt-rNl[3l+%rXlfR:C*wCafSuHF9<<yA3]hWol=ya]g,LhHa8>3V]d)4ub]P^V)(.$@Wil-EJoi80l1pN#<3lQqdF(7&P[%W>,@`;L6y3(ZIw:%-"
+    "dy4l@8c`j)c>Wbq*5^FVIuR;QAmewi@F$j#<lu9p^gS#jUVTp_EmKfuATpqDmWX)R>fuofb21^dsc;QNf.bnC%%F<WZKRMsK/L>DYHUIeV*q]9q####",
     0};
-#define DITI_SPIRV_SIZES_pixels 2639u, 4889u
+#define DITI_SPIRV_SIZES_pixels 3109u, 5870u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

@@ -11,6 +11,8 @@
 #define OP_TILE 4u              // a rectangle of one picture's rows into another's, see tile() below
 #define OP_UNPACK 6u            // packed RGBA8 -> rows of three channels in -1..1
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
+#define OP_LIGHT 7u             // planes of sRGB values in 0..1 -> RGBA of halves, linear light, two words a pixel
+#define OP_GREY 8u              // the same -> greys of 8 bits, four pixels a word
 
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
@@ -88,6 +90,29 @@ void image(const uint pixel) {
     }
 }
 
+// IEC 61966-2-1, continued beyond 0..1.
+float linear(const float v) {
+    float size = abs(v);
+    return sign(v) * (size <= 0.04045 ? size / 12.92 : pow((size + 0.055) / 1.055, 2.4));
+}
+
+uint light(const uint word) {
+    uint pixel = word / 2u;
+    return (word & 1u) == 0u ? pack2(vec2(linear(source(0u, pixel)), linear(source(1u, pixel))))
+                             : pack2(vec2(linear(source(2u, pixel)), 1.0));
+}
+
+// Luma of ITU-R BT.709.
+uint grey(const uint word) {
+    uint bytes = 0u;
+    for (uint i = 0u; i < 4u; i++) {
+        vec3 v = vec3(source(0u, 4u * word + i), source(1u, 4u * word + i), source(2u, 4u * word + i));
+        float luma = dot(clamp(v, 0.0, 1.0), vec3(0.2126, 0.7152, 0.0722));
+        bytes |= uint(roundEven(clamp(luma, 0.0, 1.0) * 255.0)) << 8u * i;
+    }
+    return bytes;
+}
+
 // batch and channels: pixels from line to line of source and result. The first patch_size lines and token_channels
 // columns are added to what the result holds, with weights that rise; over the last rgb_offset and rgb_pitch they fall,
 // so that sums are 1. Smooth steps: what lies at the border of a tile, where it sees zeros instead of its neighbour,
@@ -115,6 +140,11 @@ void main() {
     uint row = i / quads, column = i % quads * 4u;
     if (OP == OP_IMAGE) {
         for (uint p = column; p < min(column + 4u, columns); p++) image(p);
+        return;
+    }
+    if (OP == OP_LIGHT || OP == OP_GREY) {
+        for (uint word = column; word < min(column + 4u, columns); word++)
+            dst_u1[out_offset + word] = OP == OP_LIGHT ? light(word) : grey(word);
         return;
     }
     uint at = out_offset + row * out_pitch + column;

@@ -31,6 +31,7 @@ has_mpi() { PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin co
 has_mesa_needs() { # to build its shims
     command -v flex && command -v bison && command -v c++ && pkg-config --exists libdrm expat libelf && python3 -c 'import ensurepip'
 }
+has_window() { pkg-config --exists glfw3; }
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
 }
@@ -52,11 +53,13 @@ if [ "$purpose" = test ]; then
     need mingw has x86_64-w64-mingw32-g++
     [ "$(uname -m)" = aarch64 ] || need aarch64 has aarch64-linux-gnu-g++
     need volk has_header volk.h
+    need window has_window
 fi
 if [ -n "$everything" ]; then
     [ "$(uname -m)" != x86_64 ] || need wine has wine
     [ "$(uname -m)" = aarch64 ] || need qemu has_qemu
     need x-server has xvfb-run
+    need x-keys has xdotool
     need spirv-cross has spirv-cross
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
@@ -107,6 +110,8 @@ package() { # the packages that hold a thing
     apt-get:qemu) echo qemu-user ;;
     apt-get:x-server) echo xvfb xauth ;;
     apt-get:spirv-cross) echo spirv-cross ;;
+    apt-get:x-keys) echo xdotool ;;
+    apt-get:window) echo libglfw3-dev pkg-config ;;
     apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
     dnf:mingw) echo mingw64-gcc mingw64-gcc-c++ ;;
     pacman:mingw) echo mingw-w64-gcc ;;
@@ -158,7 +163,7 @@ packages= unknown=
 for thing in $missing; do
     found=$(package "$thing")
     case "$found:$thing" in
-    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :spirv-cross) unknown="$unknown $thing" ;;
+    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :x-keys | :window | :spirv-cross) unknown="$unknown $thing" ;;
     *) packages="$packages $found" ;;
     esac
 done

@@ -85,6 +85,13 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
 }
 
+#define DITI_TIME_DOUBTED_US 2000.0 /* that the clock says, of four times what timestamps do */
+
+/* Beside an application that draws, a software driver may write timestamps late, and both at once. */
+static bool diti_plan_doubts(const diti_device *device, double stamped_us, double clock_us) {
+    return device->software && clock_us > DITI_TIME_DOUBTED_US && clock_us > 4 * stamped_us;
+}
+
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
     const diti_segment *timed = &plan->segments[segment];
     uint64_t begin = diti_clock_us();
@@ -99,6 +106,6 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
         sum += (double)plan->slices[i].us;
         plan->slices[i].measured = false; /* the next time counts as it is */
     }
-    if (stamped) *us = sum;
+    if (stamped && !diti_plan_doubts(plan->device, sum, *us)) *us = sum;
     return DIT_OK;
 }

@@ -119,6 +119,14 @@ DIT_INTERNAL void diti_frames_learn(diti_plan *plan) {
     }
 }
 
+DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches) {
+    diti_frames *frames = &plan->frames;
+    if (plan->streaming.stream) diti_stream_unrecord(&plan->streaming, &frames->marks, (uint32_t)frames->count);
+    diti_frame_at(frames, --frames->count)->count = 0;
+    if (frames->told > frames->count) frames->told = frames->count;
+    plan->counters.dispatches = dispatches;
+}
+
 /* The time is shared out as it was expected to be. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us) {
     diti_frames *frames = &plan->frames;

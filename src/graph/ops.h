@@ -257,6 +257,9 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
+   light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
+DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
 /* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 #endif

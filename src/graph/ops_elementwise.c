@@ -16,7 +16,9 @@ enum {
     DITI_OP_IMAGE,
     DITI_OP_TILE,
     DITI_OP_UNPATCHIFY_PLANES,
-    DITI_OP_UNPACK
+    DITI_OP_UNPACK,
+    DITI_OP_LIGHT,
+    DITI_OP_GREY
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -544,4 +546,13 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     diti_op_bind(graph, &dispatch, 3, rgb, DITI_PIXELS_RGB, false, true);
     diti_op_bind(graph, &dispatch, 4, health, DITI_PIXELS_HEALTH, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, DITI_PIXELS_PUSH_WORDS);
+}
+
+DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey) {
+    diti_dispatch dispatch;
+    const char *name = grey ? "greys" : "linear light";
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_PIXELS, grey ? DITI_OP_GREY : DITI_OP_LIGHT)) return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgb), diti_tensor_get(graph, texels), 1, 3, 1, 1, 1, 0);
+    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
+    diti_pixels_emit(graph, &dispatch, rgb, texels);
 }

@@ -220,6 +220,9 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
                                     VkCommandBuffer commands); /* into the application's command buffer */
+/* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
+   before it. */
+DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
 /* Whether the host must load weights while the plan runs. */
@@ -250,6 +253,8 @@ DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
+/* Runs every pipeline once and waits; nothing of the plan is in flight, and what a run left in its memory is lost. */
+DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 

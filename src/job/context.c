@@ -266,6 +266,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     diti_env env;
     if (!ctx) return;
     env = ctx->env;
+    diti_retired_end(ctx, NULL);
     diti_peers_destroy(ctx->peers);
     while (ctx->device_count) diti_device_close(ctx->devices[--ctx->device_count]); /* the first has the instance */
     diti_trace_destroy(ctx->trace);

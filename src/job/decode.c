@@ -76,6 +76,18 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_send(graph, rgb, 0);
 }
 
+/* The texels of the pictures' images have a place of their own unless they are rgba. */
+static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
+    diti_texels kind = job->request.shape.texels;
+    uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
+             words = kind == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels, image;
+    diti_tensor all = kind == DITI_TEXELS_RGBA ? 0 : diti_tensor_state(graph, DITI_U32, count, words, "texels");
+    for (image = 0; image < count; image++) {
+        job->program.texels[image] = all ? diti_tensor_view(graph, all, image, 1, 0, words) : job->program.rgba[image];
+        if (all) diti_texels_out(graph, job->program.rgb[image], job->program.texels[image], kind == DITI_TEXELS_GREY);
+    }
+}
+
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
@@ -93,4 +105,5 @@ DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
         diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
                                  job->program.latents[image]);
     }
+    if (job->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(job, graph);
 }

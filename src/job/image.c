@@ -16,10 +16,15 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->device;
+    VkImageViewUsageCreateInfo usage;
     VkImageViewCreateInfo info;
     VkResult vk;
+    memset(&usage, 0, sizeof usage);
     memset(&info, 0, sizeof info);
+    usage.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_USAGE_CREATE_INFO;
+    usage.usage = VK_IMAGE_USAGE_SAMPLED_BIT; /* whatever the image's formats are used for besides */
     info.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO;
+    info.pNext = &usage;
     info.image = image->image;
     info.viewType = VK_IMAGE_VIEW_TYPE_2D;
     info.format = image->format;
@@ -39,6 +44,32 @@ static bool diti_image_leaves(const dit_job *job) {
     return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
 }
 
+static VkImageUsageFlags diti_image_usage(const dit_target *target) {
+    return target->usage | VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT |
+           VK_IMAGE_USAGE_SAMPLED_BIT;
+}
+
+static VkFormat diti_image_format(const dit_target *target) {
+    return target->format ? (VkFormat)target->format : VK_FORMAT_R8G8B8A8_UNORM;
+}
+
+/* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
+DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
+                                         uint32_t height, dit_error *err) {
+    VkImageFormatProperties most;
+    VkResult vk;
+    if (target->image || (!target->usage && !target->flags)) return DIT_OK;
+    vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
+                                                           VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
+                                                           diti_image_usage(target), target->flags, &most);
+    if (vk == VK_SUCCESS && width <= most.maxExtent.width && height <= most.maxExtent.height) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.usage 0x%x and flags 0x%x: the device makes no such image of format %d and %u x %u "
+                     "pixels (%s)",
+                     (unsigned)target->usage, (unsigned)target->flags, (int)diti_image_format(target), width, height,
+                     diti_vk_name(vk == VK_SUCCESS ? VK_ERROR_FORMAT_NOT_SUPPORTED : vk));
+}
+
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->device;
     VkImageCreateInfo info;
@@ -53,7 +84,8 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     info.extent.depth = info.mipLevels = info.arrayLayers = 1;
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.tiling = VK_IMAGE_TILING_OPTIMAL;
-    info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+    info.usage = diti_image_usage(&job->target);
+    info.flags = job->target.flags;
     if (diti_image_leaves(job)) { /* nobody need release and acquire what is written in every run */
         families[0] = device->queue_family;
         families[1] = job->target.dst_queue_family;
@@ -70,12 +102,41 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     return diti_image_view(job, image, err);
 }
 
-static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
-    image->format = job->target.format ? (VkFormat)job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
+/* Previews are bytes in any case. */
+static void diti_image_aim(const dit_job *job, diti_job_image *image) {
+    const dit_target *target = &job->target;
+    bool preview = image == &job->preview_image && job->request.shape.texels != DITI_TEXELS_RGBA;
+    image->format = preview ? VK_FORMAT_R8G8B8A8_UNORM : diti_image_format(target);
     image->layout =
-        job->target.final_layout ? (VkImageLayout)job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+        target->final_layout ? (VkImageLayout)target->final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+}
+
+static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
+    diti_image_aim(job, image);
     image->image = given;
-    return given ? DIT_OK : diti_image_create(job, image, err);
+    if (!given) return diti_image_create(job, image, err);
+    image->mip = job->target.mip;
+    image->layer = job->target.layer;
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target) {
+    const dit_target *then = &job->target;
+    if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
+    return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
+                             target->flags == then->flags && target->dst_queue_family == then->dst_queue_family);
+}
+
+DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
+    diti_job_image *image = &job->images[0];
+    uint32_t i;
+    job->target = *target;
+    for (i = 0; i < job->request.shape.image_count; i++) diti_image_aim(job, &job->images[i]);
+    if (job->preview_image.owned) diti_image_aim(job, &job->preview_image);
+    if (image->owned) return;
+    image->image = target->image;
+    image->mip = target->mip;
+    image->layer = target->layer;
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
@@ -114,6 +175,8 @@ static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
     barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
     barrier.image = image->image;
     barrier.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    barrier.subresourceRange.baseMipLevel = image->mip;
+    barrier.subresourceRange.baseArrayLayer = image->layer;
     barrier.subresourceRange.levelCount = 1;
     barrier.subresourceRange.layerCount = 1;
     return barrier;
@@ -168,6 +231,8 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     memset(&copy, 0, sizeof copy);
     buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    copy.imageSubresource.mipLevel = image->mip;
+    copy.imageSubresource.baseArrayLayer = image->layer;
     copy.imageSubresource.layerCount = 1;
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
@@ -194,10 +259,26 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
                            NULL, 0, NULL);
 }
 
+#define DITI_NO_REPORT UINT32_MAX /* in diti_health.step, until the last commands of a run have written it */
+
+DIT_INTERNAL void diti_job_await_report(dit_job *job) {
+    diti_health *health = (diti_health *)job->health_readback.block.mapped;
+    memset(health, 0, sizeof *health);
+    health->step = DITI_NO_REPORT;
+    diti_buffer_flush(job->device, &job->health_readback);
+}
+
+/* The commands of a picture that has to be repeated say so, whenever they write their report. */
+DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
+    const volatile diti_health *health = (const volatile diti_health *)job->health_readback.block.mapped;
+    diti_buffer_invalidate(job->device, &job->health_readback);
+    return health->step != DITI_NO_REPORT && !health->blocked;
+}
+
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
     for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, job->program.rgba[i], &job->images[i]);
+        diti_image_record_copy(job, commands, job->program.texels[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 

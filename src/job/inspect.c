@@ -76,17 +76,25 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     uint64_t streamed = 0;
     size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
                    request->latent_width * request->latent_height;
-    uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading);
+    uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading), inputs = inspection->memory.inputs;
+    bool unified =
+        inspection->graph.device->unified; /* staging is in the device's memory, too, and inputs as written */
     uint32_t pictures =
         (job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
     out->seconds = request->predicted_seconds;
-    out->activations = inspection->memory.activations +
-                       (inspection->graph.device->unified ? 2u : 1u) * inspection->memory.inputs + /* and as written */
-                       (VkDeviceSize)pictures * request->shape.width * request->shape.height * 4;
-    out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
+    out->activations = inspection->memory.activations + inputs +
+                       (VkDeviceSize)pictures * request->shape.width * request->shape.height *
+                           (request->shape.texels == DITI_TEXELS_LIGHT ? 8u : 4u);
+    out->device_local = out->weights + out->activations;
+    out->host_visible = (inputs > loading ? inputs : loading) + staging;
+    out->peak = out->device_local;
+    if (unified) {
+        out->activations += inputs;
+        out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
+    }
     out->host = (size_t)inspection->memory.inputs + sizeof *job +
                 count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }

@@ -6,6 +6,7 @@
 /* Back to the start of a run. */
 static void diti_job_rewind_share(dit_job *job) {
     memset(&job->run, 0, sizeof job->run);
+    memset(&job->before, 0, sizeof job->before);
     job->run.total_us = diti_job_predict_us(job);
     diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
@@ -58,6 +59,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     DITI_TRY(diti_job_check(ctx, desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
+    diti_retired_collect(ctx);
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
@@ -76,17 +78,15 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
-DIT_API void dit_job_destroy(dit_job *job) {
-    diti_env env;
-    if (!job) return;
-    env = job->env;
-    diti_job_drop_shares(job);
-    diti_plan_wait(job->program.plan);
-    diti_job_images_destroy(job);
-    diti_snapshot_destroy(job);
-    diti_program_destroy(job->device, &job->program);
-    diti_job_request_free(&env, &job->request);
-    diti_free(&env, job);
+DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_warm_up: job is NULL");
+    if (job->run.begun)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_warm_up: the job's run has begun; warm it up before, or after dit_job_restart");
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_plan_warm(job->shares[i]->program.plan, err);
+    return result;
 }
 
 /* --- restart --- */
@@ -97,8 +97,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     const char *what = NULL;
     if (desc->model != job->model)
         what = "model";
-    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0)
-        what = "target";
+    else if (now->swap != then->swap || now->texels != then->texels)
+        what = "target.format (in what its texels are)";
+    else if (!diti_job_may_aim(job, &desc->target))
+        what = "target (dit's image or yours; of dit's, format, usage, flags and dst_queue_family)";
     else if (now->width != then->width || now->height != then->height)
         what = "width or height";
     else if (now->image_count != then->image_count)
@@ -185,6 +187,39 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     return result;
 }
 
+/* The copies into the images of another target. On failure the job keeps those that it has. */
+static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
+    diti_program before = job->program;
+    dit_result result;
+    job->program.command_pool = VK_NULL_HANDLE;
+    result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_snapshot_record(job, err);
+    diti_destroy_CommandPool(job->device, result == DIT_OK ? before.command_pool : job->program.command_pool);
+    if (result != DIT_OK) job->program = before;
+    return result;
+}
+
+/* Takes over *request and the target, or leaves the job as it was. */
+static dit_result diti_job_take_target(dit_job *job, const dit_target *target, diti_job_request *request,
+                                       dit_error *err) {
+    dit_target before = job->target;
+    dit_result result = DIT_OK;
+    if (memcmp(&before, target, sizeof before) == 0) return diti_job_take_request(job, request, err);
+    diti_job_aim(job, target);
+    result = diti_job_copy_elsewhere(job, err);
+    if (result == DIT_OK) {
+        result = diti_job_take_request(job, request, err);
+        if (result != DIT_OK) {
+            diti_job_aim(job, &before);
+            diti_job_copy_elsewhere(job, NULL);
+        }
+    } else {
+        diti_job_aim(job, &before);
+        diti_job_request_free(&job->env, request);
+    }
+    return result;
+}
+
 /* A choice that was left to the devices once stays as it was decided. */
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
@@ -201,6 +236,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    diti_retired_collect(job->context);
     DITI_TRY(diti_job_check(job->context, desc, err));
     if (job->resumed)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -216,7 +252,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     }
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
-    result = diti_job_take_request(job, &request, err);
+    result = diti_job_take_target(job, &desc->target, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);

@@ -30,6 +30,9 @@ struct dit_context {
     diti_trace *trace; /* NULL: none */
     char *overrides;
     diti_marks marks;
+    dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
+    int retired_lock, any_retired; /* any_retired: atomic */
+    uint32_t collecting;           /* threads that destroy some of them */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -65,6 +68,7 @@ typedef struct diti_encoder {
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
+    dit_context *context;                            /* likewise */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
@@ -108,6 +112,9 @@ typedef struct diti_prompt_tokens {
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
+/* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
+typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY } diti_texels;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -128,6 +135,7 @@ typedef struct diti_job_shape {
     VkImageLayout start_layout;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
+    diti_texels texels;              /* of the target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
     bool resumes;                    /* goes on without one of them that fails */
@@ -185,6 +193,19 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     bool preview; /* brings a new preview */
 } diti_job_flight;
 
+/* The state that a call of dit_job_record changes, as it was before the newest one, whose commands have changed nothing
+   on the device if they never run. */
+typedef struct diti_job_before {
+    bool known;    /* the newest call can be taken back */
+    bool recorded; /* it has recorded something */
+    diti_job_cursor cursor;
+    uint32_t last_segment;
+    bool unjudged, restores;
+    double submitted_us;
+    uint64_t dispatches;
+    dit_status status;
+} diti_job_before;
+
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
@@ -202,6 +223,7 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     diti_buffer memory; /* of dit's own images */
     VkFormat format;
     VkImageLayout layout; /* that it is left in */
+    uint32_t mip, layer;  /* of the application's, that are written */
     bool owned;
 } diti_job_image;
 
@@ -248,8 +270,8 @@ typedef struct diti_program {
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
-    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
-        latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
+        latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
@@ -287,6 +309,7 @@ struct dit_job {
     diti_assignment assignment;
     diti_program program;
     diti_run run;
+    diti_job_before before;
     struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
     uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
     bool is_secondary;                          /* it is a share of another job */
@@ -300,6 +323,9 @@ struct dit_job {
     bool resumes_states;                        /* they are not in place yet */
     diti_buffer health_readback;                /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
+    dit_job *next_retired;
+    VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
+    uint64_t retired_at;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
     dit_status status;
@@ -351,13 +377,14 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 /* model.c */
+DIT_INTERNAL void diti_model_free(dit_model *model); /* NULL is fine */
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* Pixels per latent element; those of the usual VAE where the model has none. */
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
-/* Staging buffers in the device's memory that stay. loading: what others took besides the weights at most. */
+/* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
@@ -511,9 +538,21 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+/* retire.c */
+DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
+/* All of them, of a model or (NULL) of all: nothing uses them. */
+DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model);
 /* image.c: pictures on the device */
+DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
+                                         uint32_t height, dit_error *err);
+/* Whether pictures can go to another target without other images of dit's; then they do. */
+DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target);
+DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
+/* Record mode: before the commands of a run, or of the rest of one, whose report diti_job_reported awaits. */
+DIT_INTERNAL void diti_job_await_report(dit_job *job);
+DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif

@@ -414,7 +414,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
     const diti_weights *parts[DITI_PARTS];
     const diti_device *device = model->device;
-    uint64_t kept = device && device->unified && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
+    uint64_t kept = device && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
     int part;
     diti_model_loaded(model, parts);
     *loading = 0;
@@ -542,12 +542,13 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+    model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
     if (!model->stream && !desc->weights_by_need)
         diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
-        dit_model_destroy(model);
+        diti_model_free(model);
         return result;
     }
     *out = model;
@@ -562,7 +563,7 @@ DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
         memset(out, 0, sizeof *out);
 }
 
-DIT_API void dit_model_destroy(dit_model *model) {
+DIT_INTERNAL void diti_model_free(dit_model *model) {
     diti_env env;
     uint32_t i;
     if (!model) return;

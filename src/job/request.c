@@ -125,12 +125,23 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     case VK_FORMAT_R8G8B8A8_SRGB: break;
     case VK_FORMAT_B8G8R8A8_UNORM:
     case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
+    case VK_FORMAT_R16G16B16A16_SFLOAT: out->shape.texels = DITI_TEXELS_LIGHT; break;
+    case VK_FORMAT_R8_UNORM: out->shape.texels = DITI_TEXELS_GREY; break;
     default:
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format, R16G16B16A16_SFLOAT or "
+                         "R8_UNORM",
+                         (int)target->format);
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
+    if (target->image && (target->usage || target->flags))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.usage and flags are about images of dit's, and target.image is yours");
+    if (!target->image && (target->mip || target->layer))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
+                         target->mip, target->layer);
     if (target->image && out->shape.image_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
     return DIT_OK;
@@ -583,6 +594,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
+    if (model->device)
+        DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
     DITI_TRY(diti_job_request_start(model, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;

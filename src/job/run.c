@@ -91,20 +91,23 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    were too long, so that a decoder, which runs once, learns from its own beginning. Guards and streams, which have
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
-static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    diti_plan *plan = job->program.plan;
-    float limit = (float)diti_run_limit_us(job, budget_us);
+static bool diti_run_wants_cut(dit_job *job, float limit) {
+    const diti_plan *plan = job->program.plan;
     bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
     if (job->run.cursor.slice == 0) job->run.cuts = 0;
     if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
         !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
-        return;
-    if (!other &&
-        !diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0))
-        return;
-    diti_plan_cut_anew(plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
+        return false;
+    return other ||
+           diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0);
+}
+
+static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
+    float limit = (float)diti_run_limit_us(job, budget_us);
+    if (!diti_run_wants_cut(job, limit)) return;
+    diti_plan_cut_anew(job->program.plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
     job->run.cuts++;
 }
 
@@ -260,6 +263,7 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
     diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
     job->run.all_submitted = false;
+    diti_job_await_report(job);
     return DIT_OK;
 }
 
@@ -431,6 +435,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     uint32_t i;
     dit_error error;
     memset(&error, 0, sizeof error);
+    diti_retired_collect(job->context);
     dit_job_status(job, &status, NULL);
     if (status.result != DIT_WORKING) return status.result;
     if (diti_atomic_load(&job->cancel)) {
@@ -449,6 +454,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         job->run.moved_us = diti_clock_us();
         for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
+    if (!job->run.begun && recording) diti_job_await_report(job);
     job->run.begun = true;
     job->run.recording = recording;
     return DIT_WORKING;
@@ -594,17 +600,35 @@ static void diti_run_expect(dit_job *job, float us) {
     diti_unlock(&job->status_lock);
 }
 
-/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. */
+static void diti_run_remember(dit_job *job) {
+    diti_job_before *before = &job->before;
+    before->known = before->recorded = true;
+    before->cursor = job->run.cursor;
+    before->last_segment = job->run.last_segment;
+    before->unjudged = job->run.unjudged;
+    before->restores = job->run.restores;
+    before->submitted_us = job->run.submitted_us;
+    before->dispatches = job->program.plan->counters.dispatches;
+    diti_lock(&job->status_lock);
+    before->status = job->status;
+    diti_unlock(&job->status_lock);
+}
+
+/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. Where work is
+   to be cut anew a frame ends, since one that is taken back begins again with the slices that it began with. */
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
+    float limit = (float)diti_run_limit_us(job, budget_us);
     dit_result result = DIT_OK;
+    diti_run_cut_anew(job, budget_us);
+    diti_run_remember(job);
     if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
     job->run.restores = false;
     diti_frame_begin(job->program.plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (*us <= 0 || job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (*us > 0 && job->run.cursor.slice == 0 && diti_run_wants_cut(job, limit)) break;
         next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
         result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
@@ -635,7 +659,9 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     dit_result result;
     memset(&error, 0, sizeof error);
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(&job->before, 0, sizeof job->before);
     result = diti_run_begin(job, true);
+    job->before.known = result == DIT_OK;
     if (result != DIT_WORKING) return result;
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
@@ -650,7 +676,27 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
+    if (result < 0) job->before.known = false;
     return result < 0 ? diti_run_fail(job, &error) : result;
+}
+
+DIT_API dit_result dit_job_unrecord(dit_job *job) {
+    diti_job_before *before;
+    if (!job || !job->before.known) return DIT_ERROR_INVALID_ARGUMENT;
+    before = &job->before;
+    before->known = false;
+    if (!before->recorded) return DIT_OK;
+    job->run.cursor = before->cursor;
+    job->run.last_segment = before->last_segment;
+    job->run.unjudged = before->unjudged;
+    job->run.restores = before->restores;
+    job->run.submitted_us = before->submitted_us;
+    job->run.all_submitted = false;
+    diti_plan_unrecord(job->program.plan, before->dispatches);
+    diti_lock(&job->status_lock);
+    job->status = before->status;
+    diti_unlock(&job->status_lock);
+    return DIT_OK;
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {

@@ -65,6 +65,7 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
     if (!job->run.all_submitted || (job->run.recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    out->final = job->run.recording ? diti_job_reported(job) : status.result == DIT_OK;
     return diti_job_give(job, &job->images[image], job->run.finish_value, out);
 }
 
@@ -74,5 +75,6 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.preview_id == 0) return DIT_WORKING;
+    out->final = true;
     return diti_job_give(job, &job->preview_image, 0, out);
 }

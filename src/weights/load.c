@@ -726,7 +726,7 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         if (one > least) least = one;
     }
     run->most = diti_stage_bytes(loader->device, least, run->most);
-    if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
+    loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
     return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 

@@ -375,6 +375,18 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
     diti_stream_leave(client->stream);
 }
 
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark) {
+    uint32_t i;
+    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        diti_stream_slot *slot = &client->stream->slots[i];
+        if (slot->marks != marks || slot->mark != mark) continue;
+        slot->client = NULL; /* a copy into it may be among the commands */
+        slot->mark--;        /* frames before it may be on their way */
+    }
+    diti_stream_leave(client->stream);
+}
+
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
     diti_stream *stream = client->stream;
     dit_result result = DIT_OK;

@@ -116,7 +116,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
-    uint64_t staged;            /* bytes of staging buffers that loading took from the device's memory besides */
+    uint64_t staged;            /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
@@ -407,6 +407,8 @@ DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch
 DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks);
 /* A run begins, whose slices are submitted or recorded; nothing of the client is in flight. */
 DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded);
+/* The commands of the newest frame, which would set `mark`, never run. */
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark);
 /* For recorded plans: memory that their commands copy into slots that are not mapped; a batch into its slot, by these
    commands too, free when the word in marks comes to mark; that word, at the end of a frame. */
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err);

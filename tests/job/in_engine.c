@@ -5,6 +5,7 @@
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include <math.h>
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2 };
@@ -16,13 +17,37 @@ static unsigned char expected[2][BYTES]; /* of seeds 7 and 8 */
 static struct {
     PFN_vkGetDeviceProcAddr get;
     PFN_vkCreateImage create;
+    PFN_vkDestroyImage destroy;
+    PFN_vkCmdBindPipeline bind;
     VkSharingMode mode;
-    uint32_t count, families[2];
+    VkImageUsageFlags usage;
+    VkImageCreateFlags flags;
+    uint32_t count, destroyed, families[2];
+    VkPipeline bound[2][256]; /* pipelines that commands were recorded with: of a new job, in its warm-up */
+    uint32_t bound_count[2], binding;
 } made;
+
+static VKAPI_ATTR void VKAPI_CALL destroy_image(VkDevice device, VkImage image,
+                                                const VkAllocationCallbacks *callbacks) {
+    made.destroyed++;
+    made.destroy(device, image, callbacks);
+}
+
+static VKAPI_ATTR void VKAPI_CALL bind_pipeline(VkCommandBuffer commands, VkPipelineBindPoint point,
+                                                VkPipeline pipeline) {
+    uint32_t *count = &made.bound_count[made.binding], i;
+    VkPipeline *bound = made.bound[made.binding];
+    for (i = 0; i < *count && bound[i] != pipeline; i++) {
+    }
+    if (i == *count && i < 256) bound[(*count)++] = pipeline;
+    made.bind(commands, point, pipeline);
+}
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_image(VkDevice device, const VkImageCreateInfo *info,
                                                    const VkAllocationCallbacks *callbacks, VkImage *out) {
     made.mode = info->sharingMode;
+    made.usage = info->usage;
+    made.flags = info->flags;
     made.families[0] = info->queueFamilyIndexCount > 0 ? info->pQueueFamilyIndices[0] : UINT32_MAX;
     made.families[1] = info->queueFamilyIndexCount > 1 ? info->pQueueFamilyIndices[1] : UINT32_MAX;
     made.count++;
@@ -31,9 +56,19 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_image(VkDevice device, const VkImag
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice device, const char *name) {
     PFN_vkVoidFunction real = made.get(device, name);
-    if (strcmp(name, "vkCreateImage")) return real;
-    made.create = (PFN_vkCreateImage)real;
-    return (PFN_vkVoidFunction)create_image;
+    if (!strcmp(name, "vkCreateImage")) {
+        made.create = (PFN_vkCreateImage)real;
+        return (PFN_vkVoidFunction)create_image;
+    }
+    if (!strcmp(name, "vkDestroyImage")) {
+        made.destroy = (PFN_vkDestroyImage)real;
+        return (PFN_vkVoidFunction)destroy_image;
+    }
+    if (!strcmp(name, "vkCmdBindPipeline")) {
+        made.bind = (PFN_vkCmdBindPipeline)real;
+        return (PFN_vkVoidFunction)bind_pipeline;
+    }
+    return real;
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance(VkInstance instance, const char *name) {
@@ -221,11 +256,11 @@ static const VkFormat formats[] = {VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_R8G8B8A8_
                                    VK_FORMAT_B8G8R8A8_SRGB};
 
 static void test_formats(dit_context *ctx, const dit_model *model) {
-    static const VkFormat others[] = {VK_FORMAT_R8_UNORM,
+    static const VkFormat others[] = {VK_FORMAT_R8_SRGB,
                                       VK_FORMAT_R8G8B8A8_UINT,
                                       VK_FORMAT_A8B8G8R8_UNORM_PACK32,
                                       VK_FORMAT_A2B10G10R10_UNORM_PACK32,
-                                      VK_FORMAT_R16G16B16A16_SFLOAT,
+                                      VK_FORMAT_R16G16B16_SFLOAT,
                                       VK_FORMAT_BC7_UNORM_BLOCK};
     dit_job_desc desc = describe(model, 7);
     dit_error err = {0};
@@ -245,17 +280,94 @@ static void test_formats(dit_context *ctx, const dit_model *model) {
     dit_job_destroy(job);
 }
 
-/* Mip 0 of layer 0 is written; the others keep content and layout. */
+static float half(const unsigned char *at) {
+    uint32_t bits = at[0] | (uint32_t)at[1] << 8, power = bits >> 10 & 31;
+    double value = power ? ldexp(1024 + (bits & 1023), (int)power - 25) : ldexp(bits & 1023, -24);
+    return (float)(bits >> 15 ? -value : value);
+}
+
+static double light_of(double v) {
+    double size = fabs(v), light = size <= 0.04045 ? size / 12.92 : pow((size + 0.055) / 1.055, 2.4);
+    return v < 0 ? -light : light;
+}
+
+/* Halves hold the linear light of the float picture, beyond 0..1 too, and 8-bit greys its luma; the preview beside them
+   is of bytes. */
+static void test_texels(engine *e, dit_context *ctx, const dit_model *model) {
+    static float rgb[SIDE * SIDE * 3];
+    static unsigned char texels[2][8 * SIDE * SIDE], preview[BYTES];
+    dit_job_desc desc = describe(model, 7);
+    uint32_t i, c, wrong = 0, beyond = 0;
+    dit_error err = {0};
+    dit_output out;
+    int grey;
+    for (grey = 0; grey < 2; grey++) {
+        dit_job *job;
+        desc.preview_interval = 1;
+        desc.target.format = grey ? VK_FORMAT_R8_UNORM : VK_FORMAT_R16G16B16A16_SFLOAT;
+        job = create_job(ctx, &desc);
+        if (!job) return;
+        CHECK((grey ? record(e, job, INT32_MAX) : dit_job_wait(job, UINT64_MAX)) == DIT_OK);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.format == desc.target.format);
+        engine_read_image(e, &out, texels[grey]);
+        CHECK(dit_job_preview(job, &out) == DIT_OK && out.format == VK_FORMAT_R8G8B8A8_UNORM &&
+              dit_job_read(job, DIT_READ_PREVIEW, 0, 0, preview, BYTES, 0, NULL) == DIT_OK && shows(e, &out, preview));
+        CHECK(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb, 0, NULL) == DIT_OK);
+        desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+        CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "target"));
+        dit_job_destroy(job);
+    }
+    for (i = 0; i < SIDE * SIDE; i++) {
+        const float *v = rgb + 3 * i;
+        double luma = 0;
+        for (c = 0; c < 3; c++) {
+            double light = light_of((double)v[c]), got = (double)half(texels[0] + 8 * i + 2 * c);
+            double inside = v[c] < 0 ? 0 : v[c] > 1 ? 1 : (double)v[c];
+            luma += inside * (c == 0 ? 0.2126 : c == 1 ? 0.7152 : 0.0722);
+            beyond += inside != (double)v[c];
+            wrong += fabs(light - got) > 1e-3 * fabs(light) + 1e-5;
+        }
+        wrong += memcmp(texels[0] + 8 * i + 6, "\x00\x3c", 2) != 0; /* alpha 1 */
+        wrong += fabs(255 * luma - texels[1][i]) > 0.51;
+    }
+    CHECK_MESSAGE(!wrong && beyond, "%u texels are wrong; %u values are beyond 0..1", wrong, beyond);
+}
+
+/* Images of dit's have what else is asked of them, and what the device does not do is refused by name. */
+static void test_usage(dit_context *ctx, const dit_model *model) {
+    const VkImageUsageFlags own =
+        VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT;
+    dit_job_desc desc = describe(model, 7);
+    dit_error err = {0};
+    dit_memory memory;
+    dit_job *job;
+    desc.target.usage = VK_IMAGE_USAGE_STORAGE_BIT;
+    desc.target.flags = VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT;
+    desc.preview_interval = 1;
+    job = create_job(ctx, &desc);
+    CHECK(made.usage == (own | VK_IMAGE_USAGE_STORAGE_BIT) && made.flags == VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT);
+    dit_job_destroy(job);
+    desc.target.usage = VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT;
+    CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "target.usage 0x20"));
+    CHECK(dit_job_create(ctx, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    memset(&desc.target, 0, sizeof desc.target);
+    desc.target.mip = 1;
+    CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "target.mip"));
+}
+
+/* One mip of one layer is written; the others keep content and layout. Other runs write others, or another image. */
 static void test_subresources(engine *e, dit_context *ctx, const dit_model *model) {
     PFN_vkCmdClearColorImage clear = (PFN_vkCmdClearColorImage)e->entry(e->instance, "vkCmdClearColorImage");
-    engine_image image = {VK_NULL_HANDLE, VK_NULL_HANDLE, SIDE, SIDE};
-    VkImageSubresourceRange all = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 3, 0, 2};
+    engine_image image = {VK_NULL_HANDLE, VK_NULL_HANDLE, 2 * SIDE, 2 * SIDE}, other;
+    VkImageSubresourceRange all = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 3, 0, 3};
     VkClearColorValue grey = {{0.2f, 0.4f, 0.6f, 1}};
     dit_job_desc desc = describe(model, 7);
-    unsigned char rgba[BYTES];
+    unsigned char rgba[4 * BYTES];
     VkImageMemoryBarrier barrier;
     VkMemoryRequirements need;
     VkImageCreateInfo info;
+    dit_error err = {0};
     VkCommandBuffer commands;
     dit_output out;
     dit_job *job;
@@ -264,10 +376,9 @@ static void test_subresources(engine *e, dit_context *ctx, const dit_model *mode
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
     info.imageType = VK_IMAGE_TYPE_2D;
     info.format = VK_FORMAT_R8G8B8A8_UNORM;
-    info.extent.width = info.extent.height = SIDE;
+    info.extent.width = info.extent.height = 2 * SIDE;
     info.extent.depth = 1;
-    info.mipLevels = 3;
-    info.arrayLayers = 2;
+    info.mipLevels = info.arrayLayers = 3;
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
     CHECK(e->CreateImage(e->device, &info, NULL, &image.image) == VK_SUCCESS);
@@ -289,17 +400,47 @@ static void test_subresources(engine *e, dit_context *ctx, const dit_model *mode
     desc.target.image = image.image;
     desc.target.format = info.format;
     desc.target.dst_queue_family = VK_QUEUE_FAMILY_IGNORED;
+    desc.target.mip = 1;
+    desc.target.layer = 2;
     job = create_job(ctx, &desc);
-    CHECK(job && dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
-    CHECK(shows(e, &out, expected[0]));
+    if (!job) return;
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
+    other = engine_make_image(e, SIDE, SIDE, VK_FORMAT_R8G8B8A8_SRGB);
+    desc.seed = 8;
+    desc.target.layer = 0;
+    restart(job, &desc);
+    CHECK(record(e, job, INT32_MAX) == DIT_OK);
+    for (i = 0; i < 2; i++) { /* once recorded, once stepped */
+        desc.seed = 7 + i;
+        desc.target.image = other.image;
+        desc.target.format = VK_FORMAT_R8G8B8A8_SRGB;
+        desc.target.final_layout = i ? VK_IMAGE_LAYOUT_GENERAL : VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+        desc.target.mip = desc.target.layer = 0;
+        restart(job, &desc);
+        CHECK((i ? dit_job_wait(job, UINT64_MAX) : record(e, job, INT32_MAX)) == DIT_OK);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.image == other.image && !out.view &&
+              out.layout == desc.target.final_layout && out.format == VK_FORMAT_R8G8B8A8_SRGB);
+        CHECK_MESSAGE(shows(e, &out, expected[i]), "run %u on another target", i);
+    }
+    desc.target.format = VK_FORMAT_B8G8R8A8_UNORM;
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "target.format"));
+    memset(&desc.target, 0, sizeof desc.target);
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "target"));
+    engine_free_image(e, &other);
+    out.image = image.image;
+    out.layout = VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+    out.timeline = VK_NULL_HANDLE;
     for (mip = 0; mip < 3; mip++) {
-        for (layer = 0; layer < 2; layer++) {
+        for (layer = 0; layer < 3; layer++) {
             bool kept = true;
             dit_output at = out;
-            if (!mip && !layer) continue;
+            at.width = at.height = 2 * SIDE >> mip;
+            if (mip == 1 && layer != 1) {
+                engine_read_part(e, &at, mip, layer, rgba);
+                CHECK_MESSAGE(!memcmp(rgba, expected[layer ? 0 : 1], BYTES), "layer %u has another picture", layer);
+                continue;
+            }
             at.layout = VK_IMAGE_LAYOUT_GENERAL; /* as before: the layers complain about any other */
-            at.width = at.height = SIDE >> mip;
-            at.timeline = VK_NULL_HANDLE;
             engine_read_part(e, &at, mip, layer, rgba);
             for (i = 0; i < at.width * at.height; i++) kept = kept && !memcmp(rgba + 4 * i, "\x33\x66\x99\xff", 4);
             CHECK_MESSAGE(kept, "mip %u of layer %u was written", mip, layer);
@@ -351,6 +492,168 @@ static void test_destroying(engine *e, dit_context *ctx, const dit_model *model)
     CHECK(record(e, staying, INT32_MAX) == DIT_OK && dit_job_output(staying, 0, 0, &out) == DIT_OK);
     CHECK(shows(e, &out, expected[1]));
     dit_job_destroy(staying);
+}
+
+/* Each call is taken back once and made again, whatever it recorded: the picture is the same. */
+static void test_unrecord(engine *e, dit_context *ctx, const dit_model *model, uint32_t budget_us) {
+    dit_job_desc desc = describe(model, 7);
+    dit_result result = DIT_WORKING;
+    dit_status before, after;
+    dit_counters counted[2];
+    dit_output out;
+    dit_job *job;
+    desc.preview_interval = 1;
+    job = create_job(ctx, &desc);
+    if (!job) return;
+    CHECK(dit_job_unrecord(job) == DIT_ERROR_INVALID_ARGUMENT && dit_job_unrecord(NULL) == DIT_ERROR_INVALID_ARGUMENT);
+    while (result == DIT_WORKING) {
+        VkCommandBuffer dropped = engine_begin_commands(e), commands;
+        dit_job_status(job, &before, NULL);
+        dit_job_get_counters(job, &counted[0]);
+        result = dit_job_record(job, dropped, budget_us);
+        e->EndCommandBuffer(dropped);
+        e->FreeCommandBuffers(e->device, e->pool, 1, &dropped);
+        if (!CHECK(result >= 0 && dit_job_unrecord(job) == DIT_OK)) break;
+        CHECK(dit_job_unrecord(job) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_WORKING);
+        dit_job_status(job, &after, NULL);
+        dit_job_get_counters(job, &counted[1]);
+        CHECK(after.result == DIT_WORKING && after.preview_id == before.preview_id && after.step == before.step &&
+              counted[0].dispatches == counted[1].dispatches);
+        commands = engine_begin_commands(e);
+        result = dit_job_record(job, commands, budget_us);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+    }
+    CHECK(result == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK && out.final);
+    CHECK_MESSAGE(shows(e, &out, expected[0]), "dropped calls of %u us show", budget_us);
+    CHECK(record(e, job, 1) == DIT_OK && dit_job_unrecord(job) == DIT_OK); /* one that recorded nothing */
+    CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK);
+    dit_job_destroy(job);
+}
+
+/* Weights that a dropped call was to bring are brought again: read into the device's memory by the host, or copied
+   there by the call. */
+static void test_unrecord_streamed(engine *e, dit_context *ctx) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = MODEL;
+    desc.weight_budget = 127680; /* the least */
+    if (CHECK_MESSAGE(dit_model_load(ctx, &desc, &model, &err) == DIT_OK, "%s", err.message))
+        test_unrecord(e, ctx, model, 0);
+    dit_model_destroy(model);
+}
+
+/* The picture is final when dit has seen it finished, not when it is recorded. */
+static void test_final(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    VkCommandBuffer commands = engine_begin_commands(e);
+    dit_job *job = create_job(ctx, &desc);
+    dit_output out;
+    int run;
+    if (!job) return;
+    for (run = 0; run < 2; run++) {
+        if (run) commands = engine_begin_commands(e);
+        while (dit_job_record(job, commands, UINT32_MAX) == DIT_WORKING) {
+        }
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && !out.final);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.final && shows(e, &out, expected[0]));
+        restart(job, &desc);
+    }
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK && out.final);
+    dit_job_destroy(job);
+}
+
+/* Every pipeline of a job runs before its first frame, and the picture stays the same. */
+static void test_warm_up(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_error err = {0};
+    dit_output out;
+    uint32_t i, k, missing = 0;
+    dit_job *job;
+    desc.preview_interval = 1;
+    made.bound_count[0] = made.bound_count[1] = made.binding = 0;
+    job = create_job(ctx, &desc);
+    made.binding = 1;
+    if (!job) return;
+    CHECK_MESSAGE(dit_job_warm_up(job, &err) == DIT_OK, "%s", err.message);
+    for (i = 0; i < made.bound_count[0]; i++) {
+        for (k = 0; k < made.bound_count[1] && made.bound[1][k] != made.bound[0][i]; k++) {
+        }
+        missing += k == made.bound_count[1];
+    }
+    CHECK_MESSAGE(made.bound_count[0] > 10 && made.bound_count[1] == made.bound_count[0] && !missing,
+                  "%u of %u pipelines are warm, %u are not", made.bound_count[1], made.bound_count[0], missing);
+    CHECK(record(e, job, INT32_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
+    CHECK_MESSAGE(shows(e, &out, expected[0]), "the picture of a warm job is another one");
+    CHECK(dit_job_warm_up(job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "begun"));
+    CHECK(dit_job_warm_up(NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    restart(job, &desc);
+    CHECK(dit_job_warm_up(job, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK);
+    dit_job_destroy(job);
+}
+
+static VkSemaphore make_timeline(engine *e) {
+    PFN_vkCreateSemaphore create = (PFN_vkCreateSemaphore)e->entry(e->instance, "vkCreateSemaphore");
+    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, NULL, VK_SEMAPHORE_TYPE_TIMELINE,
+                                      0};
+    VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    CHECK(create(e->device, &info, NULL, &semaphore) == VK_SUCCESS);
+    return semaphore;
+}
+
+/* Retired jobs stay until their frames have finished, by a semaphore of the application's or by dit's; what is left
+   goes with the model. */
+static void test_retire(engine *e, dit_context *ctx) {
+    PFN_vkSignalSemaphore signal = (PFN_vkSignalSemaphore)e->entry(e->instance, "vkSignalSemaphore");
+    PFN_vkDestroySemaphore destroy = (PFN_vkDestroySemaphore)e->entry(e->instance, "vkDestroySemaphore");
+    VkSemaphore semaphores[2]; /* what the commands wait for, and what they signal */
+    uint64_t one = 1;
+    VkTimelineSemaphoreSubmitInfo values = {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, NULL, 1, &one, 1, &one};
+    VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkSubmitInfo submit = {VK_STRUCTURE_TYPE_SUBMIT_INFO, &values, 0, NULL, NULL, 1, NULL, 0, NULL};
+    VkSemaphoreSignalInfo open = {VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, NULL, VK_NULL_HANDLE, 1};
+    VkCommandBuffer commands = engine_begin_commands(e), others;
+    dit_model *model = load_model(ctx, MODEL);
+    dit_job_desc desc = describe(model, 7);
+    dit_job *jobs[4];
+    uint32_t i;
+    for (i = 0; i < 4; i++) jobs[i] = create_job(ctx, &desc);
+    if (!jobs[3]) return;
+    semaphores[0] = open.semaphore = make_timeline(e);
+    semaphores[1] = make_timeline(e);
+    submit.waitSemaphoreCount = submit.signalSemaphoreCount = 1;
+    submit.pWaitSemaphores = &semaphores[0];
+    submit.pSignalSemaphores = &semaphores[1];
+    submit.pWaitDstStageMask = &stage;
+    submit.pCommandBuffers = &commands;
+    made.destroyed = 0;
+    CHECK(dit_job_record(jobs[0], commands, 0) == DIT_WORKING);
+    e->EndCommandBuffer(commands);
+    dit_job_retire(jobs[0], semaphores[1], 1); /* before it is submitted */
+    CHECK(e->QueueSubmit(e->queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+    others = engine_begin_commands(e);
+    CHECK(dit_job_record(jobs[1], others, 0) == DIT_WORKING && made.destroyed == 0);
+    signal(e->device, &open);
+    e->QueueWaitIdle(e->queue);
+    CHECK(dit_job_record(jobs[1], others, 0) == DIT_WORKING);
+    CHECK_MESSAGE(made.destroyed == 1, "%u images of a retired job are destroyed", made.destroyed);
+    engine_run(e, others, VK_NULL_HANDLE, 0);
+    e->FreeCommandBuffers(e->device, e->pool, 1, &commands);
+    CHECK(record(e, jobs[2], 1) == DIT_WORKING);
+    dit_job_retire(jobs[2], VK_NULL_HANDLE, 0);
+    e->QueueWaitIdle(e->queue);
+    CHECK(record(e, jobs[1], 1) == DIT_WORKING && made.destroyed == 2);
+    dit_job_retire(jobs[1], semaphores[1], 2); /* which never comes */
+    dit_job_retire(NULL, VK_NULL_HANDLE, 0);
+    CHECK(record(e, jobs[3], INT32_MAX) == DIT_OK && made.destroyed == 2);
+    dit_job_destroy(jobs[3]);
+    CHECK(made.destroyed == 3);
+    dit_model_destroy(model);
+    CHECK_MESSAGE(made.destroyed == 4, "%u of 4 jobs are gone with their model", made.destroyed);
+    for (i = 0; i < 2; i++) destroy(e->device, semaphores[i], NULL);
 }
 
 /* ---- what things cost ---- */
@@ -419,6 +722,14 @@ static void test_memory(const char *path, uint32_t side, uint32_t preview_interv
         CHECK_MESSAGE(e.most <= memory.peak + memory.peak / 50 + 65536 && e.most >= memory.peak / 10 * 9,
                       "dit_job_memory says %llu, %llu were taken", (unsigned long long)memory.peak,
                       (unsigned long long)e.most);
+        CHECK_MESSAGE(e.kinds_most[0] <= memory.device_local + memory.device_local / 50 + 65536 &&
+                          e.kinds_most[0] >= memory.device_local / 10 * 9,
+                      "%llu for the device alone, %llu were taken", (unsigned long long)memory.device_local,
+                      (unsigned long long)e.kinds_most[0]);
+        CHECK_MESSAGE(e.kinds_most[1] <= memory.host_visible + memory.host_visible / 50 + 65536 &&
+                          e.kinds_most[1] >= memory.host_visible / 10 * 9,
+                      "%llu visible to the host, %llu were taken", (unsigned long long)memory.host_visible,
+                      (unsigned long long)e.kinds_most[1]);
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
@@ -462,9 +773,17 @@ int main(void) {
         } else {
             test_restart(&e, ctx, model);
             test_formats(ctx, model);
+            test_texels(&e, ctx, model);
+            test_usage(ctx, model);
             test_subresources(&e, ctx, model);
             test_dropped_frame(&e, ctx, model);
+            test_unrecord(&e, ctx, model, 0);
+            test_unrecord(&e, ctx, model, 20000);
+            test_unrecord_streamed(&e, ctx);
             test_destroying(&e, ctx, model);
+            test_retire(&e, ctx);
+            test_final(&e, ctx, model);
+            test_warm_up(&e, ctx, model);
             test_preview_cost(ctx, model);
         }
     }

@@ -37,6 +37,7 @@ typedef struct engine {
     int locked, lock_count, lock_errors;      /* of the queue lock */
     uint64_t allocated, live, calls, fail_at; /* of the device allocator: bytes in use, blocks in use */
     uint64_t most;                            /* bytes in use at any time */
+    uint64_t kinds[2], kinds_most[2];         /* the same of what must be visible to the host [1], and of the rest */
     bool maps_least;                          /* it maps only what must be */
 #define ENGINE_MEMBER(name) PFN_vk##name name;
     ENGINE_INSTANCE_CALLS(ENGINE_MEMBER)
@@ -84,17 +85,21 @@ static inline VkResult engine_alloc(uint32_t device, const VkMemoryRequirements 
     if ((e->maps_least ? required : e->memory.memoryTypes[type].propertyFlags) & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
         e->MapMemory(e->device, out->memory, 0, VK_WHOLE_SIZE, 0, &out->mapped);
     out->size = need->size;
-    out->handle = e;
     e->allocated += need->size;
     if (e->allocated > e->most) e->most = e->allocated;
+    out->handle = &e->kinds[(required & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0];
+    *(uint64_t *)out->handle += need->size;
+    if (e->kinds[0] > e->kinds_most[0]) e->kinds_most[0] = e->kinds[0];
+    if (e->kinds[1] > e->kinds_most[1]) e->kinds_most[1] = e->kinds[1];
     e->live++;
     return VK_SUCCESS;
 }
 
 static inline void engine_free(uint32_t device, const dit_block *block, void *user) {
     engine *e = (engine *)user;
-    CHECK(device == 0 && block->handle == e && block->memory);
+    CHECK(device == 0 && (block->handle == &e->kinds[0] || block->handle == &e->kinds[1]) && block->memory);
     e->FreeMemory(e->device, block->memory, NULL);
+    *(uint64_t *)block->handle -= block->size;
     e->allocated -= block->size;
     e->live--;
 }
@@ -285,13 +290,14 @@ static inline void engine_free_image(engine *e, engine_image *image) {
     e->FreeMemory(e->device, image->memory, NULL);
 }
 
-/* Copies a mip of a layer of an image, of the given layout and size, to rgba, on the application's side. */
+/* Copies a mip of a layer of an image, of the given layout, format and size, to rgba, on the application's side. */
 static inline void engine_read_part(engine *e, const dit_output *from, uint32_t mip, uint32_t layer,
                                     unsigned char *rgba) {
+    uint32_t texel = from->format == VK_FORMAT_R16G16B16A16_SFLOAT ? 8 : from->format == VK_FORMAT_R8_UNORM ? 1 : 4;
     VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                NULL,
                                0,
-                               (VkDeviceSize)from->width * from->height * 4,
+                               (VkDeviceSize)from->width * from->height * texel,
                                VK_BUFFER_USAGE_TRANSFER_DST_BIT,
                                VK_SHARING_MODE_EXCLUSIVE,
                                0,
@@ -339,7 +345,7 @@ static inline void engine_read_part(engine *e, const dit_output *from, uint32_t 
                           VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &visible, 0, NULL, 1,
                           &barrier);
     engine_run(e, commands, from->timeline, from->value);
-    if (mapped) memcpy(rgba, mapped, (size_t)from->width * from->height * 4);
+    if (mapped) memcpy(rgba, mapped, (size_t)from->width * from->height * texel);
     e->DestroyBuffer(e->device, buffer, NULL);
     e->FreeMemory(e->device, memory, NULL);
 }
