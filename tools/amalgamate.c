@@ -77,7 +77,7 @@ static void append_api(text *out, const char *name, const char *api) {
     append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
                        "#define DIT_IMPLEMENTED\n"
                        "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
-                       "#define DIT_INTERNAL static\n"
+                       "#define DIT_INTERNAL static DITI_ROOM\n"
                        "#endif\n"
                        "#if defined(__GNUC__) && \\\n");
     append_string(out, switches.data);
@@ -104,10 +104,11 @@ static void append_named(text *out, const char *folder, const char *name,
     free(file.data);
 }
 
-/* Lines of ORDER that leave files out of a build (#ifndef DIT_NO_..., #else, #endif) stand in the header as they are.
- */
-static int is_condition(const char *line) {
-    return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0;
+/* Lines of ORDER that leave files out of a build (#ifndef DIT_NO_..., #else, #endif), or say how a room is compiled
+   (#undef, #define), stand in the header as they are. */
+static int is_directive(const char *line) {
+    return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0 ||
+           strncmp(line, "#undef ", 7) == 0 || strncmp(line, "#define ", 8) == 0;
 }
 
 static text amalgamate(const char *folder, char *order) {
@@ -115,7 +116,7 @@ static text amalgamate(const char *folder, char *order) {
     char *line;
     int count = 0;
     for (line = strtok(order, "\r\n"); line; line = strtok(NULL, "\r\n")) {
-        if (is_condition(line)) {
+        if (is_directive(line)) {
             append_string(&out, "\n");
             append_string(&out, line);
             append_string(&out, "\n");
