@@ -185,7 +185,7 @@ int main(void) {
     size_t i;
     test_vulkan_begin();
     test_files("i8r", DIT_TYPE_I8_ROW);
-    if (!sweep) run_prompt(prompts[0], 4, 2);
+    if (!sweep) run_prompt(prompts[0], 2, 2);
     for (i = 0; sweep && i < DITI_COUNT(prompts); i++) run_prompt(prompts[i], STEPS, DITI_COUNT(variants));
     test_vulkan_end();
     return TEST_END("w8a8");

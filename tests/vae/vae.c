@@ -171,7 +171,7 @@ static diti_vae *load(diti_device *device, const char *path, diti_checkpoint **f
     return vae;
 }
 
-enum { SIDE = 40, FACTOR = 8 };
+enum { SIDE = 24, FACTOR = 8 };
 static float pictures[2][FACTOR * SIDE * FACTOR * SIDE * 3], latents[4 * SIDE * SIDE], codes[2][4 * SIDE * SIDE];
 
 static void run(const diti_vae *vae, diti_device *device, uint32_t tile, bool encode, float *out) {
