@@ -6,7 +6,8 @@
 #   make tidy       formats the C and brings dit.h up to date, before a commit
 #   make fuzz       each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
-#   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
+#   make shaders    SPIR-V from shaders/ (needs glslang);  make clean
+#   make install PREFIX=/usr/local;  make lib, make install-lib  the shared library, for pkg-config, CMake and Python
 
 CC       = cc
 CFLAGS   = -O2
@@ -139,6 +140,25 @@ shaders: build/spirv
 	@{ echo '/* Made by make shaders from cube.vert and cube.frag. */'; \
 	    sed -e '/^[[:space:]]*\/\//d' -e '/#pragma/d' -e 's/^const/static const/' build/cube_vert.inc build/cube_frag.inc; } >examples/engine/shaders.inc
 	@$(MAKE) --no-print-directory dit.h
+# The shared library. Until version 1 its name has the minor version: structs may grow with it. A patch changes none.
+VERSION  = $(shell sed -n 's,.*define DIT_VERSION.*/\* \(.*\) \*/.*,\1,p' dit.h)
+ABI      = $(basename $(VERSION))
+LIBRARY  = build/lib/libdit.so.$(VERSION)
+lib: $(LIBRARY)
+$(LIBRARY): dit.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu99 $(CFLAGS) -fPIC -fvisibility=hidden '-DDIT_API=__attribute__((visibility("default")))' -DDIT_IMPLEMENTATION \
+	    -shared -Wl,-soname,libdit.so.$(ABI) -Wl,-z,defs -x c $< -x none -o $@ $(LIBS)
+	@ln -sf libdit.so.$(VERSION) build/lib/libdit.so.$(ABI) && ln -sf libdit.so.$(ABI) build/lib/libdit.so
+install-lib: $(LIBRARY)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig lib/cmake/dit share/dit)
+	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib
+	cp -P build/lib/libdit.so build/lib/libdit.so.$(ABI) $(DESTDIR)$(PREFIX)/lib
+	@for file in pkgconfig/dit.pc cmake/dit/ditConfig.cmake cmake/dit/ditConfigVersion.cmake; do \
+	    sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
+	        tools/package/$${file##*/}.in >$(DESTDIR)$(PREFIX)/lib/$$file; done
+	install -m 644 examples/python/dit.py $(DESTDIR)$(PREFIX)/share/dit
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
@@ -150,4 +170,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install clean
+.PHONY: all lib vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install install-lib clean

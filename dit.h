@@ -119,8 +119,9 @@
 
    Versions. DIT_VERSION is major * 10000 + minor * 100 + patch. A patch changes no declaration. A minor release only
    adds, and a new member's zero means what the older version did; before 1.0 a minor release may also remove, and says
-   so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and cache
-   blobs carry their own version: a prompt blob of another version is refused, a cache blob is ignored.
+   so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere; they must agree in major
+   and minor, as the name of a shared library, libdit.so.0.2, does. Prompt blobs and cache blobs carry their own
+   version: a prompt blob of another version is refused, a cache blob is ignored.
 
    Units. Sizes are bytes, times microseconds (_us) or nanoseconds (_ns). Pictures are rows from the top, pixels from
    the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.

@@ -1,0 +1,131 @@
+#!/bin/sh
+# tests/packages.sh: what `make install-lib` and `make install` put into a prefix is used from there, by pkg-config, CMake,
+# C++ and Python, and from nowhere else. Ends with `packages: N passed, N failed`. Part of `make test-all`.
+set -u
+work=$PWD/build/packages
+prefix=$work/prefix
+passed=0 failed=0
+rm -rf "$work" && mkdir -p "$work"
+
+check() { # check TITLE COMMAND...
+    title=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $title"
+        head -n 10 "$work/log" | sed 's/^/    | /'
+    fi
+}
+have() { command -v "$1" >/dev/null 2>&1 || { echo "skipped: $2: $1 is not installed"; false; }; }
+
+check 'make install-lib' make --no-print-directory install-lib PREFIX="$prefix"
+check 'make install' make --no-print-directory install PREFIX="$prefix"
+tests=$PWD/tests/fixtures/pipe_pixart_sigma examples=$PWD/examples layout=$PWD/tests/support/layout-0.2.txt
+cd "$work" || exit 1
+export LD_LIBRARY_PATH="$prefix/lib" PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+
+exports() { # dit_* and nothing else
+    nm -D --defined-only "$prefix/lib/libdit.so" | sed 's/.* //' >exported
+    grep -q '^dit_job_create$' exported && ! grep -v '^dit_' exported
+}
+needs() { # the soname, and no library that is not part of the system's C
+    readelf -d "$prefix/lib/libdit.so" >dynamic
+    grep -q 'SONAME.*\[libdit\.so\.0\.[0-9]*\]' dynamic && ! grep NEEDED dynamic | grep -v '\[lib\(c\|m\|dl\|pthread\)\.so'
+}
+check 'it exports dit_* alone' exports
+check 'it has a soname and needs libc and libm alone' needs
+
+# --- the rule of versions: a program of the same minor version, and no other, finds its library ---
+layouts() { # sizes and offsets of every struct in dit.py, as the C compiler sees them
+    { echo '#include <dit.h>'
+      echo '#include <stddef.h>'
+      echo '#include <stdio.h>'
+      echo 'int main(void) {'
+      DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 -c '
+import ctypes, dit
+structs = [s for s in vars(dit).values() if isinstance(s, type) and issubclass(s, ctypes.Structure)]
+for s in structs:
+    name = "dit_" + "".join("_" + l.lower() if l.isupper() else l for l in s.__name__).lstrip("_")
+    print("    printf(\"%s %%zu\\n\", sizeof(%s));" % (name, name))
+    for field, kind in s._fields_:
+        if not (field.startswith("transport_") or field in ("transport", "_zero_begin")):
+            print("    printf(\"%s.%s %%zu\\n\", offsetof(%s, %s));" % (name, field, name, field))
+'
+      echo '    return 0;'
+      echo '}'
+    } >layouts.c
+    cc $(pkg-config --cflags dit) layouts.c -o layouts && ./layouts >c.layouts
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 -c '
+import ctypes, dit
+structs = [s for s in vars(dit).values() if isinstance(s, type) and issubclass(s, ctypes.Structure)]
+for s in structs:
+    name = "dit_" + "".join("_" + l.lower() if l.isupper() else l for l in s.__name__).lstrip("_")
+    print(name, ctypes.sizeof(s))
+    for field, kind in s._fields_:
+        if not (field.startswith("transport_") or field in ("transport", "_zero_begin")):
+            print("%s.%s" % (name, field), getattr(s, field).offset)
+' >python.layouts
+    cmp c.layouts python.layouts && [ "$(wc -l <c.layouts)" -gt 100 ]
+}
+recorded() { # structs of a released version stay as they were; before its release, and where the minor version rises, copy the file
+    echo "the structs are not those of $layout: programs of that version would pass others"
+    cmp c.layouts "$layout"
+}
+picture() { # picture FILE: some of a PPM's or PNG's pixels differ
+    [ "$(od -An -v -tu1 "$1" | tr -s ' ' '\n' | sort -u | wc -l)" -gt 50 ]
+}
+cxx() {
+    c++ -std=c++17 -Wall -Wextra -Werror "$examples/pictures.cpp" -o pictures $(pkg-config --cflags --libs dit) &&
+        ./pictures "$tests" "a fox" 7 8 && picture picture-7.ppm && ! cmp -s picture-7.ppm picture-8.ppm &&
+        ! ./pictures no/such/model "a fox" 2>told && grep -q 'no/such/model' told
+}
+by_cmake() {
+    mkdir -p cmake && cp "$examples/pictures.cpp" cmake/ || return 1
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(pictures CXX)' 'find_package(dit 0.2 REQUIRED)' \
+        'add_executable(pictures pictures.cpp)' 'target_compile_features(pictures PRIVATE cxx_std_17)' \
+        'target_link_libraries(pictures dit::dit)' >cmake/CMakeLists.txt
+    cmake -S cmake -B cmake/build -DCMAKE_PREFIX_PATH="$prefix" && cmake --build cmake/build && cmake/build/pictures "$tests" "a fox" 9 &&
+        picture picture-9.ppm || return 1
+    sed -i 's/dit 0\.2/dit 0.1/' cmake/CMakeLists.txt
+    ! cmake -S cmake -B cmake/older -DCMAKE_PREFIX_PATH="$prefix"
+}
+python() {
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
+import sys, dit
+seen = []
+with dit.Context(log=lambda level, message: seen.append(message), level=3) as context, context.load(sys.argv[1]) as model:
+    assert model.info.family == b"pixart" and seen
+    steps = []
+    a, b = model.generate("a fox", width=32, height=32, steps=2, seed=5, count=2, progress=lambda f, s, n: steps.append((f, s, n)))
+    again = model.generate("a fox", width=32, height=32, steps=2, seed=6)[0]
+    assert len(a.rgba) == 32 * 32 * 4 and a.rgba != b.rgba and b.rgba == again.rgba
+    assert steps and steps[-1][2] == 2
+    a.save("python.png")
+    try:
+        print(a.numpy().shape)
+    except ImportError:
+        print("no numpy")
+    for call, told in ((lambda: model.generate("x", width=33, height=32), "33"), (lambda: model.generate("x", sampler="nonsense"), "nonsense"),
+                       (lambda: context.load("no/such/model"), "no/such/model"),
+                       (lambda: model.generate("x", width=32, height=32, steps=50, progress=lambda *_: False), "cancelled")):
+        try:
+            call()
+        except dit.DitError as error:
+            assert told in str(error), error
+        else:
+            raise AssertionError(told)
+END
+}
+check 'C++ by pkg-config' cxx
+have cmake 'CMake package' && check 'C++ by CMake, and another minor version refused' by_cmake
+if have python3 'Python'; then
+    check "dit.py's structures are dit.h's" layouts
+    [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
+    check 'pictures by Python' python
+    check 'the PNG that Python writes is a PNG' sh -c 'file python.png | grep -q "PNG image data, 32 x 32"'
+fi
+
+echo "packages: $passed passed, $failed failed"
+[ $failed = 0 ]
