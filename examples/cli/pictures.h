@@ -142,6 +142,19 @@ static const char *damage_of_jpeg(const unsigned char *data, size_t size) {
     }
 }
 
+/* Says what is wrong with a PNG; NULL: stb_image sees for itself. It adds to a null pointer where the first IDAT holds
+   no bytes, which the specification allows and no program is known to write. */
+static const char *damage_of_png(const unsigned char *data, size_t size) {
+    size_t at = 8, length;
+    for (; size - at >= 8; at += 12 + length) {
+        const unsigned char *chunk = data + at;
+        length = (size_t)chunk[0] << 24 | (size_t)chunk[1] << 16 | (size_t)chunk[2] << 8 | chunk[3];
+        if (memcmp(chunk + 4, "IDAT", 4) == 0) return length ? NULL : "its first IDAT is empty";
+        if (size - at < 12 || length > size - at - 12) return NULL;
+    }
+    return NULL;
+}
+
 /* stb_image's reason may hold bytes of the file, which are not for a terminal. */
 static const char *damaged_picture(bool png, const char *reason) {
     static char why[160];
@@ -158,11 +171,13 @@ static const char *damaged_picture(bool png, const char *reason) {
 static const char *decode_picture(const unsigned char *data, size_t size, picture *out) {
     static char why[160];
     const bool png = size >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0;
+    const char *damage;
     int width = 0, height = 0, channels;
     memset(out, 0, sizeof *out);
     if (!png && (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0)) return "this is no PNG or JPEG file";
     if (size > PICTURE_FILE) return "the file is larger than 1 GB";
-    if (!png && damage_of_jpeg(data, size)) return damaged_picture(png, damage_of_jpeg(data, size));
+    damage = png ? damage_of_png(data, size) : damage_of_jpeg(data, size);
+    if (damage) return damaged_picture(png, damage);
     picture_block_refused = false;
     picture_block_limit = 2 * size + 65536;
     if (!stbi_info_from_memory(data, (int)size, &width, &height, &channels)) return damaged_picture(png, "its header");
