@@ -80,7 +80,7 @@ vma:
 	@[ -n "$(VMA)" ] || { sh tools/newest.sh unpack unstable build/vma/root libvulkan-memory-allocator-dev && \
 	    mv build/vma/root/usr/include/vk_mem_alloc.h build/vma/; rm -rf build/vma/root; }
 build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.o
-	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c build/library.o -o $@ $(LINK) -lvulkan
+	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c examples/engine/device.c build/library.o -o $@ $(LINK) -lvulkan
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o

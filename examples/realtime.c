@@ -1,8 +1,7 @@
 /* A model repaints what an application draws, again and again: condition, plan and memory stay, and every run reads the
    newest frame, a VkImage. Draws with the renderer of examples/engine; make build/realtime.
    usage: realtime [MODEL [PICTURES [STEPS [SIDE [LAST.png [validate]]]]]] */
-#include "engine/engine.h"
-#include "dit.h"
+#include "engine/device.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,40 +17,9 @@ static double now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-VkDeviceCreateInfo *pictures_extend(renderer *r, const VkDeviceCreateInfo *info) {
-    dit_error err = {0};
-    size_t size = 0;
-    VkDeviceCreateInfo *out;
-    dit_device_extend(r->entry, r->instance, r->gpu, info, NULL, &size, NULL, &err);
-    out = calloc(1, sizeof *out + size);
-    if (out && dit_device_extend(r->entry, r->instance, r->gpu, info, out + 1, &size, out, &err) == DIT_OK) return out;
-    fprintf(stderr, "realtime: %s\n", err.message);
-    free(out);
-    return NULL;
-}
-
-/* The renderer's memory is its own here. */
-void *memory_open(renderer *r) { return r; }
-void memory_close(void *allocator) { (void)allocator; }
-VkResult memory_alloc(void *allocator, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
-                      VkMemoryPropertyFlags preferred, VkDeviceMemory *memory, VkDeviceSize *offset, void **mapped,
-                      void **handle) {
-    (void)allocator, (void)need, (void)required, (void)preferred, (void)memory, (void)offset, (void)mapped,
-        (void)handle;
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-}
-void memory_free(void *allocator, void *handle) { (void)allocator, (void)handle; }
-
 static bool open_job(renderer *r, const char *path, dit_context **context, dit_model **model, dit_job_desc *desc,
                      dit_job **job, dit_error *err) {
-    dit_vulkan vulkan = {.get_instance_proc_addr = r->entry,
-                         .instance = r->instance,
-                         .physical_device = r->gpu,
-                         .device = r->device,
-                         .api_version = VK_API_VERSION_1_3,
-                         .device_info = r->device_info,
-                         .queue = r->queue,
-                         .queue_family = r->family};
+    dit_vulkan vulkan = device_for_dit(r);
     dit_context_desc cd = {.vulkan = &vulkan, .vulkan_count = 1, .frames_in_flight = FRAMES};
     dit_model_desc md = {.source.path = path};
     if (dit_context_create(&cd, context, err) < 0 || dit_model_load(*context, &md, model, err) < 0) return false;
@@ -59,17 +27,20 @@ static bool open_job(renderer *r, const char *path, dit_context **context, dit_m
     return dit_job_create(*context, desc, job, err) == DIT_OK && dit_job_warm_up(*job, err) == DIT_OK;
 }
 
-/* Draws a frame, and makes a picture of it in the same command buffer, or in more than one where fp16 overflowed. */
-static dit_result make_picture(renderer *r, dit_job *job, float sine) {
+/* Draws a frame and makes a picture of it: in one command buffer, and in more where pieces are cut anew or fp16
+   overflowed. */
+static bool make_picture(renderer *r, dit_job *job, float sine, dit_error *err) {
     dit_result result = DIT_WORKING;
     dit_output out = {0};
     bool drawn = false;
     while (!out.final && result >= 0) {
-        if (!renderer_begin(r)) return DIT_ERROR_DEVICE_LOST;
+        if (!renderer_begin(r)) {
+            snprintf(err->message, sizeof err->message, "the device is lost");
+            return false;
+        }
         if (!drawn) renderer_draw(r, VK_NULL_HANDLE, VK_NULL_HANDLE, sine, NULL, 0);
         drawn = true;
-        do result = dit_job_record(job, renderer_computing(r), UINT32_MAX);
-        while (result == DIT_WORKING);
+        result = dit_job_record(job, renderer_computing(r), UINT32_MAX);
         renderer_end(r);
         while (!renderer_finished(r, r->frame) && !r->lost) { /* an application would draw meanwhile */
             const struct timespec pause = {0, 100000};
@@ -77,14 +48,17 @@ static dit_result make_picture(renderer *r, dit_job *job, float sine) {
         }
         if (result == DIT_OK) result = dit_job_output(job, 0, 0, &out);
     }
-    return result < 0 ? result : DIT_OK;
+    if (result < 0) dit_job_status(job, NULL, err);
+    return result >= 0;
 }
 
-static void write_png(dit_job *job, uint32_t side, const char *path, dit_error *err) {
+static bool write_png(dit_job *job, uint32_t side, const char *path, dit_error *err) {
     unsigned char *rgba = malloc((size_t)side * side * 4);
-    if (rgba && dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, (size_t)side * side * 4, 0, err) == DIT_OK)
-        stbi_write_png(path, (int)side, (int)side, 4, rgba, 0);
+    bool written = rgba && dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, (size_t)side * side * 4, 0, err) == DIT_OK &&
+                   stbi_write_png(path, (int)side, (int)side, 4, rgba, 0);
+    if (!written && !err->message[0]) snprintf(err->message, sizeof err->message, "%s cannot be written", path);
     free(rgba);
+    return written;
 }
 
 int main(int argc, char **argv) {
@@ -99,6 +73,7 @@ int main(int argc, char **argv) {
     dit_image start = {0};
     dit_job_desc desc = {0};
     dit_error err = {0};
+    bool good = false;
     double begin, seconds, restarting = 0;
     o.validate = argc > 6;
     if (!renderer_open(&r, &o, side, side)) return 1;
@@ -112,28 +87,25 @@ int main(int argc, char **argv) {
     desc.strength = 0.5f;
     desc.init_image = &start;
     desc.seed = 42; /* the same noise every time, so that pictures follow each other smoothly */
-    if (!open_job(&r, path, &context, &model, &desc, &job, &err)) goto failed;
-    if (make_picture(&r, job, 0) < 0) goto failed; /* the first one is not measured */
+    if (!open_job(&r, path, &context, &model, &desc, &job, &err)) goto end;
+    if (!make_picture(&r, job, 0, &err)) goto end; /* the first one is not measured */
     begin = now_s();
     for (i = 0; i < pictures; i++) {
         double before = now_s();
-        if (dit_job_restart(job, &desc, &err) < 0) goto failed;
+        if (dit_job_restart(job, &desc, &err) < 0) goto end;
         restarting += now_s() - before;
-        if (make_picture(&r, job, sinf((float)i * 0.1f)) < 0) {
-            dit_job_status(job, NULL, &err);
-            goto failed;
-        }
+        if (!make_picture(&r, job, sinf((float)i * 0.1f), &err)) goto end;
     }
     seconds = now_s() - begin;
     printf("%u pictures of %u x %u in %u steps: %.2f a second, %.1f ms each, of which a restart takes %.2f ms\n",
            pictures, side, side, steps, pictures / seconds, seconds * 1e3 / pictures, restarting * 1e3 / pictures);
-    if (argc > 5) write_png(job, side, argv[5], &err);
-failed:
-    if (err.result < 0) fprintf(stderr, "realtime: %s\n", err.message);
+    good = argc <= 5 || write_png(job, side, argv[5], &err);
+end:
+    if (!good) fprintf(stderr, "realtime: %s\n", err.message);
     if (r.device) r.DeviceWaitIdle(r.device);
     dit_job_destroy(job);
     dit_model_destroy(model);
     dit_context_destroy(context);
     renderer_close(&r);
-    return err.result < 0 || r.messages;
+    return !good || r.messages;
 }

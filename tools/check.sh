@@ -410,7 +410,7 @@ check 'the C of README.md and docs/ compiles, README.md has examples/minimal.c' 
 check 'the commands of README.md and docs/ exist' readme_commands
 
 # --- compile times: 6 s at -O1 and 12 s at -O2, where five of stb's headers take 3.54 s at -O2. These stand beside dit.h
-# as a measure of the machine and the compiler, so that the limits hold on any; -O1 is judged by make test-all alone ---
+# as a measure of the machine and the compiler, so that the limits hold on any. make test-all judges ---
 printf '#define STB_%s_IMPLEMENTATION\n' IMAGE IMAGE_WRITE IMAGE_RESIZE TRUETYPE DXT >$work/measure.c
 printf '#include <stb/stb_%s.h>\n' image image_write image_resize truetype dxt >>$work/measure.c
 compile_seconds() { # compile_seconds LEVEL FILE: of the processor

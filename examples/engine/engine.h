@@ -1,7 +1,8 @@
 /* A small game engine around dit.h: a cube turns, and shows pictures that are made in the time its frames leave.
 
-   renderer.c is an ordinary renderer on Vulkan 1.3 and knows nothing of dit; pictures.c is all that concerns dit;
-   main.c has the options, the keys and the numbers. memory.cpp gives both their memory from VMA, where that is there.
+   renderer.c is an ordinary renderer on Vulkan 1.3 and knows nothing of dit; pictures.c is all that concerns dit, but
+   for the device, which device.c describes; main.c has the options, the keys and the numbers. memory.cpp gives both
+   their memory from VMA, where that is there.
  */
 #ifndef ENGINE_H
 #define ENGINE_H
@@ -131,8 +132,6 @@ typedef struct numbers { /* of what pictures.c did */
     float record_us[8192]; /* host time of dit_job_record */
 } numbers;
 typedef struct pictures pictures;
-/* Adds to info what dit can use; the result, which becomes device_info, is freed with free. */
-VkDeviceCreateInfo *pictures_extend(renderer *r, const VkDeviceCreateInfo *info);
 pictures *pictures_open(renderer *r, const options *o, numbers *n); /* begins to load, in a thread */
 void pictures_close(pictures *p);
 bool pictures_loading(const pictures *p);
@@ -142,12 +141,15 @@ void pictures_drop(pictures *p);                  /* the frame's commands will n
 void pictures_key(pictures *p, char key);
 VkImageView pictures_cube(const pictures *p), pictures_small(const pictures *p); /* VK_NULL_HANDLE: nothing yet */
 
+/* device.c: adds to info what dit can use; the result, which becomes device_info, is freed with free. */
+VkDeviceCreateInfo *device_extend(renderer *r, const VkDeviceCreateInfo *info);
+
 /* main.c */
 double now_ms(void);
 void *read_file(const char *path, size_t *size); /* NULL where there is none; freed with free */
 void write_file(const char *path, const void *bytes, size_t size);
 
-/* memory.cpp */
+/* memory.cpp; without VMA renderer.c, where memory_open refuses */
 void *memory_open(renderer *r);
 void memory_close(void *allocator);
 VkResult memory_alloc(void *allocator, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,

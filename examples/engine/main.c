@@ -15,23 +15,6 @@
 enum { WIDTH = 480, HEIGHT = 320, MOST = 1 << 16 };
 #define BIN_MS 1.0
 
-#ifndef ENGINE_VMA
-void *memory_open(renderer *r) {
-    (void)r;
-    fprintf(stderr, "engine: built without VMA\n");
-    return NULL;
-}
-void memory_close(void *allocator) { (void)allocator; }
-VkResult memory_alloc(void *allocator, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
-                      VkMemoryPropertyFlags preferred, VkDeviceMemory *memory, VkDeviceSize *offset, void **mapped,
-                      void **handle) {
-    (void)allocator, (void)need, (void)required, (void)preferred, (void)memory, (void)offset, (void)mapped,
-        (void)handle;
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-}
-void memory_free(void *allocator, void *handle) { (void)allocator, (void)handle; }
-#endif
-
 typedef struct times { /* of frames */
     const char *name;
     float *ms;

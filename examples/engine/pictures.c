@@ -2,8 +2,7 @@
    cube stays until the next one is there, and every frame records as much of one as its budget allows.
 
    Built alone: define DIT_IMPLEMENTATION here. */
-#include "engine.h"
-#include "dit.h"
+#include "device.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,23 +51,8 @@ struct pictures {
     double began_ms;
 };
 
-/* ---- the device ---- */
+/* ---- the context ---- */
 
-VkDeviceCreateInfo *pictures_extend(renderer *r, const VkDeviceCreateInfo *info) {
-    dit_error err = {0};
-    size_t size = 0;
-    VkDeviceCreateInfo *out;
-    dit_device_extend(r->entry, r->instance, r->gpu, info, NULL, &size, NULL, &err); /* asks for the size */
-    out = calloc(1, sizeof *out + size);
-    if (size && out && dit_device_extend(r->entry, r->instance, r->gpu, info, out + 1, &size, out, &err) == DIT_OK)
-        return out;
-    fprintf(stderr, "engine: %s\n", err.message);
-    free(out);
-    return NULL;
-}
-
-static void lock(void *user) { pthread_mutex_lock(&((renderer *)user)->queue_lock); }
-static void unlock(void *user) { pthread_mutex_unlock(&((renderer *)user)->queue_lock); }
 static void warn(int level, const char *message, void *user) {
     (void)level, (void)user;
     fprintf(stderr, "dit: %s\n", message);
@@ -88,17 +72,7 @@ static void device_free(uint32_t device, const dit_block *block, void *user) {
 
 static bool open_context(pictures *p, dit_error *err) {
     renderer *r = p->r;
-    dit_vulkan vulkan = {.get_instance_proc_addr = r->entry,
-                         .instance = r->instance,
-                         .physical_device = r->gpu,
-                         .device = r->device,
-                         .api_version = VK_API_VERSION_1_3,
-                         .device_info = r->device_info,
-                         .queue = r->compute_queue ? r->compute_queue : r->queue,
-                         .queue_family = r->compute_queue ? r->compute_family : r->family,
-                         .lock_queue = lock,
-                         .unlock_queue = unlock,
-                         .lock_user = r};
+    dit_vulkan vulkan = device_for_dit(r);
     dit_context_desc desc = {.vulkan = &vulkan, .vulkan_count = 1};
     void *cache = read_file(p->o->cache, &desc.cache_size);
     desc.cache = cache;

@@ -16,6 +16,23 @@ void renderer_say(renderer *r, const char *what, VkResult result) {
     if (result < 0) fprintf(stderr, "engine: %s: VkResult %d\n", what, (int)result);
 }
 
+#ifndef ENGINE_VMA
+void *memory_open(renderer *r) {
+    (void)r;
+    fprintf(stderr, "engine: built without VMA\n");
+    return NULL;
+}
+void memory_close(void *allocator) { (void)allocator; }
+VkResult memory_alloc(void *allocator, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                      VkMemoryPropertyFlags preferred, VkDeviceMemory *memory, VkDeviceSize *offset, void **mapped,
+                      void **handle) {
+    (void)allocator, (void)need, (void)required, (void)preferred, (void)memory, (void)offset, (void)mapped,
+        (void)handle;
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+void memory_free(void *allocator, void *handle) { (void)allocator, (void)handle; }
+#endif
+
 static VKAPI_ATTR VkBool32 VKAPI_CALL message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                               VkDebugUtilsMessageTypeFlagsEXT type,
                                               const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
@@ -121,7 +138,7 @@ static bool open_device(renderer *r, const options *o) {
     snprintf(r->name, sizeof r->name, "%s", properties.deviceName);
     queues[0].queueFamilyIndex = r->family;
     queues[1].queueFamilyIndex = r->compute_family;
-    r->device_info = pictures_extend(r, &info);
+    r->device_info = device_extend(r, &info);
     if (!r->device_info) return false;
     result = r->CreateDevice(r->gpu, r->device_info, NULL, &r->device);
     renderer_say(r, "vkCreateDevice", result);
