@@ -84,6 +84,7 @@ typedef struct diti_plan {
     diti_cut_weight **cuts;
     size_t cut_count;
     float limit_us;                    /* slices are cut to this */
+    float finest_us;                   /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
     float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
     bool *source_measured;             /* the newest cut knew what it takes */

@@ -205,14 +205,14 @@ DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_
     return 4 * device->limits.cores * (size && size < 256 ? 256 / size : 1);
 }
 
-/* The most workgroups of a dispatch in one piece: as many as limit_us has time for, but no fewer than what fills the
+/* The most workgroups of a dispatch in one piece: as many as finest_us has time for, but no fewer than what fills the
    device unless it was measured that these take too long, and no fewer than take as long as their launch, since pieces
    that are mostly launches make frames longer, not shorter. */
 static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     const diti_dispatch *dispatch = &plan->sources[source];
     uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
-    float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->limit_us - launch;
-    if (us > plan->limit_us) {
+    float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->finest_us - launch;
+    if (us > plan->finest_us) {
         double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
         if (by_cost < most) most = (uint32_t)by_cost;
         if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
@@ -227,6 +227,23 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     pieces = (dispatch->groups - 1) / pieces + 1;
     pieces = (pieces + align - 1) / align * align;
     return pieces < most ? pieces : most;
+}
+
+/* Every piece has a descriptor set, which takes kilobytes on some drivers. A speed that was measured while the machine
+   was busy makes all work look long: cut into single workgroups, it would fill gigabytes. */
+#define DITI_MOST_PIECES 32768
+
+static void diti_slice_choose_finest(diti_plan *plan) {
+    uint64_t pieces;
+    float longest = 0;
+    uint32_t i;
+    for (i = 0; i < plan->source_count; i++)
+        if (plan->source_cut_us[i] > longest) longest = plan->source_cut_us[i];
+    for (plan->finest_us = plan->limit_us;; plan->finest_us *= 2) {
+        for (pieces = 0, i = 0; i < plan->source_count; i++)
+            pieces += (plan->sources[i].groups - 1) / diti_slice_most(plan, i) + 1;
+        if (pieces <= DITI_MOST_PIECES || plan->finest_us > longest) return;
+    }
 }
 
 static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
@@ -393,6 +410,7 @@ DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err)
     plan->dispatches = NULL;
     plan->slices = NULL;
     plan->dispatch_count = plan->dispatch_capacity = plan->slice_count = plan->slice_capacity = 0;
+    diti_slice_choose_finest(plan);
     for (segment = 0; segment < plan->segment_count && result >= 0; segment++, first += count) {
         count = plan->segment_sources[segment];
         plan->first_event[segment] = event;

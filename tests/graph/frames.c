@@ -161,6 +161,15 @@ static void test_flux(void) {
         f.device.max_slice_us = 1000;
         if (CHECK(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK))
             check_pieces(&f.plan, 4 * 132, "132 cores");
+        /* a processor whose speed was measured a thousand times too low: it may be cut into single workgroups */
+        flux_forget_slices(&f);
+        f.device.is_cpu = true;
+        f.device.speed.us_per_gflop = 1e6f;
+        f.device.speed.us_per_gigabyte = 1e8f;
+        f.device.max_slice_us = 100;
+        if (CHECK(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK))
+            CHECK_MESSAGE(f.plan.dispatch_count <= 32768, "%u pieces",
+                          (unsigned)f.plan.dispatch_count);
     }
     flux_close(&f);
     real_free(&file);
