@@ -32,7 +32,8 @@ static const char usage_text[] =
     "               --split S: on the devices of --device, as dit understands both. hash is of the pixels\n"
     "frames         a picture in frames, as an engine has it made by dit_job_record: [--model PATH] [--width W --height H]\n"
     "               [--steps N] [--budget-us N] (2000). What the frames took from the second step on, the decoder included:\n"
-    "               half of them no longer than p50_ms, 99 in 100 no longer than p99_ms. --runs N: N pictures of one job.\n"
+    "               half of them no longer than p50_ms, 99 in 100 no longer than p99_ms; what dit_job_record takes on the\n"
+    "               host, and from the start to the end of the first frame. --runs N: N pictures of one job. --cache FILE.\n"
     "               --by-cpu: times are those of the processor, for a software driver on a machine that has more to do\n"
     "ceilings       what the device can do at best: copies, and sums of products in registers, by kind\n"
     "all            a bit of everything, in sizes for the device\n"
@@ -498,9 +499,10 @@ typedef struct frames {
     VkCommandPool pool;
     VkSemaphore timeline;
     uint64_t value;
-    double *ms; /* the time of each frame from the second step on */
+    double *ms, *record_us; /* of each frame from the second step on: its time, and the host's in dit_job_record */
     uint32_t count, all, slow;
-    double expected; /* the time that dit expected of these frames, in all */
+    double begun, first_ms; /* the start of the process or of the restart; from there to the end of the first frame */
+    double expected;        /* the time that dit expected of these frames, in all */
 } frames;
 
 static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *result) {
@@ -510,7 +512,7 @@ static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *resu
     VkCommandBuffer commands = NULL;
     dit_status status;
     bool counts = job->run.cursor.repeat > 0;
-    double started, ms;
+    double started, ms, record_us;
     VkCommandPoolCreateInfo pool = DITI_ZERO;
     VkResult vk;
     if (f->pool) device->vk.DestroyCommandPool(device->device, f->pool, NULL); /* of the frame before, which is over */
@@ -525,7 +527,9 @@ static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *resu
     if (vk >= 0) vk = device->vk.AllocateCommandBuffers(device->device, &allocate, &commands);
     if (vk >= 0) vk = device->vk.BeginCommandBuffer(commands, &begin);
     if (vk < 0) return vk;
+    started = b->o.by_cpu ? cpu_now() : now();
     *result = dit_job_record(job, commands, b->o.budget_us);
+    record_us = 1e6 * ((b->o.by_cpu ? cpu_now() : now()) - started);
     vk = device->vk.EndCommandBuffer(commands);
     if (vk < 0 || *result < 0) return vk;
     started = b->o.by_cpu ? cpu_now() : now();
@@ -534,11 +538,12 @@ static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *resu
         return VK_ERROR_UNKNOWN;
     ms = 1e3 * ((b->o.by_cpu ? cpu_now() : now()) - started);
     if (!b->device->stamps_frames) dit_job_record_took(job, (uint32_t)(ms * 1e3));
-    f->all++;
+    if (!f->all++) f->first_ms = 1e3 * (now() - f->begun);
     if (!counts || f->count == MOST_FRAMES) return vk;
     dit_job_status(job, &status, NULL);
     f->expected += status.recorded_us;
     f->slow += ms * 1e3 > b->o.budget_us;
+    f->record_us[f->count] = record_us;
     f->ms[f->count++] = ms;
     return vk;
 }
@@ -558,38 +563,47 @@ static int run_frames(bench *b, picture *p, frames *f) {
 /* A picture that took no frame beyond its first step has nothing measured, and zeros. */
 static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
     uint32_t measured = f->count ? f->count : 1;
-    if (!f->count) f->ms[0] = 0;
+    if (!f->count) f->ms[0] = f->record_us[0] = 0;
     qsort(f->ms, f->count, sizeof *f->ms, compare_doubles);
+    qsort(f->record_us, f->count, sizeof *f->record_us, compare_doubles);
     fprintf(b->out,
             "{\"op\": \"frames\", \"run\": %u, \"width\": %u, \"height\": %u, \"budget_us\": %u, \"device\": ", run,
             p->desc.width, p->desc.height, b->o.budget_us);
     print_text(b->out, b->device->info.name);
     fprintf(b->out,
             ", \"frames\": %u, \"measured\": %u, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f, "
+            "\"record_p50_us\": %.1f, \"record_p99_us\": %.1f, \"record_max_us\": %.1f, \"first_ms\": %.1f, "
             "\"over_budget\": %.4f, \"expected_ms\": %.3f, \"slices\": %u, \"cuts\": %u, \"picture\": \"%016llx\"}\n",
             f->all, f->count, f->ms[f->count / 2], f->ms[measured - 1 - measured / 100], f->ms[measured - 1],
-            (double)f->slow / measured, f->expected * 1e-3 / measured, (unsigned)p->job->program.plan->slice_count,
-            p->job->program.plan->recuts, (unsigned long long)diti_hash(p->pixels, p->size));
+            f->record_us[f->count / 2], f->record_us[measured - 1 - measured / 100], f->record_us[measured - 1],
+            f->first_ms, (double)f->slow / measured, f->expected * 1e-3 / measured,
+            (unsigned)p->job->program.plan->slice_count, p->job->program.plan->recuts,
+            (unsigned long long)diti_hash(p->pixels, p->size));
     fflush(b->out);
 }
 
 static int draw_frames(bench *b, picture *p, frames *f) {
     uint32_t run;
-    int code = open_context(b, NULL, 0);
+    size_t cache_size = 0;
+    void *cache = read_cache(b->o.cache, &cache_size);
+    int code = open_context(b, cache, cache_size);
+    free(cache);
     if (!code) code = load_picture(b, p);
     if (code) return code;
     f->ms = malloc(MOST_FRAMES * sizeof *f->ms);
-    if (!f->ms) return complain(EXIT_MEMORY, "out of memory for the times of frames");
+    f->record_us = malloc(MOST_FRAMES * sizeof *f->record_us);
+    if (!f->ms || !f->record_us) return complain(EXIT_MEMORY, "out of memory for the times of frames");
     if (dit_job_create(b->context, &p->desc, &p->job, &b->err) < 0) return failed(b);
     if (diti_timeline_create(b->device, &f->timeline, &b->err) < 0) return failed(b);
     for (run = 0; run <= b->o.runs && !code; run++) {
+        f->begun = run ? now() : b->started;
         if (run && dit_job_restart(p->job, &p->desc, &b->err) < 0) return failed(b);
         f->count = f->all = f->slow = 0;
         f->expected = 0;
         code = run_frames(b, p, f);
         if (!code) print_frames(b, p, f, run);
     }
-    return code;
+    return code ? code : write_cache(b);
 }
 
 /* The device is one of dit's own here: what an application would submit, this submits in its place. */
@@ -607,6 +621,7 @@ static int case_frames(bench *b) {
     if (f.pool) b->device->vk.DestroyCommandPool(b->device->device, f.pool, NULL);
     free(p.pixels);
     free(f.ms);
+    free(f.record_us);
     return code;
 }
 

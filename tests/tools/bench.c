@@ -142,10 +142,13 @@ static void test_profile(void) {
 /* A picture in frames, twice, is the same whatever a frame has time for. */
 static void test_frames(void) {
     static outcome few, many;
-    static const char some[] = "op run width+ height+ budget_us+ device frames+ measured p50_ms p99_ms max_ms "
-                               "over_budget expected_ms slices+ cuts picture",
-                      keys[] = "op run width+ height+ budget_us+ device frames+ measured+ p50_ms+ p99_ms+ max_ms+ "
-                               "over_budget expected_ms+ slices+ cuts+ picture";
+    static const char some
+        [] =
+            "op run width+ height+ budget_us+ device frames+ measured p50_ms p99_ms max_ms record_p50_us record_p99_us record_max_us first_ms+ "
+            "over_budget expected_ms slices+ cuts picture",
+    keys[] =
+        "op run width+ height+ budget_us+ device frames+ measured+ p50_ms+ p99_ms+ max_ms+ record_p50_us+ record_p99_us+ record_max_us+ first_ms+ "
+        "over_budget expected_ms+ slices+ cuts+ picture";
     const char *one, *other;
     run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 50000", &few);
     run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 1000 --by-cpu", &many);
