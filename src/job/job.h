@@ -280,8 +280,7 @@ typedef struct diti_program {
 /* How far a run of the program is; all zeros at its start, but for total_us. */
 typedef struct diti_run {
     diti_job_cursor cursor;
-    bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
-    bool loading;                         /* weights can be loaded without waiting for anything */
+    bool all_submitted;
     /* what guards want (graph/guard.c): segments are run again */
     diti_health health;    /* the newest that was seen */
     uint32_t last_segment; /* that was wholly submitted */
@@ -290,38 +289,44 @@ typedef struct diti_run {
     uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
-    uint64_t moved_us; /* the host's clock when something was last seen to go on */
-    uint32_t cuts;     /* how often work was cut anew since the segment began */
+    uint32_t cuts; /* how often work was cut anew since the segment began */
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
 } diti_run;
 
-/* A job: what is asked for, which part of it a device does, how, and how far it is. A job on several devices has a
-   share for each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
-struct dit_job {
-    diti_env env;
-    dit_context *context;
-    diti_device *device; /* that this job, or this share of one, runs on */
-    const dit_model *model;
-    dit_target target;
-    diti_job_request request;
+/* One device's part of a job: which part of the work it is, the program that does it, and how far the program is. */
+typedef struct diti_share {
+    dit_job *job;
+    uint32_t member; /* index of this share in job->shares, and of its plan in job->mesh */
+    diti_device *device;
     diti_assignment assignment;
     diti_program program;
     diti_run run;
-    diti_job_before before;
-    struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
-    uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
-    bool is_secondary;                          /* it is a share of another job */
+    diti_buffer states; /* a resumed share begins its steps with these, which program.states_copy puts in place */
+    bool states_due;    /* that copy is not submitted yet */
+} diti_share;
+
+/* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
+   its status tells how far that one is. */
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    const dit_model *model;
+    dit_target target;
+    diti_job_request request;
+    diti_share *shares[DITI_MAX_DEVICES]; /* those of this process */
+    uint32_t share_count;
     uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
-    diti_mesh *mesh;                            /* of all shares; NULL: one device */
-    uint32_t member;                            /* of it */
-    bool resumed;                               /* it has gone on without a device */
-    uint32_t begins_at;                         /* steps that were finished before: their outcome is in states */
-    diti_snapshot snapshot;                     /* of the caller's job */
-    diti_buffer states;                         /* that a resumed share begins its steps with */
-    bool resumes_states;                        /* they are not in place yet */
-    diti_buffer health_readback;                /* diti_health, copied at the end */
+    diti_mesh *mesh;                            /* connects the plans of all shares; NULL: one device */
+    bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
+    bool loading;                               /* weights can be loaded without waiting for anything */
+    uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
+    diti_job_before before;
+    bool resumed;       /* the job has gone on without a device */
+    uint32_t begins_at; /* steps that were finished before: their outcome is in states */
+    diti_snapshot snapshot;
+    diti_buffer health_readback; /* diti_health of the first share, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
@@ -428,31 +433,32 @@ DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all s
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
 DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* false: it is done as steps usually are. */
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states);
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph); /* that first stages alone have */
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* that first stages alone have */
 /* start.c */
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
-/* states: of the solver, job->latent among them, all zeros: the latents to begin with, and what a mask needs. */
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
+/* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
+ */
+DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
-DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
-DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
+DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
@@ -473,14 +479,14 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
 /* order.c: how a run comes to the segments of its plan */
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment);         /* as one step more */
-DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor); /* behind a slice */
+DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment);
+DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment);       /* as one step more */
+DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor); /* behind a slice */
 /* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
-DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
+DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps);
 /* Steps of a run that is over, or a new one; all of a run. */
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
-DIT_INTERNAL double diti_job_predict_us(const dit_job *job);
+DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
+DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
 /* In record mode: whether segments that have run must run again. */
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: the same, going back to it, or an error where that does not help. */
@@ -506,17 +512,20 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. Returns how many
- * shares there are. */
-DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
+/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
+DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+/* Appends a share to the job, without an assignment. device: NULL where the share is only measured. */
+DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err);
+DIT_INTERNAL void diti_share_destroy(diti_share *share);
+DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
-/* Allocates the job's own commands, in a pool that is made with the first of them; they are open until they are ended.
+/* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
+ * ended.
  */
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkCommandBuffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
@@ -528,16 +537,16 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* f
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
 /* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job);
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done);
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 /* A share begins, at that step where it is not 0. */
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
 DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
 /* All of them, of a model or (NULL) of all: nothing uses them. */

@@ -95,11 +95,11 @@ static void check_model(dit_context *ctx, const char *path, uint32_t side) {
         ctx->device->max_slice_us = budgets[i];
         snprintf(what, sizeof what, "%s within %u us", strrchr(path, '/') + 1, budgets[i]);
         if (!CHECK_MESSAGE(dit_job_create(ctx, &jd, &job, &err) == DIT_OK, "%s", err.message)) break;
-        check_pieces(job->program.plan, what);
-        check_slices(job->program.plan, what);
-        CHECK_MESSAGE(i == 0 || job->program.plan->dispatch_count <= pieces, "%s: more pieces than with less time",
-                      what);
-        pieces = job->program.plan->dispatch_count;
+        check_pieces(job->shares[0]->program.plan, what);
+        check_slices(job->shares[0]->program.plan, what);
+        CHECK_MESSAGE(i == 0 || job->shares[0]->program.plan->dispatch_count <= pieces,
+                      "%s: more pieces than with less time", what);
+        pieces = job->shares[0]->program.plan->dispatch_count;
         dit_job_destroy(job);
     }
     dit_model_destroy(model);
