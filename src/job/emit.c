@@ -80,7 +80,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
         denoise->labels = share->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
-    if (!job->model->fixed_text) /* these know which rows are whose */
+    if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;

@@ -136,6 +136,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     uint32_t i;
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
-    job->request.start = job->request.mask = NULL; /* of the desc */
+    job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     return result;
 }

@@ -181,7 +181,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;
-    if (!job->mesh) { /* they go with the plan; without them the job can only be restarted */
+    if (!job->mesh) { /* shares go with the plan; without them the job can only be restarted */
         dit_result added = diti_job_add_shares(job, &job->context->progress, taken ? err : NULL);
         if (taken) result = added;
     }

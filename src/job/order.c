@@ -20,7 +20,7 @@ static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32
     const dit_job *job = share->job;
     bool step = diti_share_is_step(share, segment);
     uint32_t next = diti_patches_after(share, segment, repeat);
-    uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* its outcome was kept */
+    uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* the outcome was kept */
     if (segment + 1 + skipped < share->program.step_segment) return segment + 1 + skipped;
     if (segment >= share->program.decode_segment) return segment + 1;
     if (next != UINT32_MAX) return next;

@@ -163,7 +163,7 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) {
         place = snapshot->steps[0] <= snapshot->steps[1] ? i : 1 - i; /* the older one first */
         if (!snapshot->values[place] || snapshot->values[place] > done) continue;
         snapshot->values[place] = 0;
-        if (share->run.health.blocked) continue; /* it runs again */
+        if (share->run.health.blocked) continue; /* the step runs again */
         diti_buffer_invalidate(share->device, &snapshot->buffer);
         memcpy(snapshot->states, (const unsigned char *)snapshot->buffer.block.mapped + place * snapshot->bytes,
                snapshot->bytes);
@@ -339,7 +339,7 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
         if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
-    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
+    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* both are on that device */
     return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
 }
 

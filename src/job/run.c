@@ -82,7 +82,7 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
 
 /* --- cutting anew --- */
 
-#define DITI_LEAST_SLICE_US 250u /* that a budget alone asks for: shorter ones are mostly launches */
+#define DITI_LEAST_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
