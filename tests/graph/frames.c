@@ -168,8 +168,7 @@ static void test_flux(void) {
         f.device.speed.us_per_gigabyte = 1e8f;
         f.device.max_slice_us = 100;
         if (CHECK(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK))
-            CHECK_MESSAGE(f.plan.dispatch_count <= 32768, "%u pieces",
-                          (unsigned)f.plan.dispatch_count);
+            CHECK_MESSAGE(f.plan.dispatch_count <= 32768, "%u pieces", (unsigned)f.plan.dispatch_count);
     }
     flux_close(&f);
     real_free(&file);

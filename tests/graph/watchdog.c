@@ -33,8 +33,8 @@ static const char *piece_problem(const diti_plan *plan, const diti_plan_dispatch
     if (piece->first_group != (goes_on ? next : 0) || !piece->groups)
         return "it does not begin where the last one ends";
     if (piece->first_group % smallest_piece(op)) return "it begins inside a smallest piece";
-    /* the product of floats rounds */
-    if (piece->us > (float)plan->device->max_slice_us * 1.0001f && piece->groups > least_groups(plan, op) &&
+    /* the product of floats rounds; a machine that was busy when its speed was measured gets coarser pieces */
+    if (piece->us > plan->finest_us * 1.0001f && piece->groups > least_groups(plan, op) &&
         piece->us > 2 * plan->launch_us && piece->groups > smallest_piece(op))
         return "it is predicted too long, and could be cut";
     if (piece->groups < op->groups && 2 * piece->groups < least_groups(plan, op) &&
@@ -57,7 +57,7 @@ static void check_pieces(const diti_plan *plan, const char *what) {
     if (!CHECK_MESSAGE(piece, "%s: no pieces", what)) return;
     CHECK_MESSAGE(!problem, "%s: %s, workgroups %u + %u of %u, %.0f us predicted, %u allowed: %s", what,
                   plan->sources[piece->source].name, piece->first_group, piece->groups,
-                  plan->sources[piece->source].groups, (double)piece->us, plan->device->max_slice_us,
+                  plan->sources[piece->source].groups, (double)piece->us, (uint32_t)plan->finest_us,
                   problem ? problem : "fine");
     CHECK(problem || (piece->source + 1 == plan->source_count &&
                       piece->first_group + piece->groups == plan->sources[piece->source].groups));
