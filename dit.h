@@ -467,21 +467,21 @@ typedef enum dit_stage {
 
 /* How far a run is: on the GPU in step mode, in your command buffers in record mode. */
 typedef struct dit_status {
-    uint32_t step;           /* denoising steps finished */
-    uint32_t step_count;     /* denoising steps planned */
-    float fraction;          /* 0..1 of all GPU work of the run; never decreases until a restart */
-    uint32_t last_slice_us;  /* GPU time of the newest finished slice; 0: none yet, or nothing told it: a queue without
-                                timestamps, a software driver in record mode; see dit_job_record_took */
-    uint32_t recorded_us;    /* GPU time that the newest dit_job_record is expected to take */
-    uint32_t preview_id;     /* changes with every new preview; 0: none yet */
-    uint32_t reruns;         /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
-    const char *rerun_op;    /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
+    uint32_t step;          /* denoising steps finished */
+    uint32_t step_count;    /* denoising steps planned */
+    float fraction;         /* 0..1 of all GPU work of the run; never decreases until a restart */
+    uint32_t last_slice_us; /* GPU time of the newest finished slice; 0: none yet, or nothing told it: a queue without
+                               timestamps, a software driver in record mode; see dit_job_record_took */
+    uint32_t recorded_us;   /* GPU time that the newest dit_job_record is expected to take */
+    uint32_t preview_id;    /* changes with every new preview; 0: none yet */
+    uint32_t reruns;        /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
+    const char *rerun_op;   /* the op of the last rerun: "ff_in of block 3"; the job's, until its restart; NULL: none */
     uint32_t failed_devices; /* devices that failed and that the run goes on without: dit_job_desc.resume_on_loss */
     dit_result result;       /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
     dit_stage stage;
 } dit_status;
 
-typedef struct dit_counters { /* of one job since dit_job_create began; a restart does not reset them */
+typedef struct dit_counters { /* counts since dit_job_create began; a restart does not reset them */
     uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
     uint64_t submits;         /* queue submissions by dit */
     uint64_t recordings;  /* command buffers recorded by dit: constant until a restart plans anew, or work is cut so */
@@ -543,7 +543,7 @@ typedef struct dit_marker {
 
 typedef struct dit_block { /* a piece of device memory */
     VkDeviceMemory memory;
-    VkDeviceSize offset; /* of the piece in memory */
+    VkDeviceSize offset; /* where the piece begins in memory */
     VkDeviceSize size;   /* at least what was asked for */
     void *mapped;        /* host address of the piece; required when HOST_VISIBLE was required. Set it whenever there is
                             one, which saves staging buffers; else NULL */
@@ -568,7 +568,7 @@ typedef struct dit_device_allocator {
    error that names that one. All functions are called in dit_job_step and dit_job_wait, and send and poll when a job is
    restarted or destroyed. */
 typedef struct dit_transport {
-    uint32_t rank;       /* of this process */
+    uint32_t rank;       /* rank of this process */
     uint32_t rank_count; /* 0: one process */
     void *(*send)(uint32_t to, const void *data, size_t size, uint64_t tag, void *user);
     void *(*receive)(uint32_t from, void *data, size_t size, uint64_t tag, void *user);
@@ -585,7 +585,7 @@ typedef struct dit_device_info {
     uint32_t type;           /* a VkPhysicalDeviceType */
     uint32_t api_version;    /* VK_MAKE_API_VERSION form */
     uint32_t driver_version; /* in the vendor's own form */
-    VkDeviceSize memory;     /* of the largest device-local heap */
+    VkDeviceSize memory;     /* bytes of the largest device-local heap */
     char rung[32];           /* the best kernels it can run ("base", "coop"; listed: "up to coop", which a context may
                                 find not to be so); "none": dit cannot use it */
 } dit_device_info;
@@ -601,9 +601,9 @@ typedef struct dit_vulkan {
     const VkDeviceCreateInfo *device_info;            /* as passed to vkCreateDevice: dit uses only what it enabled, and
                                                          reads it in dit_context_create only; NULL: timelineSemaphore */
     VkQueue queue;                                    /* required; any queue with COMPUTE */
-    uint32_t queue_family;                            /* of queue; 0 is a family like any other */
+    uint32_t queue_family;                            /* family of queue; 0 is a family like any other */
     VkQueue transfer_queue;                           /* may be used for uploads; NULL: queue does them */
-    uint32_t transfer_family;                         /* of transfer_queue */
+    uint32_t transfer_family;                         /* family of transfer_queue */
     void (*lock_queue)(void *user);              /* held around each submit only; NULL: nobody else uses the queue */
     void (*unlock_queue)(void *user);            /* set exactly when lock_queue is */
     void *lock_user;                             /* passed through */
@@ -613,21 +613,21 @@ typedef struct dit_vulkan {
 
 typedef struct dit_context_desc {
     uint32_t _zero_begin; /* guard: stays zero */
-    const char *devices;  /* which one dit opens: an index of dit_device_list ("0"), part of a name, or "uuid:" and 32
-                             hexadecimal digits; NULL: the best one. Several, "0,1": see "On several devices" above */
-    const dit_vulkan *vulkan;              /* or: the application's devices; NULL: dit opens one */
-    uint32_t vulkan_count;                 /* of vulkan, at most 16; several are used like several of devices */
+    const char *devices; /* the device that dit opens: an index of dit_device_list ("0"), part of a name, or "uuid:" and
+                            32 hexadecimal digits; NULL: the best one. Several, "0,1": see "On several devices" above */
+    const dit_vulkan *vulkan;              /* the application's devices, instead of devices; NULL: dit opens one */
+    uint32_t vulkan_count;                 /* entries of vulkan, at most 16; several are used like several of devices */
     dit_transport transport;               /* zero: this process alone */
     dit_allocator allocator;               /* zero: malloc and free */
     dit_device_allocator device_allocator; /* zero: vkAllocateMemory in large blocks */
     dit_logger logger;                     /* zero: silence */
     dit_worker worker;                     /* zero: the calling thread does everything */
-    dit_progress progress;                 /* of what has none of its own; zero: none */
+    dit_progress progress;                 /* progress of every call that is given none of its own; zero: none */
     const void *cache;                     /* from dit_context_save_cache; NULL: none. Damaged ones are ignored */
-    size_t cache_size;                     /* of cache */
+    size_t cache_size;                     /* bytes of cache */
     dit_marker marker;                     /* zero: a crash in a self-test is met again by the next start */
-    const void *mark;                 /* what marker was last told to keep: those kernels are left out; NULL: none */
-    size_t mark_size;                 /* of mark */
+    const void *mark; /* the bytes that marker was last told to keep: those kernels are left out; NULL: none */
+    size_t mark_size; /* bytes of mark */
     VkDeviceSize device_memory_limit; /* most that dit allocates; 0: 90 % less 256 MB of what VK_EXT_memory_budget
                                          says is free, else of the heap */
     uint32_t frames_in_flight;        /* dit_job_record calls whose commands may be pending; 0: 3 */
@@ -689,9 +689,9 @@ typedef enum dit_role {
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
 typedef struct dit_source {
-    const char *path; /* of a file or, for a whole pipeline, of a diffusers folder; NULL: data, read_at or open */
+    const char *path; /* path of a file or, for a whole pipeline, of a diffusers folder; NULL: data, read_at or open */
     const void *data; /* a file's bytes in memory; NULL: path, read_at or open */
-    uint64_t size;    /* of data, or of what read_at reads; 0 with path */
+    uint64_t size;    /* bytes of data, or of the file that read_at reads; 0 with path */
     /* copies size bytes from offset to dst and returns their number, less is an error; NULL: path, data or open */
     int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
     /* opens a file of the folder, or another shard, by its relative path; DIT_ERROR_IO: there is none. NULL: path does
@@ -703,10 +703,10 @@ typedef struct dit_source {
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
     dit_source source;
     dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
-    float weight;  /* of a LoRA; 0: 1 */
+    float weight;  /* strength of a LoRA; 0: 1 */
 } dit_component;
 
-typedef struct dit_type_rule { /* which tensors to keep in which type */
+typedef struct dit_type_rule { /* says in which type some tensors are kept */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
        suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored.
        Without a rule nothing becomes int8 */
@@ -718,17 +718,17 @@ typedef struct dit_model_desc {
     uint32_t _zero_begin;            /* guard: stays zero */
     dit_source source;               /* required, unless components name every part: all parts found in it are used */
     const dit_component *components; /* parts that replace or complete those of source; NULL: none */
-    uint32_t component_count;        /* of components; at most 16 */
+    uint32_t component_count;        /* entries of components; at most 16 */
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
-    uint32_t type_count;             /* of types */
+    uint32_t type_count;             /* entries of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
                             where the device has matrices of int8 or, without matrices, a fast shaderIntegerDotProduct:
                             for long attention; false: as they are */
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
-    bool keep_streamed;   /* what was streamed once stays in host memory, dit_model_info.streamed_bytes of it, which are
-                             allocated now: later steps and pictures read no file; false: it is read again */
+    bool keep_streamed; /* weights that were streamed once stay in host memory, for which dit_model_info.streamed_bytes
+                           are allocated now: later steps and pictures read no file; false: the file is read again */
     bool weights_by_need; /* matrices of the transformer are read when a job is made, each to the devices that need it,
                              or the part of it that they need: for models that no device can hold alone. The source
                              must stay and not change; not together with the two above; false: all of it is read now,
@@ -738,7 +738,7 @@ typedef struct dit_model_desc {
     bool dry_run;   /* read headers only, of safetensors and GGUF files that may end before their data: answers
                        dit_model_get_info, dit_model_weights, dit_job_memory and dit_job_inspect, makes no jobs; false:
                        load */
-    dit_progress progress; /* of loading, in bytes; zero: none */
+    dit_progress progress; /* progress of loading, in bytes; zero: none */
     uint32_t _zero_end;    /* guard: stays zero */
 } dit_model_desc;
 
@@ -757,15 +757,16 @@ typedef struct dit_model_info {
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
     uint32_t latent_factor;    /* pixels per latent element: h = height / latent_factor */
-    char default_sampler[32];  /* what dit_job_desc.sampler NULL stands for */
-    char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
+    char default_sampler[32];  /* the sampler that dit_job_desc.sampler NULL stands for */
+    char default_schedule[32]; /* the schedule that dit_job_desc.schedule NULL stands for; empty: the scheduler's own
+                                  file decides */
     uint64_t weight_bytes;     /* device memory that the weights take */
     uint64_t streamed_bytes;   /* weights beyond that, read while jobs run or are made; 0: all are resident */
     uint64_t absent_bytes;     /* bytes missing at the files' ends; dry runs only, since a load refuses such files */
     uint32_t layers;           /* blocks of the transformer */
-    uint32_t single_layers;    /* of those: FLUX's blocks that text and image share */
+    uint32_t single_layers;    /* FLUX's blocks that text and image share; layers counts them, too */
     uint32_t hidden;           /* channels of a token */
-    uint32_t heads;            /* of attention */
+    uint32_t heads;            /* heads of attention */
     uint32_t patch;            /* a token is patch x patch latent elements */
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
@@ -788,7 +789,7 @@ typedef struct dit_image {  /* pixels of yours */
     uint32_t width, height; /* pixels; 0: no image */
     const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
     size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
-    VkImage image;          /* or one on the device; VK_NULL_HANDLE: rgba */
+    VkImage image;          /* an image on the device, instead of rgba; VK_NULL_HANDLE: rgba */
     uint32_t layout;        /* VkImageLayout of image, which is left in it */
     uint32_t format;        /* VkFormat of image: 8-bit RGBA or BGRA; 0: VK_FORMAT_R8G8B8A8_UNORM */
 } dit_image;
@@ -817,7 +818,7 @@ typedef struct dit_guidance {
     float norm_limit; /* length to which longer guidance is shortened; 0: any length */
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
-    uint64_t skip_blocks; /* which blocks skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
+    uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -841,13 +842,13 @@ typedef struct dit_target {
                                   R16G16B16A16_SFLOAT in linear light, below 0 and above 1 too, alpha 1; R8_UNORM, the luma of
                                   sRGB values. Previews are R8G8B8A8_UNORM with the last two. 0, for images of dit's alone:
                                   VK_FORMAT_R8G8B8A8_UNORM */
-    uint32_t dst_queue_family; /* whose queues use the picture, if not dit's: images of dit's are shared with it,
-                                  an image of yours is released to it. dit's own, VK_QUEUE_FAMILY_IGNORED, or 0
+    uint32_t dst_queue_family; /* family of the queues that use the picture, if not dit's: images of dit's are shared
+                                  with it, an image of yours is released to it. dit's own, VK_QUEUE_FAMILY_IGNORED, or 0
                                   where your device has no queue of family 0: none */
     uint32_t final_layout;     /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
-    VkPipelineStageFlags dst_stage; /* that will use the image, on dit's queue; 0: ALL_COMMANDS */
-    VkAccessFlags dst_access;       /* how; 0: MEMORY_READ */
-    uint32_t mip, layer; /* of an image of yours, that are written; the mip is of the job's width and height */
+    VkPipelineStageFlags dst_stage; /* stages that will use the image, on dit's queue; 0: ALL_COMMANDS */
+    VkAccessFlags dst_access;       /* access of those stages; 0: MEMORY_READ */
+    uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height */
     uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
     uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
 } dit_target;
@@ -857,24 +858,24 @@ typedef struct dit_job_desc {
     const dit_model *model;      /* required; of the same context, not a dry run */
     const char *prompt;          /* NULL: "" (or conditioning, or inputs) */
     const char *negative_prompt; /* NULL: "" */
-    bool prompt_weights;         /* both prompts: (word:1.3), (word), [word], \( as A1111's web UI reads them */
+    bool prompt_weights;         /* read (word:1.3), (word), [word], \( in both prompts as A1111's web UI does */
     const int32_t *class_labels; /* [image_count], 0 to class_count - 1, required by class-conditional models, which
                                     take no prompt; NULL: none */
     const void *conditioning;    /* a blob from dit_encode_prompt, instead of prompt; NULL: prompt */
-    size_t conditioning_size;    /* of conditioning */
-    const void *negative_conditioning; /* the same for the negative prompt; NULL: negative_prompt */
-    size_t negative_conditioning_size; /* of negative_conditioning */
+    size_t conditioning_size;    /* bytes of conditioning */
+    const void *negative_conditioning; /* a blob for the negative prompt; NULL: negative_prompt */
+    size_t negative_conditioning_size; /* bytes of negative_conditioning */
     const dit_tensor *inputs;          /* replace what dit would compute: see dit_tensor.name; NULL: none */
-    uint32_t input_count;              /* of inputs */
+    uint32_t input_count;              /* entries of inputs */
     uint32_t width;                    /* pixels, a multiple of dit_model_info.size_multiple; 0: the model's default */
-    uint32_t height;                   /* likewise */
-    uint32_t frame_count;              /* of a clip; 0: 1 */
+    uint32_t height;                   /* pixels, a multiple like width; 0: the model's default */
+    uint32_t frame_count;              /* frames of a clip; 0: 1 */
     uint32_t image_count;        /* pictures made together; image i uses seed + i and equals the single run; 0: 1 */
     uint32_t steps;              /* denoising steps; 0: the model's default */
     const char *sampler;         /* one of dit_sampler_name; NULL: the model's own */
     const char *schedule;        /* one of dit_schedule_name; NULL: the model's own */
     dit_guidance guidance;       /* zero: the model's default */
-    float shift;                 /* of flow schedules; 0: the model's own */
+    float shift;                 /* shift of flow schedules; 0: the model's own */
     float eta;                   /* 0..1, noise of DDIM; 0: none */
     uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
     uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
@@ -885,9 +886,9 @@ typedef struct dit_job_desc {
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
     const dit_image *references; /* pictures to refer to; NULL: none */
-    uint32_t reference_count;    /* of references */
+    uint32_t reference_count;    /* entries of references */
     const dit_adapter *adapters; /* NULL: none */
-    uint32_t adapter_count;      /* of adapters */
+    uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
@@ -897,19 +898,19 @@ typedef struct dit_job_desc {
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
-    dit_progress progress;       /* of creation, since pipelines may take seconds; zero: none */
+    dit_progress progress;       /* progress of creation, since pipelines may take seconds; zero: none */
     uint32_t _zero_end;          /* guard: stays zero */
 } dit_job_desc;
 
 typedef struct dit_output { /* a picture on the device */
-    VkImage image;    /* the same until dit_job_destroy; a restart keeps it, and its picture until the next is there */
-    VkImageView view; /* likewise; VK_NULL_HANDLE for an image of yours */
+    VkImage image;    /* unchanged until dit_job_destroy; a restart keeps it, and its picture until the next is there */
+    VkImageView view; /* unchanged like image; VK_NULL_HANDLE for an image of yours */
     uint32_t format;  /* VkFormat of image */
     uint32_t layout;  /* VkImageLayout that the image is left in */
     uint32_t width, height; /* pixels */
     VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
-    uint64_t value;         /* of timeline */
-    uint32_t device;        /* of the context: the first, unless that failed and the job went on without it */
+    uint64_t value;         /* value that timeline reaches */
+    uint32_t device;        /* index in the context: the first, unless that failed and the job went on without it */
     bool final; /* dit has seen the commands that make the picture finished, and nothing has to be repeated; of previews
                    always */
 } dit_output;
@@ -923,8 +924,8 @@ typedef enum dit_read {
 } dit_read;
 
 typedef struct dit_memory {   /* bytes; per device the fullest one */
-    VkDeviceSize weights;     /* of the model, shared by its jobs */
-    VkDeviceSize activations; /* of this job */
+    VkDeviceSize weights;     /* bytes of the model's weights, which its jobs share */
+    VkDeviceSize activations; /* bytes of this job alone */
     VkDeviceSize peak;        /* largest sum at any time, loading and staging buffers in the device's memory included */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
@@ -935,9 +936,9 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     double seconds;            /* predicted time of a picture if split was "auto"; else 0 */
 } dit_memory;
 
-typedef struct dit_share {   /* what a device does for a job that is split */
-    uint32_t device;         /* of the context */
-    float part;              /* its part of the work of all evaluations, 0 to 1 */
+typedef struct dit_share {   /* one device's part of a job that is split */
+    uint32_t device;         /* index in the context */
+    float part;              /* fraction of the work of all evaluations, 0 to 1 */
     VkDeviceSize step_bytes; /* bytes that it sends to other devices in each step */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
@@ -959,7 +960,7 @@ typedef struct dit_op_info { /* a dispatch of a planned job */
     uint32_t runs;           /* how often a run of the job executes it: once per step for ops of a step */
     dit_op_kind kind;
     uint32_t shape[5]; /* see kind; 0: unused */
-    double flops;      /* of one run */
+    double flops;      /* operations of one run */
     double bytes;      /* read and written by one run */
     uint64_t live;     /* bytes of the arena's tensors that live while it runs */
 } dit_op_info;
@@ -970,14 +971,14 @@ typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the dev
     uint32_t rows, columns;
     uint64_t bytes;
     uint64_t offset;            /* in its block; those of the arena share memory with others that live at other times */
-    uint32_t block;             /* of device memory */
+    uint32_t block;             /* number of the block of device memory */
     uint32_t first_op, last_op; /* dit_op_info.index between which it lives; of a step's, over all its repetitions */
     bool arena;                 /* false: an input or a state, which live all the time */
 } dit_tensor_info;
 
 typedef struct dit_inspector { /* receives what a plan consists of; strings live as long as the call */
     bool (*op)(const dit_op_info *op, void *user);             /* false ends it; NULL: not told */
-    bool (*tensor)(const dit_tensor_info *tensor, void *user); /* likewise */
+    bool (*tensor)(const dit_tensor_info *tensor, void *user); /* false ends it; NULL: not told */
     void *user;                                                /* passed through */
 } dit_inspector;
 
@@ -1315,9 +1316,9 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
-    dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
+    dit_allocator allocator; /* both functions are set: diti_env_init fills in the defaults */
     dit_logger logger;
-    bool headers_only; /* of files: what they say of tensors is taken, and may lie behind their end (dry runs) */
+    bool headers_only; /* dry runs: a file's header is believed, though its tensors may lie behind the file's end */
 } diti_env;
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
@@ -1534,7 +1535,7 @@ static void *diti_default_alloc(size_t size, size_t align, void *user) {
     raw = (unsigned char *)malloc(size + align + sizeof(void *));
     if (!raw) return NULL;
     start = ((size_t)raw + sizeof(void *) + align - 1) & ~(align - 1);
-    memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *)); /* what free() wants */
+    memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *)); /* free() wants this address */
     return (void *)start;
 }
 
@@ -2357,7 +2358,7 @@ DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
     const char *name;
-    const char *type_name; /* what the file calls the type */
+    const char *type_name; /* the type's name in the file */
     dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name.
                               DIT_TYPE_I8_ROW: bytes that mean nothing without their scales, see below */
     uint32_t rank;         /* 0..5 */
@@ -2380,7 +2381,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_sour
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
                                                     diti_checkpoint **out, dit_error *err);
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* first file's name, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
 /* Bytes that its files lack at their ends; 0 unless only headers are read. */
 DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint);
@@ -2481,7 +2482,7 @@ typedef struct diti_text {
 typedef struct diti_meta {
     const char *name; /* first, as diti_name_index wants it */
     const char *text; /* strings and numbers; NULL for arrays */
-    uint32_t type;    /* of the value or of the array's elements */
+    uint32_t type;    /* type of the value or of the array's elements */
     bool array;
     uint64_t count;         /* 1 unless an array */
     const void *data;       /* numbers, aligned to 16 bytes */
@@ -2507,7 +2508,7 @@ struct diti_checkpoint {
     diti_stored_tensor *tensors;
     size_t tensor_count, tensor_capacity;
     diti_name_index index;
-    diti_metadata metadata; /* of the first file */
+    diti_metadata metadata; /* metadata of the first file */
     uint64_t absent;        /* see diti_checkpoint_absent */
     void *chunks;           /* memory of names and metadata, freed with the checkpoint */
 };
@@ -2555,7 +2556,7 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
 /* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
 typedef struct diti_zip_entry {
     const char *name;
-    uint64_t offset, size; /* of its bytes in the file */
+    uint64_t offset, size; /* range of the entry's bytes in the file */
     uint32_t crc;          /* 0: not computed */
 } diti_zip_entry;
 typedef struct diti_zip {
@@ -2571,7 +2572,7 @@ DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char
 DIT_INTERNAL dit_result diti_zip_check(const diti_env *env, const diti_file *file, const diti_zip_entry *entry,
                                        dit_error *err);
 
-typedef enum diti_pickle_callable { /* what a pickle may name */
+typedef enum diti_pickle_callable { /* the names that a pickle may use */
                                     DITI_PICKLE_ORDERED_DICT,
                                     DITI_PICKLE_TENSOR_V2,
                                     DITI_PICKLE_TENSOR_V3,
@@ -2611,7 +2612,7 @@ typedef struct diti_pickle {
     size_t item_count, item_capacity;
     diti_pickle_pair *pairs;
     size_t pair_count, pair_capacity;
-    uint32_t root; /* what was pickled */
+    uint32_t root; /* item that was pickled */
 } diti_pickle;
 /* bytes must live as long as the pickle, and have less than 2^31 of them. file is for messages. */
 DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
@@ -3937,7 +3938,7 @@ static const diti_format_type diti_safetensors_types[] = {
 typedef struct diti_safetensors {
     diti_checkpoint *checkpoint;
     const char *name;
-    uint64_t data_size; /* that the file has; UINT64_MAX where only headers are read */
+    uint64_t data_size; /* bytes of data in the file; UINT64_MAX where only headers are read */
     dit_error *err;
 } diti_safetensors;
 
@@ -4130,8 +4131,8 @@ static const uint8_t diti_gguf_value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8,
 typedef struct diti_gguf {
     diti_checkpoint *checkpoint;
     const diti_file *file;
-    const char *name;    /* of the file */
-    const char *subject; /* what is being read: a key's or tensor's name, for messages */
+    const char *name;    /* name of the file */
+    const char *subject; /* the key or tensor that is being read, for messages */
     uint64_t at, size;
     uint64_t buffer_at;
     size_t buffer_size;
@@ -4556,7 +4557,7 @@ static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 
 /* --- entries --- */
 
-typedef struct diti_zip_record { /* of the directory */
+typedef struct diti_zip_record { /* an entry of the directory */
     uint64_t packed, size, local;
     uint32_t flags, method, name_length, crc;
     const unsigned char *name;
@@ -4777,7 +4778,7 @@ DIT_INTERNAL dit_result diti_zip_check(const diti_env *env, const diti_file *fil
 typedef struct diti_pickle_global {
     const char *module, *name;
     diti_pickle_callable callable;
-    const char *type; /* of a storage or an element, as safetensors calls it; NULL: bytes */
+    const char *type; /* type of a storage or an element, as safetensors calls it; NULL: bytes */
 } diti_pickle_global;
 
 static const diti_pickle_global diti_pickle_globals[] = {
@@ -5308,7 +5309,7 @@ enum { DITI_PYTORCH_MAX_PICKLE = 16 * 1024 * 1024, DITI_PYTORCH_MAX_DEPTH = 16, 
 typedef struct diti_pytorch {
     diti_checkpoint *checkpoint;
     const diti_file *file;
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     dit_error *err;
     diti_zip zip;
     char root[256]; /* NAME */
@@ -5531,7 +5532,7 @@ static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) 
 
 typedef struct diti_pytorch_level { /* a dictionary that is being walked through */
     uint32_t next, left;
-    size_t name_length; /* of what stands in front of its keys */
+    size_t name_length; /* length of the name that stands in front of the dictionary's keys */
 } diti_pytorch_level;
 
 typedef struct diti_pytorch_walk {
@@ -6109,18 +6110,18 @@ typedef enum diti_rung {
    lower kind does its work (ladder.c). */
 typedef enum diti_class {
     DITI_CLASS_COOP2,             /* products, on rung coop2 */
-    DITI_CLASS_COOP,              /* the same on rung coop, and all else with matrices on either rung */
+    DITI_CLASS_COOP,              /* products on rung coop, and all else with matrices on either rung */
     DITI_CLASS_HALF,              /* gemm_half: rung half, and what fits no matrix above it */
     DITI_CLASS_FP16,              /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
     DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
-    DITI_CLASS_DOT,               /* the same by the integer dot product */
+    DITI_CLASS_DOT,               /* products of int8 rows by the integer dot product */
     DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
     DITI_CLASS_HALF_ATTENTION,    /* attention_half */
     DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
-    DITI_CLASS_DOT_ATTENTION,     /* the same by the integer dot product */
+    DITI_CLASS_DOT_ATTENTION,     /* attention with int8 queries and keys by the integer dot product */
     DITI_CLASSES                  /* none: the base rung, below which there is nothing */
 } diti_class;
 #define DITI_CLASS_BIT(c) (1u << (c))
@@ -6177,20 +6178,20 @@ typedef struct diti_portions {
     /* without matrices */
     uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
-    uint32_t half_step;         /* of K in a slice of them, in groups of four */
-    uint32_t half_unrolled;     /* of those, how many are written out; the rest is a loop */
+    uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
+    uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
     uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
-    uint32_t half_quads, quads; /* of a head, in groups of four channels, that a thread has the outputs of 4 queries of,
+    uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
-    uint32_t part_rows, part_columns;   /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;           /* of K in a slice, in units of 16 bytes; of convolutions */
-    uint32_t queries;                   /* least of a subgroup in attention */
-    uint32_t channels;                  /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
-    uint32_t pair_channels, pair_heads; /* the same of a subgroup with twice the queries, so that every matrix of keys
+    uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
+    uint32_t step, conv_step;         /* columns of K in a slice, in units of 16 bytes: in products, in convolutions */
+    uint32_t queries;                 /* least of a subgroup in attention */
+    uint32_t channels;                /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
-    uint32_t registers; /* that a thread of attention wants; 0: does not matter to the workgroup's size */
+    uint32_t registers; /* registers that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
@@ -6205,10 +6206,10 @@ typedef struct diti_coop {
     const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
     diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
-    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
+    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
     uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
     uint32_t most;                                    /* no dimension of flexible shapes is larger */
-    bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
+    bool reductions, conversions, per_element;        /* features of VK_NV_cooperative_matrix2 */
 } diti_coop;
 
 /* The limits that a plan must respect: the device's own limits, lowered by overrides in tests. */
@@ -6222,8 +6223,8 @@ typedef struct diti_limits {
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
     uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
-    bool cores_told;        /* they are not guessed */
-    uint32_t registers;     /* of a SIMD unit for each lane of its waves, AMD alone; 0: not told */
+    bool cores_told;        /* cores is not guessed */
+    uint32_t registers;     /* registers of a SIMD unit for each lane of its waves, AMD alone; 0: not told */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -6233,9 +6234,9 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
-#define DITI_CONSTANT_FORMAT 1u /* of modules with matrices: that of their operands */
+#define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
-#define DITI_CONSTANT_TEAM 12u  /* of gemm_broadcast: the size of its subgroups */
+#define DITI_CONSTANT_TEAM 12u  /* size of gemm_broadcast's subgroups */
 #define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -6276,7 +6277,7 @@ typedef enum diti_trace_track { /* rows of the picture that a viewer draws; thos
                                 DITI_TRACK_COPY, /* between host and device */
                                 DITI_TRACK_PEER, /* between devices */
                                 DITI_TRACK_GPU,
-                                DITI_TRACK_GPU_APPLICATION, /* what ranges of the application enclose */
+                                DITI_TRACK_GPU_APPLICATION, /* slices that ranges of the application enclose */
                                 DITI_TRACKS
 } diti_trace_track;
 typedef enum diti_trace_kind {
@@ -6292,11 +6293,11 @@ typedef enum diti_trace_kind {
 typedef struct diti_trace_event {
     const char *name; /* static text; NULL: text is the name */
     uint64_t begin_ns, end_ns;
-    double flops, bytes;                /* of this part of the dispatch */
+    double flops, bytes;                /* work of this part of the dispatch */
     uint64_t busy_ns;                   /* ranges; slices: what was predicted */
     uint32_t shape[5];                  /* M, N, K, kernel; queries, keys, heads, head_dim, batch; rows, columns */
-    uint32_t count;                     /* of dispatches or slices */
-    uint32_t plan, step;                /* which plan of the context; times its segment has run */
+    uint32_t count;                     /* number of dispatches or slices */
+    uint32_t plan, step;                /* number of the plan in the context; times its segment has run */
     uint32_t slice;                     /* in its segment */
     uint32_t first, groups, all_groups; /* workgroups of this part, and of the whole dispatch */
     uint8_t kind, lane, row, device;
@@ -6310,11 +6311,11 @@ typedef struct diti_trace_chunk {
     uint32_t count;
     diti_trace_event events[DITI_TRACE_CHUNK];
 } diti_trace_chunk;
-typedef struct diti_trace_range {   /* of the application, until its end and that of the slices in it */
+typedef struct diti_trace_range {   /* a range of the application, until its end and that of the slices in it */
     uint64_t id;                    /* 0: free */
     uint64_t begin_ns, first, last; /* submissions inside are first to last, once it is closed */
     uint64_t finished, device_begin_ns, device_end_ns, busy_ns;
-    uint32_t slices; /* whose times are known */
+    uint32_t slices; /* slices whose times are known */
     uint8_t row, device;
     bool open;
     char text[64];
@@ -6324,21 +6325,21 @@ typedef struct diti_trace_range {   /* of the application, until its end and tha
 typedef struct diti_trace {
     diti_env env;
     bool light;        /* the application's marks and ranges, and copies */
-    uint32_t limit;    /* of events */
-    uint64_t start_us; /* of diti_clock_us */
+    uint32_t limit;    /* most events */
+    uint64_t start_us; /* diti_clock_us at the start */
     int lock;          /* guards all that follows; no hook is called under it */
     uint64_t last_ns;  /* the clock may be set back, the trace's stands still then */
     diti_trace_chunk *first, *last;
-    uint32_t count; /* of events in the chunks */
+    uint32_t count; /* events in the chunks */
     uint64_t dropped;
     uint64_t rows[DITI_TRACKS]; /* a bit for each row in use now */
     diti_trace_range ranges[DITI_TRACE_RANGES];
-    uint64_t range_count, submitted; /* so far */
+    uint64_t range_count, submitted; /* ranges and submissions so far */
     uint32_t plans;
 } diti_trace;
 typedef struct diti_trace_clock { /* how a device's timestamps relate to the trace's time */
-    uint64_t ticks, ns;           /* the same moment */
-    uint64_t accuracy_ns;         /* which may lie as much before or after */
+    uint64_t ticks, ns;           /* one moment by both clocks */
+    uint64_t accuracy_ns;         /* the moment may lie as much before or after */
 } diti_trace_clock;
 
 /* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
@@ -6356,7 +6357,7 @@ typedef struct diti_speed {
     float us_per_gigabyte; /* 10^9 bytes of memory that an op reads or writes */
 } diti_speed;
 
-#define DITI_MAX_DEVICES 16u /* of a context */
+#define DITI_MAX_DEVICES 16u /* most devices of a context */
 
 /* How two devices can have memory in common (peer.c). */
 typedef enum diti_memory_sharing {
@@ -6378,14 +6379,14 @@ typedef struct diti_tuned { /* as it lies in the cache blob */
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
-    void *library; /* of dlopen, when dit opened the loader */
+    void *library; /* handle of dlopen, when dit opened the loader */
     bool owns_instance, owns_device;
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    uint64_t families;      /* of the application's device: a bit for each of which it has queues */
+    uint64_t families;      /* queue families of the application's device: a bit for each that has queues */
     VkQueue transfer_queue; /* for copies beside computing; NULL: none */
     uint32_t transfer_family;
     void (*lock_queue)(void *user);
@@ -6398,40 +6399,40 @@ typedef struct diti_device {
     const diti_portions *portions;
     VkPhysicalDeviceMemoryProperties memory;
     VkDeviceSize heap;                 /* bytes of the largest device local heap */
-    uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
+    uint32_t ordinal;                  /* number of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
-    bool shares_instance;              /* it is the first one's */
+    bool shares_instance;              /* the instance is the first device's */
     bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
-    struct diti_device *first; /* of the context's devices; NULL: this is it */
+    struct diti_device *first; /* first of the context's devices; NULL: this one */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
     bool unified;               /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;                /* a software driver: gets its own tile choices */
-    bool software;              /* it is one, whatever an override makes of is_cpu */
+    bool software;              /* a software driver, whatever an override makes of is_cpu */
     bool has_dot;               /* shaderIntegerDotProduct is enabled */
-    bool dot;                   /* it is used, after overrides and the self-test */
+    bool dot;                   /* the integer dot product is used, after overrides and the self-test */
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;           /* its pipelines state that size: other subgroups may have another one */
+    bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
-    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+    uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;  /* its queries and keys may be int8 */
+    bool coop_attention_i8;  /* attention_coop.comp may have queries and keys of int8 */
     bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
     bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;    /* which Vulkan both the device and its instance have */
+    uint32_t api_version;    /* version of Vulkan that both the device and its instance have */
     diti_features features;  /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
@@ -6441,7 +6442,7 @@ typedef struct diti_device {
     bool slices_by_budget;     /* the application set no max_slice_us: dit_job_record takes its budget in its place */
     uint32_t frames_in_flight; /* calls of dit_job_record whose commands may be pending */
     bool stamps_frames;        /* timestamps in the application's commands can be believed */
-    VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
+    VkDeviceSize memory_limit, memory_used; /* bytes of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
     VkPipelineCache pipeline_cache;
@@ -6451,29 +6452,29 @@ typedef struct diti_device {
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
     uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
-    uint64_t proof_key;                       /* of device, driver, build and overrides, for diti_proof_find */
+    uint64_t proof_key;                       /* key of device, driver, build and overrides, for diti_proof_find */
     bool tune;                                /* measure what is not known */
     uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
-    VkDeviceSize staging_slot, staging_bytes; /* of that slot; most of each buffer that streams and loading make */
+    VkDeviceSize staging_slot, staging_bytes; /* bytes of that slot; most of a buffer of streams and of loading */
     VkDeviceSize host_budget, host_used; /* test override, 0: none; bytes of buffers for the host, under the lock */
     int stages;                          /* atomic: device memory was not mapped, so that the slot is needed */
     int lost;                            /* latched: nothing is submitted any more */
-    int stalled, asked;                  /* of keep.c; atomic */
+    int stalled, asked;                  /* keep.c's; atomic */
     bool instance_stays, device_stays;   /* another one that has the same instance, or VkDevice, keeps */
-    VkSemaphore answers[2];              /* of the queue and the transfer queue */
+    VkSemaphore answers[2];              /* semaphores of the queue and the transfer queue */
     struct diti_kept *kept, *kept_last;  /* a list, under the lock */
     uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     char fail_pipeline[48];                        /* test override: those of this module fail */
-    uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
+    uint64_t submits, transfer_submits;            /* submissions to both queues; to transfer_queue */
     diti_speed speed;                              /* a careful guess until it is calibrated */
     bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
-    diti_rung calibrated_rung; /* that it found it on */
+    diti_rung calibrated_rung; /* rung on which speed was measured */
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
@@ -6593,9 +6594,9 @@ typedef struct diti_kept diti_kept;
 DITI_KEPT_OBJECTS(DITI_KEPT_DECLARATION)
 #undef DITI_KEPT_DECLARATION
 DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory); /* freeing unmaps */
-DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* of the application's allocator */
-DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* of the host, which both use */
-DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* it is given up */
+DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* for the application's allocator */
+DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* for the host's, used by both */
+DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* the device is given up */
 DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
 /* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
    driver, too. */
@@ -6612,7 +6613,7 @@ DIT_INTERNAL void diti_unlock(int *lock);
 typedef struct diti_device_place {
     uint32_t ordinal, count;
     uint32_t dropped;         /* DITI_CLASS_BIT of classes that it is opened without: they lost the device before */
-    const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
+    const diti_device *first; /* device whose instance others use where both are dit's own; NULL: this one */
 } diti_device_place;
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
    place: of several. */
@@ -6673,8 +6674,8 @@ DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* the one that t
 
 /* --- device groups (group.c) --- */
 #define DITI_GROUP_COMMANDS 8u /* in one submission */
-DIT_INTERNAL void
-diti_device_group_find(diti_device *device); /* of several; fills group_index, group_count and group */
+/* Looks for a group of several devices; fills group_index, group_count and group. */
+DIT_INTERNAL void diti_device_group_find(diti_device *device);
 /* Uses the VkDevice of a member of the same group; false: it is in none, or another one. */
 DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader);
 /* Makes the pNext of VkMemoryAllocateInfo, so that memory is on this device alone. */
@@ -6711,7 +6712,7 @@ DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_share
 typedef struct diti_stage_buffer {
     diti_buffer buffer;
     VkCommandBuffer commands;
-    uint64_t value; /* of the timeline, when its copies are over */
+    uint64_t value; /* value of the timeline when the buffer's copies are over */
     VkDeviceSize used;
     bool open; /* not submitted yet */
     diti_trace_scope scope;
@@ -6719,7 +6720,7 @@ typedef struct diti_stage_buffer {
 typedef struct diti_stage {
     diti_device *device;
     VkQueue queue;      /* the transfer queue; NULL: the device's queue */
-    VkDeviceSize bytes; /* of each buffer */
+    VkDeviceSize bytes; /* bytes of each buffer */
     VkCommandPool pool;
     VkSemaphore timeline;
     uint64_t submitted, finished;
@@ -6741,7 +6742,7 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
-DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* number of pipelines so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
@@ -6762,7 +6763,7 @@ DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore 
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 typedef struct diti_timeline {
     VkSemaphore semaphore;
-    uint64_t submitted; /* its newest value, when all that was submitted has run */
+    uint64_t submitted; /* newest value of the timeline, when all that was submitted has run */
 } diti_timeline;
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
@@ -6816,7 +6817,7 @@ typedef struct diti_spirv_module {
 } diti_spirv_module;
 /* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
+DIT_INTERNAL uint64_t diti_spirv_hash(void); /* hash of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
@@ -6876,7 +6877,7 @@ static const char *const diti_override_keys[] = {
     "invocations",   /* invocations in a workgroup */
     "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-    "portions",      /* this line of the table in portions.c, counted from 0 */
+    "portions",      /* line of the table in portions.c, counted from 0 */
     "staging",       /* bytes copied to or from the device at a time */
     "host_budget",   /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
@@ -6896,12 +6897,12 @@ static const char *const diti_override_keys[] = {
     "launch_us",     /* … and so long for each dispatch */
     "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
     "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
-    "selftest_fail", /* this rung or class of kernels (diti_class_name) computes its self-test wrong */
-    "selftest_lose", /* this one loses the device in its self-test */
+    "selftest_fail", /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
+    "selftest_lose", /* rung or class that loses the device in its self-test */
     "fail_submit",   /* the n-th submit loses the device */
-    "fail_device",   /* which one of several, counted from 0; absent: all */
+    "fail_device",   /* number of the device that fail_submit is about, counted from 0; absent: all devices */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
-    "break_transport", /* this one fails its self-test; bridge: what the next one is about */
+    "break_transport", /* transport that fails its self-test; bridge: the waits of the override below fail */
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
     "chunk",         /* bytes copied between devices at a time */
@@ -7257,7 +7258,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_BF16, 2},
 };
 
-typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
+typedef struct diti_feature_version { /* a feature bit that a structure of a Vulkan version has, too */
     uint32_t feature, type;
     size_t offset;
 } diti_feature_version;
@@ -8181,7 +8182,7 @@ DIT_INTERNAL VkResult diti_device_group_submit(const diti_device *device, VkQueu
    semaphore behind all that it was given. Whatever of a device does not answer before its context ends stays for good.
  */
 
-enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* of diti_device.stalled */
+enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* values of diti_device.stalled */
 
 typedef enum diti_kept_kind {
 #define DITI_KEPT_KIND(name) DITI_KEPT_##name,
@@ -8267,7 +8268,7 @@ DIT_INTERNAL void diti_keep_begin(diti_device *device) {
     if (vr == VK_SUCCESS && device->transfer_queue)
         vr = diti_device_ask_queue(device, device->transfer_queue, &device->answers[1]);
     if (vr == VK_SUCCESS) diti_atomic_store(&device->asked, 1); /* else it can't answer any more */
-    if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER); /* it runs nothing any more */
+    if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER); /* nothing runs any more */
 }
 
 /* A device that is lost after all runs nothing, either. */
@@ -8315,7 +8316,7 @@ static void diti_keep_or_destroy(diti_device *device, const diti_kept *kept) {
         return;
     }
     node = (diti_kept *)diti_alloc(&device->env, sizeof *node);
-    if (!node) return; /* it stays for good */
+    if (!node) return; /* the object stays for good: there is no memory to note it in */
     *node = *kept;
     node->next = NULL;
     diti_lock(&device->lock);
@@ -8812,7 +8813,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
     diti_trace_scope scope;
-    dit_result result = diti_device_check(device, err); /* what it waits for may never come */
+    dit_result result = diti_device_check(device, err); /* a lost device may never reach the value */
     VkResult vr;
     if (result < 0) return result;
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
@@ -9454,7 +9455,7 @@ DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
     if (!stage) return;
     device = stage->device;
     if (stage->submitted && diti_timeline_wait(device, stage->timeline, stage->submitted, UINT64_MAX, NULL) != DIT_OK)
-        diti_queue_idle(device); /* what still runs must not be freed */
+        diti_queue_idle(device); /* copies that still run must not be freed */
     for (i = 0; i < DITI_STAGE_BUFFERS; i++) {
         diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
         diti_buffer_destroy(device, &stage->buffers[i].buffer);
@@ -10365,11 +10366,11 @@ typedef struct diti_cache_header {
     uint32_t magic, version;
     uint8_t uuid[16]; /* pipelineCacheUUID */
     uint32_t vendor, device, driver_version;
-    uint32_t rung, is_cpu; /* whose kernels speed is about */
+    uint32_t rung, is_cpu; /* rung and kind of the device whose kernels speed is about */
     diti_speed speed;      /* measured earlier, so that the next context need not; all 0: unknown */
     uint32_t tuned_count, reserved;
     uint64_t spirv_hash, data_size; /* data_size: behind the choices */
-    uint64_t checksum;              /* of everything else, header first */
+    uint64_t checksum;              /* sum over everything else, header first */
 } diti_cache_header;
 
 static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
@@ -10603,7 +10604,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 
 /* ==== src/vk/device.c ==== */
 
-#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
+#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* vulkan_beta.h has the macro */
 
 static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
     diti_limits *out = &device->limits;
@@ -11579,7 +11580,7 @@ enum {
     DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
     DITI_SPIRV_COPY = 0,              /* by context */
     DITI_SPIRV_AGAIN = 8,             /* by context */
-    DITI_SPIRV_LENGTH = 16,           /* of a copy from elsewhere; from as far back again */
+    DITI_SPIRV_LENGTH = 16,           /* length of a copy from elsewhere, then of one from as far back again */
     DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,  /* by length 2, 3, 4, more */
     DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER, /* by whether a word goes on, by the guess's bit */
     DITI_SPIRV_ODDS = DITI_SPIRV_LITERAL + 2 * 3 * 256
@@ -11591,7 +11592,7 @@ typedef struct diti_spirv_reader {
     uint32_t group, left; /* decoded bytes not yet taken */
     uint32_t range, code;
     bool failed;
-    uint16_t odds[DITI_SPIRV_ODDS]; /* of a 0, in 4096 */
+    uint16_t odds[DITI_SPIRV_ODDS]; /* odds of a 0, in 4096 */
 } diti_spirv_reader;
 
 static bool diti_spirv_digit(char c, uint32_t *out) {
@@ -11933,7 +11934,7 @@ static bool diti_spirv_declare(diti_spirv_matrices *m, uint32_t *at) {
 
 static void diti_spirv_replace_twin(const diti_spirv_matrices *m, uint32_t *at) {
     const uint32_t op = at[0] & 0xffffu, length = at[0] >> 16;
-    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* of arrays, pointers and functions */
+    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* arrays, pointers and functions */
     for (i = 1; m->twin[0] && i < length && i <= last; i++)
         if (at[i] == m->twin[0]) at[i] = m->twin[1];
 }
@@ -12082,13 +12083,13 @@ typedef struct diti_weight_tally {
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
-    char **names; /* what diti_weight.name points at */
+    char **names; /* storage of every diti_weight.name */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
     uint64_t staged;            /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
-    struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
+    struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -12131,10 +12132,10 @@ DIT_INTERNAL diti_replica *diti_replica_find(diti_replicas *replicas, const diti
 /* One plan at a time brings weights, which takes seconds: the others sleep in diti_replicas_enter. */
 DIT_INTERNAL dit_result diti_replicas_enter(diti_device *device, diti_replicas *replicas, dit_error *err);
 DIT_INTERNAL void diti_replicas_leave(diti_replicas *replicas);
-typedef struct diti_fetch { /* what a device lacks of a component, and gets */
+typedef struct diti_fetch { /* the parts of a component that a device lacks, and gets */
     diti_device *device;
     diti_replicas *replicas;
-    size_t first; /* of its replicas, and of its blocks */
+    size_t first; /* number of the first new replica, and of the first new block */
     size_t first_block;
     uint64_t most; /* bytes of the largest row */
 } diti_fetch;
@@ -12159,7 +12160,7 @@ typedef struct diti_weight_sizes { /* bytes */
     uint64_t table;                /* largest of those that are read in pieces of any size */
     uint64_t piece;                /* least that can be read at once */
 } diti_weight_sizes;
-typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
+typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     const dit_progress *progress;
     const dit_type_rule *types;
     uint32_t type_count;
@@ -12167,7 +12168,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention;        /* of dit_model_desc */
+    bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                    every step; set where a value is too large for that: then loading fails and is done again without */
@@ -12193,14 +12194,14 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* of diti_load_options */
+    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
     uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
-    uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
+    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* of diti_load_options */
-    bool *wide;              /* the same */
+    bool by_need;            /* diti_load_options.by_need */
+    bool *wide;              /* diti_load_options.wide */
     bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
@@ -12304,31 +12305,31 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
     uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
-    const diti_pieces *pieces; /* of columns; NULL: all */
+    const diti_pieces *pieces; /* pieces of the columns; NULL: all columns */
     uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
     VkDeviceSize offset;       /* in the slot */
 } diti_stream_item;
 typedef struct diti_stream_batch {
-    uint32_t first, count; /* of items */
+    uint32_t first, count; /* range of items */
     uint32_t slot;
     VkDeviceSize bytes;
 } diti_stream_batch;
 typedef struct diti_stream_client { /* a plan, as its stream sees it */
     struct diti_stream *stream;     /* NULL: all its weights are resident */
-    const diti_timeline *timeline;  /* of the plan */
+    const diti_timeline *timeline;  /* timeline of the plan */
     diti_stream_item *items;
     size_t item_count, item_capacity;
     diti_stream_batch *batches;
     size_t batch_count, batch_capacity;
     unsigned char *rows; /* room for whole rows of which some columns are wanted; NULL: there are none */
-    uint64_t row_bytes;  /* so many bytes of them */
-    uint64_t read_bytes; /* that the plan has not counted yet */
+    uint64_t row_bytes;  /* bytes of rows */
+    uint64_t read_bytes; /* bytes that the plan has not counted yet */
     bool robbed;         /* a slot that it was filling was taken: the next time it fills one in one go */
     bool recorded;       /* into the application's commands: slots are free when those have run */
 } diti_stream_client;
 typedef struct diti_stream_slot {
     diti_buffer buffer;
-    diti_stream_client *client; /* whose batch is in it, or on its way; NULL: nothing is */
+    diti_stream_client *client; /* the plan whose batch is in the slot, or on its way; NULL: nothing is */
     uint32_t batch;
     bool ready;       /* all of it was read */
     bool used;        /* a slice that reads it was submitted */
@@ -12336,24 +12337,24 @@ typedef struct diti_stream_slot {
     uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
-    uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+    uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
     diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
-    bool mirrored;         /* what is in it is only there so far */
+    bool mirrored;         /* the slot's content is only in the mirror so far */
     const diti_buffer *marks;
-    uint32_t mark; /* what the word in marks comes to when the last frame that reads the slot is finished */
+    uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
 } diti_stream_slot;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
     VkDeviceSize slot_bytes;
     VkDeviceSize piece;
-    bool keeps; /* what was read stays in host memory */
+    bool keeps; /* weights that were read stay in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS];
     diti_stage *stage;        /* NULL: the slots are mapped */
-    struct diti_stream *home; /* of the device that the model was loaded on; itself there */
+    struct diti_stream *home; /* stream of the device that the model was loaded on; itself there */
     struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
-    int lock;                 /* of home: guards busy, and the list */
-    bool busy;                /* of home: one thread at a time, for all devices, reads files and the host's copy */
+    int lock;                 /* home's guards busy, and the list */
+    bool busy;                /* home's is for all devices: one thread at a time reads files and the host's copy */
 } diti_stream;
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
@@ -13632,7 +13633,7 @@ static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t
     for (; size && low < streamed->count && result >= 0; low++) {
         const diti_upload *upload = &streamed->uploads[low];
         uint64_t done = from - upload->target, left = diti_upload_bytes(upload) - done;
-        if (from < upload->target) break; /* what fills up the last word */
+        if (from < upload->target) break; /* nothing is read for what fills up the last word */
         if (left > size) left = size;
         result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, left, out, err);
         out += left;
@@ -14053,7 +14054,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     diti_stream *stream = client->stream;
     diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
     uint64_t all = UINT64_MAX, before;
-    bool hurry = client->robbed && !ahead; /* or two jobs might rob each other for ever */
+    bool hurry = client->robbed && !ahead; /* without a hurry two jobs might rob each other for ever */
     diti_trace_scope scope;
     dit_result result = DIT_OK;
     if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;
@@ -14245,7 +14246,7 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 /* Matrices that read the same (q, k, v), which other files have as one. */
 typedef struct diti_fused {
     const char *fused, *names[3];
-    uint32_t count; /* of names */
+    uint32_t count; /* number of names */
 } diti_fused;
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
@@ -14255,7 +14256,7 @@ typedef struct diti_component diti_component;
 typedef struct diti_component_kind {
     const char *what; /* "transformer": for progress and messages */
     const char *role; /* rules of types name tensors ROLE.NAME */
-    size_t size;      /* of the struct that begins with a diti_component */
+    size_t size;      /* bytes of the struct that begins with a diti_component */
     /* The configuration, from shapes and config (may be NULL). */
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
@@ -14345,7 +14346,7 @@ DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, c
 
 typedef struct diti_component_block {
     struct diti_component_block *next;
-    double aligned; /* what is behind */
+    double aligned; /* aligns the array behind it */
 } diti_component_block;
 
 DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size) {
@@ -14448,9 +14449,9 @@ typedef struct diti_tensor_info {
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
-    uint64_t bytes;                /* of a parent: rows * pitch * element size */
+    uint64_t bytes;                /* parents: rows * pitch * element size */
     const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
-#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
+#define DITI_UNUSED_YET UINT32_MAX /* a first_use that no dispatch has set */
     uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
     uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
     uint32_t block;                /* planner: which arena block */
@@ -14497,7 +14498,7 @@ typedef struct diti_dispatch {
     double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
-    bool early; /* it makes what the next product reads, of weights alone: see diti_graph_dispatch */
+    bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
 } diti_dispatch;
 
 /* --- the graph --- */
@@ -14526,7 +14527,7 @@ typedef enum diti_exchange_event_kind {
 } diti_exchange_event_kind;
 typedef struct diti_exchange_event { /* in the order of the graph */
     diti_exchange_event_kind kind;
-    uint32_t exchange; /* of a join none */
+    uint32_t exchange; /* index in exchanges; joins have none */
     diti_tensor tensor;
     uint32_t segment, place; /* dispatches of the graph that come before */
     uint32_t slice;          /* in a plan: slices of the segment that come before */
@@ -14537,12 +14538,12 @@ typedef struct diti_mark { /* a block of a model begins; or a segment, or what i
     uint32_t place, event; /* dispatches and events before it */
     diti_tensor tensor;    /* the first that is made behind it */
 } diti_mark;
-typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
     uint32_t segment;                /* counted from 1 */
-    uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+    uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
-    uint32_t exponent, wanted; /* of what is stored with it */
+    uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
 typedef struct diti_graph {
     diti_device *device;
@@ -14559,16 +14560,16 @@ typedef struct diti_graph {
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
-    struct diti_tune_case *wanted; /* what was not known, where the device is to be tuned */
+    struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
-    char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
+    char scope[24];     /* the part of a model that ops belong to, for guards: "block 3"; empty: nothing */
     diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
     diti_guard_record *guard_records;
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
-    uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
-    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
-    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
+    uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
+    bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
+    bool guard_alike; /* exponents are raised together, on all devices of a sequence */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -14577,7 +14578,7 @@ typedef struct diti_graph {
     size_t cut_count, cut_capacity;
     diti_mark *marks;
     size_t mark_count, mark_capacity;
-    diti_tensor made_early; /* what the newest dispatch that is early has made; 0: none */
+    diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -14620,7 +14621,7 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 #ifndef DITI_GROUP_H
 #define DITI_GROUP_H
 
-DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* bytes of a row that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
 /* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
@@ -14632,7 +14633,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {
     uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
-    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
 } diti_group;
@@ -14722,7 +14723,7 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(7, d2)                                                                                                      \
     MEMBER(8, noise)                                                                                                   \
     MEMBER(9, guidance) /* the scale */                                                                                \
-    MEMBER(10, number)  /* of the step, from 1 on: what health says when this step goes wrong */                       \
+    MEMBER(10, number)  /* number of the step, from 1 on, which health tells when this step goes wrong */              \
     MEMBER(11, noise_v)                                                                                                \
     MEMBER(12, x_y)                                                                                                    \
     MEMBER(13, y_x)                                                                                                    \
@@ -14732,7 +14733,7 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(17, e2)                                                                                                     \
     MEMBER(18, rescale)         /* 0..1: how far guidance keeps the deviation of the conditional prediction */         \
     MEMBER(19, project)         /* 0..1: how much of what points along that prediction guidance leaves out */          \
-    MEMBER(20, norm_limit)      /* of what guidance adds */                                                            \
+    MEMBER(20, norm_limit)      /* largest norm that guidance may add */                                               \
     MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
     MEMBER(22, kept_x0)                                                                                                \
     MEMBER(23, kept_noise)
@@ -14773,8 +14774,8 @@ typedef struct diti_linear_desc {
     uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
     diti_tensor residual;   /* F32 [rows, N] */
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
-    diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
-    diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
+    diti_rows rows; /* rows of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
+    diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
     bool unbiased;  /* without any bias: someone else adds it */
@@ -14803,7 +14804,7 @@ typedef struct diti_norm_desc {
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     diti_tensor out;                  /* write here; 0: a new tensor */
-    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
+    const diti_weight *reader; /* the weight that alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
     const char *name;
 } diti_norm_desc;
@@ -14833,7 +14834,7 @@ typedef struct diti_attention_desc {
     float scale;
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-    uint32_t most_keys; /* that an item may have; 0: all rows of k */
+    uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
                            query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
                            most_keys - 1; none */
@@ -14874,7 +14875,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
    x. */
 typedef struct diti_row_weight {
     float weight;
-    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+    uint32_t first, rows; /* rows of the item that the row is in; 0 rows: the row is in none */
     uint32_t zero;
 } diti_row_weight;
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
@@ -14951,11 +14952,11 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
 typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* of the input */
+    uint32_t batch, height, width; /* shape of the input */
     uint32_t stride;
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -14973,10 +14974,10 @@ typedef struct diti_group_norm_desc {
     float eps;
     const diti_weight *weight, *bias; /* F32 [C] */
     bool silu;
-    uint32_t parts;      /* of equal size, that every image in x is summed in before their sums are added in order:
+    uint32_t parts;      /* equal parts that every image in x is summed in before their sums are added in order:
                             devices that have some parts of an image each give the bytes of one that has all of them;
                             0: as suits the device */
-    diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
+    diti_tensor moments; /* moments of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;
@@ -15029,7 +15030,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
-    diti_kernel kernel;            /* of products; which one attention takes follows from the rest */
+    diti_kernel kernel;            /* kernel of products; attention takes the one that follows from the rest */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -15056,7 +15057,7 @@ DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
 /* tensor itself, or an aligned copy. */
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
-DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+DIT_INTERNAL uint32_t diti_op_float(float value); /* the bits of a float, for push constants */
 /* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
 DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
                                    const char *name);
@@ -15167,40 +15168,40 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
     bool barrier; /* depends on something recorded since the last barrier; never on other slices of its dispatch */
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
-    uint32_t segment, first, count; /* of plan dispatches */
-    uint32_t batch;                 /* of streamed weights that it reads; DITI_NO_BATCH: none */
+    uint32_t segment, first, count; /* range of plan dispatches */
+    uint32_t batch;                 /* batch of streamed weights that the slice reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
     float cut_us;                   /* predicted when it was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
-    uint64_t value; /* of the plan's timeline when its newest submission is finished */
+    uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
 /* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
    (frames.c) --- */
-#define DITI_FRAME_SLICES 64u /* of a frame that are timed */
-#define DITI_MAX_FRAMES 17u   /* that are remembered: those in flight and the newest */
+#define DITI_FRAME_SLICES 64u /* slices of a frame that are timed */
+#define DITI_MAX_FRAMES 17u   /* frames that are remembered: those in flight and the newest */
 typedef struct diti_frame {
-    uint32_t slices[DITI_FRAME_SLICES]; /* of the plan's */
+    uint32_t slices[DITI_FRAME_SLICES]; /* indices of the plan's slices */
     uint32_t count;
     uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
     uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
-    bool open;          /* its timestamps were not read */
+    bool open;          /* the frame's timestamps were not read */
 } diti_frame;
 typedef struct diti_frames {
     VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
     uint32_t most;       /* frames that are remembered */
     uint64_t count;      /* recorded so far */
-    uint64_t told;       /* of these the application has told about, or passed over */
+    uint64_t told;       /* frames that the application has told about, or passed over */
     uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
-    bool reported;       /* it has told a time: timestamps are left alone */
+    bool reported;       /* the application has told a time: timestamps are left alone */
     diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
     diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
 #define DITI_UNREAD_SLICES 64u
 typedef struct diti_plan_unread {
-    uint64_t value; /* of the plan's timeline, when it is finished */
+    uint64_t value; /* value of the plan's timeline when the slice is finished */
     uint32_t slice;
 } diti_plan_unread;
 typedef struct diti_plan {
@@ -15214,7 +15215,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* of the graph */
+    bool guard_alike;               /* the graph's guard_alike */
     uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -15228,23 +15229,23 @@ typedef struct diti_plan {
     size_t exchange_count;
     diti_exchange_event *events;
     size_t event_count;
-    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
+    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* first event of each segment; the last: event_count */
     diti_cut_weight **cuts;
     size_t cut_count;
-    float limit_us;                    /* slices are cut to this */
-    float finest_us;                   /* pieces are cut to this: limit_us, or more where that makes too many */
-    float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
-    float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;             /* the newest cut knew what it takes */
-    uint32_t *source_least;            /* workgroups that a piece of it has at least; 0: whatever fills the device */
-    uint32_t recuts;                   /* how often the sources were cut into slices */
-    uint32_t slice_starts;             /* 1 + the source that the next cut begins a slice with; 0: none */
-    struct diti_plan_retired *retired; /* what earlier cuts left (recut.c) */
+    float limit_us;                   /* slices are cut to this */
+    float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
+    float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
+    float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
+    bool *source_measured;            /* the newest cut knew what it takes */
+    uint32_t *source_least;           /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    uint32_t recuts;                  /* how often the sources were cut into slices */
+    uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
+    struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
     VkDescriptorPool descriptors;
-    VkCommandPool commands;       /* of slices; made anew with them */
-    VkCommandPool other_commands; /* of restore */
+    VkCommandPool commands;       /* pool of the slices' commands; made anew with them */
+    VkCommandPool other_commands; /* pool of restore */
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
-    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
+    struct diti_profile *profile; /* timestamps of a traced plan (profile.c); NULL: no trace */
     diti_timeline timeline;
     diti_plan_unread
         unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
@@ -15253,7 +15254,7 @@ typedef struct diti_plan {
     diti_frames frames;
     dit_counters counters;
     diti_stream_client streaming;
-    uint32_t *source_batches; /* of each dispatch; DITI_NO_BATCH: reads nothing streamed */
+    uint32_t *source_batches; /* batch of each dispatch; DITI_NO_BATCH: reads nothing streamed */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -15301,7 +15302,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submi
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 
 /* --- guards in a graph: what overflows F16 is done again, scaled (guard.c) --- */
-typedef struct diti_health { /* what the device tells of a run */
+typedef struct diti_health { /* the device's report on a run */
     uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
     uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
     uint32_t bad_picture;    /* not 0: it is not finite */
@@ -15322,7 +15323,7 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
 typedef struct diti_verdict { /* about a segment that must run again */
     uint32_t segment, step;   /* step: how many were done */
     uint32_t record;
-    const char *name; /* of the op that is to blame; owned by the plan */
+    const char *name; /* name of the op that is to blame; owned by the plan */
     bool lost;        /* running it again does not help */
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
@@ -15444,7 +15445,7 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 /* diti_stream_claim for a plan. */
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
-DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* it is about to be destroyed */
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* call before the plan is destroyed */
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
@@ -15458,7 +15459,8 @@ DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* 
 DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
 /* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+/* Takes over the exponents of a plan that is replaced. */
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
 
 /* --- records of guards (guard.c, guard_plan.c) --- */
 /* Words of a record, as in guard.glsl. The first record is diti_health. */
@@ -15469,20 +15471,20 @@ enum {
     DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
     DITI_RECORD_WORDS = 8
 };
-#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
+#define DITI_RECORD_RUN 4u /* word of the first record, behind diti_health: guard_run */
 
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
    more than once, so that the same slice can be queued again before its timestamps were read --- */
 #define DITI_PROFILE_SETS 4u
 typedef struct diti_profile_slice {
-    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+    uint32_t first_query, stride; /* first query of set 0: two for the slice, two for each dispatch; from set to set */
     uint32_t sets, next, busy;
     VkCommandBuffer commands[DITI_PROFILE_SETS];
 } diti_profile_slice;
 typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
     uint64_t value, submission, submit_ns;
     uint32_t slice, set, step;
-    bool lost; /* its set was used again */
+    bool lost; /* the set was used again */
 } diti_profile_flight;
 typedef struct diti_profile {
     bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
@@ -15491,7 +15493,7 @@ typedef struct diti_profile {
     diti_profile_flight *flights; /* a ring */
     uint32_t flight_first, flight_count, flight_capacity;
     uint64_t *ticks, last_end_ns;
-    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+    uint32_t runs[DITI_MAX_SEGMENTS]; /* runs of each segment since the first one began */
 } diti_profile;
 /* Between making slices and recording them; does nothing where no trace is kept. */
 DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
@@ -15901,7 +15903,7 @@ typedef struct diti_shard {
     diti_graph *graph;
     uint32_t self, devices, segment;
     diti_tensor end;    /* tensors from here on are made here */
-    uint32_t *received; /* of each tensor before it: the number of its exchange */
+    uint32_t *received; /* the number of the exchange of each tensor before `end` */
 } diti_shard;
 
 static bool diti_shard_has(const diti_shard *shard, const diti_mark *mark) {
@@ -16316,7 +16318,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
    which op it was. */
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of map.comp and solver.comp */
+#define DITI_GATED 13u   /* id of the specialization constant in map.comp and solver.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -16370,7 +16372,7 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
     uint32_t guard = diti_guard_of(graph, from), before = diti_guard_of(graph, to);
     size_t i;
     if (!guard) return;
-    for (i = 1; i < graph->guard_count && before; i++) { /* what else `to` holds takes the same one */
+    for (i = 1; i < graph->guard_count && before; i++) { /* every other use of the record of `to` takes the same one */
         diti_guard_record *record = &graph->guard_records[i];
         if (record->store == before) record->store = guard;
         if (record->load[0] == before) record->load[0] = guard;
@@ -16672,7 +16674,7 @@ enum {
     DITI_MERGE_X_LSE,
     DITI_MERGE_O_LSE,
     DITI_MERGE_LSE,
-    DITI_MERGE_LSE_PITCH, /* of all three */
+    DITI_MERGE_LSE_PITCH, /* pitch of all three logarithms */
     DITI_MERGE_HEAD_DIM,
     DITI_MERGE_PUSH_WORDS
 };
@@ -16730,7 +16732,7 @@ enum {
     DITI_SOLVER_COEFFICIENTS,
     DITI_SOLVER_CHANNELS,
     DITI_SOLVER_X,
-    DITI_SOLVER_PITCH, /* of all states */
+    DITI_SOLVER_PITCH, /* pitch of all states */
     DITI_SOLVER_H1,
     DITI_SOLVER_H2,
     DITI_SOLVER_X0,
@@ -16811,7 +16813,7 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
     diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the same health */
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the gate reads the health that binding 7 writes */
     x = diti_tensor_get(graph, desc->x);
     diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
 }
@@ -17399,7 +17401,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
     if (!plan.weight || !plan.bias)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    if (desc->moments) { /* of parts that are one chunk each */
+    if (desc->moments) { /* moments of parts that are one chunk each */
         plan.partial = desc->moments;
         plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
         plan.part_chunks = 1;
@@ -17899,7 +17901,7 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 /* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
-#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* most bytes of one expanded chunk */
 
 /* Push words of expand.comp. */
 enum {
@@ -18120,8 +18122,8 @@ typedef struct diti_gemm_tiles {
 /* How the kernels with cooperative matrices work on a device. */
 enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
 typedef struct diti_gemm_coop {
-    diti_coop_shape shape, floats, bytes; /* of a fragment: the one that is used, and both that the module declares */
-    uint32_t threads, unit;               /* that share it; elements in 16 bytes */
+    diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
+    uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
     uint32_t scope;
     bool bf16;
 } diti_gemm_coop;
@@ -18184,7 +18186,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
     const diti_portions *portions = graph->device->portions;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the kernel for few rows would not sum int8 exactly */
     out->constants[3] = out->constants[4] = 4;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
         out->kernel = DITI_KERNEL_GEMM_GPU;
@@ -18296,7 +18298,7 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
                      coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
     out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
-    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* which are real ones, too */
+    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
@@ -18363,11 +18365,11 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
         (gemm->image && i8))
         return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
-        return false; /* what lies behind a row would be taken for a result */
+        return false; /* values behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * (gemm->image ? device->portions->conv_step : device->portions->step);
     if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
-        step /= 2; /* its few threads have to load it */
+        step /= 2; /* the few threads of a small tile have to load a whole step */
     while (step < coop.shape.k) step *= 2;
     out->kernel = DITI_KERNEL_GEMM_COOP;
     out->group = coop.threads * across[0] * across[1];
@@ -18474,7 +18476,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     if (gemm->packed) return;                                             /* measuring takes plain operands */
-    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* it has one tile */
+    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
@@ -18971,12 +18973,12 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
 /* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. The
    order of sums depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 
-#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
+#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* rounds of loops, see DITI_ATTENTION_ROUNDS */
 
 static uint32_t diti_attention_pad(uint32_t count, uint32_t unit) { return (count + unit - 1) / unit * unit; }
 
 typedef struct diti_attention_matrix {
-    diti_coop_shape shape; /* of halves, and of int8 */
+    diti_coop_shape shape; /* fragments of halves; shape8: fragments of int8 */
     diti_coop_shape shape8;
     uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
     uint32_t share;                                   /* subgroups that have the same queries */
@@ -19028,7 +19030,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
         return head_dim % 8 || head_dim > 512 ? 0 : diti_attention_pad(head_dim, 16) + 16;
     if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
     bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
-    return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */
+    return bytes <= 2 * a.padded ? bytes : 0; /* int8 shares tiles with halves */
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
@@ -19047,7 +19049,7 @@ static uint32_t diti_attention_most_queries(const diti_device *device, const dit
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
     uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
-    uint32_t simds = 2; /* of a compute unit of AMD's, on which a workgroup's waves are spread */
+    uint32_t simds = 2; /* SIMDs of one of AMD's compute units, on which a workgroup's waves are spread */
     bool pairs = (a->pairs && queries > 512) != (candidate == 2);
     a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
@@ -19146,7 +19148,7 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* of one item; packed: all query rows, and the most keys of an item */
+    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
@@ -20017,11 +20019,11 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 /* Streamed weights as a plan sees them: its dispatches fall into batches whose matrices fit a slot (weights/stream.c),
    and every matrix has its place in it before anything is recorded. */
 
-#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* bytes of rows of which some columns are wanted */
 
 typedef struct diti_batch_maker {
     diti_plan *plan;
-    VkDeviceSize room; /* of a batch */
+    VkDeviceSize room; /* bytes that a batch has room for */
     uint32_t batch;    /* the open one */
     dit_error *err;
 } diti_batch_maker;
@@ -20240,7 +20242,7 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
     if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
     if (batch == DITI_NO_BATCH || (walk->slots && batch == walk->batch)) return DIT_OK;
     slot = plan->streaming.batches[batch].slot;
-    if (walk->slots >> slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+    if (walk->slots >> slot & 1u) return DIT_WORKING; /* the slot's content is needed before */
     walk->slots |= 1u << slot;
     walk->batch = batch;
     result = diti_stream_load(&plan->streaming, batch, true, bytes, err);
@@ -20401,8 +20403,8 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
                          &stop);
         base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
         size = diti_element_size(tensor->format);
-        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
-                                               wraps, as in the kernel */
+        zero = base + tensor->first * size; /* place of the tensor's first element; may lie before the range: the
+                                               difference wraps, as in the kernel */
         ranges[i].offset = (base + begin) / alignment * alignment;
         ranges[i].range = base + stop - ranges[i].offset;
         slice->push[binding->offset_word] =
@@ -20518,7 +20520,7 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
     most = most / align * align;
     if (most == 0) most = align;
-    pieces = (dispatch->groups - 1) / most + 1; /* of equal size, so that the last one fills the device, too */
+    pieces = (dispatch->groups - 1) / most + 1; /* equal pieces: the last one fills the device, too */
     pieces = (dispatch->groups - 1) / pieces + 1;
     pieces = (pieces + align - 1) / align * align;
     return pieces < most ? pieces : most;
@@ -20560,7 +20562,7 @@ static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *er
  * one --- */
 
 typedef struct diti_hazard {
-    VkBuffer buffer; /* of a block; weights are never written */
+    VkBuffer buffer; /* buffer of a block; weights are never written */
     uint64_t begin, end;
     bool written;
 } diti_hazard;
@@ -21097,7 +21099,7 @@ DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffe
     diti_frame *frame;
     if (!frames->count) return; /* tests execute slices in no frame */
     frame = diti_frame_at(frames, frames->count - 1);
-    if (frame->count == 0) frame->recuts = plan->recuts; /* its own call may have cut work anew before */
+    if (frame->count == 0) frame->recuts = plan->recuts; /* the call of the frame may have cut work anew before */
     if (frame->count == DITI_FRAME_SLICES) return;
     frame->slices[frame->count++] = slice;
     if (diti_frames_stamped(frames))
@@ -21292,7 +21294,7 @@ static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer comma
     memset(&info, 0, sizeof info);
     inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* one step may be queued twice */
     info.pInheritanceInfo = secondary ? &inheritance : NULL;
     vk = plan->device->vk.BeginCommandBuffer(commands, &info);
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
@@ -21537,7 +21539,7 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) {
    need be. Dispatches, memory, pipelines and what is streamed when stay; slices, their descriptor sets and their
    commands are made again beside the old ones, which are freed when they have run. */
 
-typedef struct diti_plan_retired { /* of one cut */
+typedef struct diti_plan_retired { /* leftovers of one cut */
     struct diti_plan_retired *next;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
@@ -21548,7 +21550,7 @@ typedef struct diti_plan_retired { /* of one cut */
     size_t slice_count, slice_capacity;
     diti_segment segments[DITI_MAX_SEGMENTS];
     float limit_us;
-    uint64_t value, frame; /* of the timeline and of frames, when it was retired */
+    uint64_t value, frame; /* values of the timeline and of frames when the cut was retired */
 } diti_plan_retired;
 
 /* --- whether --- */
@@ -21597,22 +21599,22 @@ DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t mo
 
 /* --- what sources take, as slices have shown --- */
 
-typedef struct diti_recut_sum { /* what was expected of something besides its launches, and what it took */
+typedef struct diti_recut_sum { /* an expected time without launches, and the time that was measured */
     double expected, us;
 } diti_recut_sum;
 
 typedef struct diti_recut_source {
     diti_recut_sum sum;
-    uint32_t groups; /* of its largest piece */
+    uint32_t groups; /* workgroups of its largest piece */
     uint32_t class_of;
 } diti_recut_source;
 
 typedef struct diti_recut_facts {
     diti_recut_source *sources;
     diti_recut_sum *classes; /* sources with one pipeline are of one class */
-    VkPipeline *pipelines;   /* of classes */
+    VkPipeline *pipelines;   /* pipeline of each class */
     uint32_t class_count;
-    float launch;                  /* that the slices were cut with */
+    float launch;                  /* time of a launch that the slices were cut with */
     double kinds[DITI_COST_KINDS]; /* the largest ratio of its classes; 0: none was measured */
     double all;
 } diti_recut_facts;
@@ -21783,7 +21785,7 @@ static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
     plan->slice_count = now.slice_count;
     plan->slice_capacity = now.slice_capacity;
     plan->limit_us = now.limit_us;
-    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* whose slices change, and nothing else */
+    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* the slices of a segment change, and nothing else */
         plan->segments[i].first = now.segments[i].first;
         plan->segments[i].count = now.segments[i].count;
     }
@@ -21949,7 +21951,7 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
 }
 
-#define DITI_TIME_DOUBTED_US 2000.0 /* that the clock says, of four times what timestamps do */
+#define DITI_TIME_DOUBTED_US 2000.0 /* timestamps are doubted above so long a time by the clock */
 
 /* Beside an application that draws, a software driver may write timestamps late, and both at once. */
 static bool diti_plan_doubts(const diti_device *device, double stamped_us, double clock_us) {
@@ -22093,7 +22095,7 @@ DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, 
     bool asked = false;
     uint32_t i, k, turn;
     for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
-    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
+    for (turn = 0; turn < 2; turn++) /* the first may miss what the last has, and get it by way of others */
         for (i = 0; i < count; i++)
             for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
     for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
@@ -22215,7 +22217,7 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
         const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
                            : block->storage == DITI_STORAGE_STATE ? "sampler state"
                                                                   : "inputs";
-        if (plan->exchange_count) /* which may go by another queue */
+        if (plan->exchange_count) /* exchanges may go by another queue */
             DITI_TRY(diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err));
         else
             DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err));
@@ -22231,7 +22233,7 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
     DITI_TRY(diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK, "guards",
                                 &plan->report, err));
     plan->counters.allocations++;
-    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
+    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* the memory may hold another plan's report */
     diti_buffer_flush(plan->device, &plan->report);
     return diti_guard_write(plan, 0, err);
 }
@@ -22247,12 +22249,12 @@ typedef struct diti_plan_compile {
     uint32_t count;
     VkSemaphore never; /* never signalled: to wait for it with a time-out is how the caller sleeps */
     int lock;          /* guards all that follows; held for a few instructions */
-    uint32_t next;     /* of distinct, which threads take in order */
+    uint32_t next;     /* index into distinct, which threads take in order */
     uint32_t done, helped;
     bool stopped; /* nothing more is taken */
     dit_result result;
     dit_error error;
-    uint32_t failed; /* of distinct, the one that result and error are about */
+    uint32_t failed; /* index into distinct of the dispatch that result and error are about */
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -22329,7 +22331,7 @@ static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const
     uint32_t helped, done, told = UINT32_MAX;
     bool wanted = true;
     for (;;) {
-        diti_lock(&work->lock); /* who counted last has let go of it then */
+        diti_lock(&work->lock); /* the thread that counted last has let go of the lock then */
         helped = work->helped;
         done = work->done;
         diti_unlock(&work->lock);
@@ -22569,11 +22571,11 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
    here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
    the cases of a graph, which is then built again. */
 
-#define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
-#define DITI_TUNE_US 4000.0f        /* about so long is one run */
+#define DITI_TUNE_RUNS 5u    /* runs of each candidate, in turn, so that what else the machine does meets all alike */
+#define DITI_TUNE_US 4000.0f /* about so long is one run */
 #define DITI_TUNE_SLICE_US 500000u  /* runs are not cut */
 #define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
-#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+#define DITI_TUNE_GAIN 0.97         /* fraction of the usual tiles' time below which a candidate replaces them */
 
 /* --- measuring --- */
 
@@ -22634,10 +22636,10 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
                                           : (uint32_t)((double)DITI_TUNE_US / us);
 }
 
-typedef struct diti_tuning {                /* of one case */
+typedef struct diti_tuning {                /* the candidates of one case */
     diti_plan *plans[DITI_TUNE_CANDIDATES]; /* NULL: the candidate is the same kernel as an earlier one */
     diti_dispatch made[DITI_TUNE_CANDIDATES];
-    double us[DITI_TUNE_CANDIDATES]; /* of the shortest run */
+    double us[DITI_TUNE_CANDIDATES]; /* time of the shortest run */
 } diti_tuning;
 
 static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
@@ -22661,7 +22663,7 @@ static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c
                         !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
     if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
     diti_graph_free(&graph);
-    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* it may compile */
+    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* first runs may compile */
     return result;
 }
 
@@ -22746,9 +22748,9 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 #define DITI_CALIBRATE_RUNS 3u
 #define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
 #define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
-#define DITI_CALIBRATE_COLUMNS 1024u /* of norms, which thus need one kernel */
+#define DITI_CALIBRATE_COLUMNS 1024u /* columns of norms, which thus need one kernel */
 
-typedef struct diti_calibration { /* what is run: ops of that many rows and columns, one after the other */
+typedef struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
     bool norms;                   /* else products */
     uint32_t rows, columns, times, runs;
 } diti_calibration;
@@ -22856,7 +22858,7 @@ static uint32_t diti_calibrate_most(diti_device *device) {
     return most < 256 ? 0 : most;
 }
 
-typedef struct diti_calibrated { /* what one op takes, and its operations or bytes */
+typedef struct diti_calibrated { /* the time of one op, and its operations or bytes */
     double us, amount;
 } diti_calibrated;
 
@@ -22909,7 +22911,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     result = most ? diti_calibrate_least(device, &least, &error)
                   : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
     if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
-    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* what is left is the launch */
+    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* the launch is left */
     if (least.us < 0) least.us = 0;
     least.amount = 0;
     if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
@@ -23110,7 +23112,7 @@ typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_CLIP,
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
-typedef struct diti_merge { /* of BPE: two neighbours that become one, the lowest rank first */
+typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
     int32_t left, right, result;
     uint32_t rank;
 } diti_merge;
@@ -23127,7 +23129,7 @@ typedef struct diti_tokenizer {
     uint32_t rules;             /* the others: diti_clean_rule */
     char *pool;                 /* the bytes of all pieces */
     size_t pool_size, pool_used;
-    diti_piece_index words;               /* what text is made of */
+    diti_piece_index words;               /* pieces that text is made of */
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
@@ -23142,11 +23144,11 @@ typedef struct diti_tokenizer {
 typedef struct diti_tokens {
     int32_t *ids;
     float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-    uint32_t capacity;   /* of ids and weights */
+    uint32_t capacity;   /* entries that ids and weights have room for */
     uint32_t count;      /* ids before the padding */
     uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* those, as text */
-    bool lost_more;      /* and more than that */
+    char lost_text[160]; /* the lost tokens, as text */
+    bool lost_more;      /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -23185,7 +23187,7 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer,
                                                dit_error *err); /* once all merges are there */
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
-#define DITI_WORD_LIMIT 100u /* of WordPiece: longer words are unknown */
+#define DITI_WORD_LIMIT 100u /* longest word of WordPiece: longer ones are unknown */
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 /* root: a tokenizer.json of that kind. */
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -23207,7 +23209,7 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 typedef struct diti_token_sink {
     diti_tokens *tokens;
     uint32_t room;
-    float weight; /* of the tokens to come */
+    float weight; /* weight of the tokens to come */
 } diti_token_sink;
 DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
 /* Text without special pieces. */
@@ -23222,7 +23224,7 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
    ones multiply; \( \) \[ \] are brackets of the text --- */
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
-    size_t first, length; /* of the prompt's text */
+    size_t first, length; /* range in the prompt's text */
     double weight;
 } diti_prompt_part;
 typedef struct diti_prompt {
@@ -23252,7 +23254,7 @@ typedef struct diti_encoder_use {
     uint32_t batch, rows, tokens; /* batch: items; tokens: the most that one of them has */
     diti_tensor ids;
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
-    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
+    diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
     bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
     bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
@@ -24105,7 +24107,7 @@ static int diti_piece_compare(const diti_piece *a, const diti_piece *b) {
     int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
     if (order) return order;
     if (a->length != b->length) return a->length < b->length ? -1 : 1;
-    return a->id < b->id ? -1 : 1; /* of equal pieces the lowest id is found */
+    return a->id < b->id ? -1 : 1; /* the lowest id of equal pieces is found */
 }
 
 static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t count) {
@@ -24537,7 +24539,7 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 typedef struct diti_lattice { /* per byte position: the best path that ends there */
     float *score;
     uint32_t *from; /* where its last piece begins; UINT32_MAX: not reached */
-    int32_t *id;    /* that piece */
+    int32_t *id;    /* id of that piece */
 } diti_lattice;
 
 static void diti_lattice_free(const diti_env *env, diti_lattice *lattice) {
@@ -24720,7 +24722,7 @@ typedef struct diti_bpe_pair {
 typedef struct diti_bpe_run {
     const diti_tokenizer *tokenizer;
     char *text;            /* the word, and a space behind it */
-    int32_t *ids;          /* of the symbol that begins at this byte; -1: none does */
+    int32_t *ids;          /* id of the symbol that begins at this byte; -1: none does */
     uint32_t *next, *prev; /* bytes where its neighbours begin */
     diti_bpe_pair *heap;
     uint32_t length;
@@ -26247,7 +26249,7 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
     const diti_t5_config *config = &t5->config;
     const char *embedding = "shared.weight";
     uint32_t i;
-    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
+    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the tied table */
     diti_load_table(loader, &t5->embedding, config->vocabulary, config->columns, embedding);
     for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
     diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
@@ -27131,7 +27133,7 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT
 } diti_encoder_kind;
-#define DITI_ENCODERS 3u /* that one model has at most */
+#define DITI_ENCODERS 3u /* most encoders of one model */
 
 /* The latents of a model, where no config.json of an autoencoder tells: latent = (z - shift) * scale (docs/models.md
    4.1). */
@@ -27146,26 +27148,26 @@ typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
     diti_latents latents;         /* all zero: the family's */
     uint32_t layers;              /* blocks */
-    uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
-    uint32_t width, heads;        /* D, attention heads */
-    uint32_t latent_channels;     /* C */
-    uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
+    uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
+    uint32_t width, heads;    /* D, attention heads */
+    uint32_t latent_channels; /* C */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
-    uint32_t default_size; /* latent height and width */
-    uint32_t text_tokens,
-        text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
+    uint32_t default_size;              /* latent height and width */
+    uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
+                                           name another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    uint32_t text2_tokens, text2_columns;      /* of a second encoder's output; 0: there is none */
-    uint32_t pooled_columns;                   /* of the encoders' pooled outputs, joined; 0: not used */
+    uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
+    uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    bool lacks_encoders;                       /* it was trained to do without some of them: zeros stand for these */
+    bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
-    bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
+    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* its usual value */
+    float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;    /* diti_denoise.skipped is understood */
@@ -27187,8 +27189,8 @@ typedef struct diti_axes {
    stand before an image (joint attention) those from first_text on. */
 typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
-    uint32_t patch_first, patch_rows, patch_text; /* what the devices of a sequence divide: rows of the image, of the
-                                                     text all or none */
+    uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
+                                                     the text all or none */
 } diti_token_range;
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
@@ -27211,7 +27213,7 @@ typedef struct diti_stage_inbox {
  * images. */
 typedef struct diti_denoise {
     uint32_t batch, branches;
-    uint32_t height, width;           /* of the latent, multiples of the patch */
+    uint32_t height, width;           /* size of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
@@ -27223,7 +27225,7 @@ typedef struct diti_denoise {
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
-    diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
+    diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
         *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
     diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
@@ -27238,8 +27240,8 @@ typedef struct diti_denoise {
     diti_kept_kv *kept_kv;        /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
-    uint32_t block;               /* whose attention it is */
-    diti_stage_inbox inboxes[2];  /* of even and of odd patches */
+    uint32_t block;               /* number of the block whose attention is emitted */
+    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd patches */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -27267,17 +27269,17 @@ typedef enum diti_modulator {
 typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
-    uint32_t chunks;  /* of a stream; 0: the image's stand alone */
+    uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
     diti_graph *graph;
     diti_denoise *denoise;
-    uint32_t index;             /* of the block */
+    uint32_t index;             /* number of the block */
     uint32_t width;             /* D */
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
     uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
-    diti_modulation modulation; /* of the block */
+    diti_modulation modulation; /* modulation of the block */
     diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
 } diti_pass;
 
@@ -27309,14 +27311,14 @@ typedef struct diti_place {
 typedef struct diti_family {
     const char *name, *title; /* "sd3", "SD3" */
     diti_signature signature;
-    diti_component_kind kind;   /* of the family's own struct, which begins with a diti_transformer. Its load sets the
-                                   traits */
+    diti_component_kind kind;   /* kind of the family's own struct, which begins with a diti_transformer. Its load sets
+                                   the traits */
     const diti_key_table *keys; /* names of original files */
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
     const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
     const diti_place *places;
-    size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
+    size_t state_size;             /* bytes that prepare leaves for the steps in denoise->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
     /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
@@ -27451,8 +27453,8 @@ typedef struct diti_sublayer {
     uint32_t reader_count;         /* where all types of these allow it */
     const struct diti_sublayer
         *beside; /* reads the same norm, and stands beside this one in the second layer's input */
-    float eps;   /* of the norm before it */
-    const char *norm_name, *in_name, *out_name; /* of ops */
+    float eps;   /* eps of the norm before the sublayer */
+    const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
 DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
@@ -27525,10 +27527,10 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
     uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
-    const diti_group *group;               /* that divides them; NULL: none */
+    const diti_group *group;               /* devices that divide the layers; NULL: none */
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
-    diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
+    diti_tensor row;                       /* row of the step at hand, [items, columns] or [items, D] */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
@@ -27566,7 +27568,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                           diti_tensor positions);
 
 /* --- joint attention (joint.c) --- */
-typedef struct diti_pair { /* the same layer for text and image; text may be missing */
+typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
 typedef struct diti_fused_linear_pair {
@@ -27581,9 +27583,9 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                            /* those of all steps are, in `all` */
+    bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
-    diti_tensor step_active;              /* of the step at hand: F32 [prompts, D], where none are kept */
+    diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
     diti_tensor step[DITI_MAX_BLOCKS];    /* F32 [prompts, columns], where they are */
 } diti_joint_modulation;
 /* A block's for each row of active (F32 [rows, D]): F32 [rows, columns]. */
@@ -27591,7 +27593,7 @@ typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint
 /* In prepare, with state->active set. columns: of all modulations together. */
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make);
-DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* of a step */
+DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* begins a step */
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
@@ -27603,7 +27605,8 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
-#define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
+/* The most bytes of modulations of all blocks and steps together that are made beforehand. */
+#define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 #endif
 
 /* ==== src/model/common.c ==== */
@@ -28407,7 +28410,7 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.heads = desc->heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
-    attention.int8 = desc->int8 && !lse; /* which moves keys by their mean, and logarithms with them */
+    attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
     attention.name = "attention";
@@ -29042,7 +29045,8 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
 
 #define DITI_PIXART_ALPHA_TOKENS 120u
 #define DITI_PIXART_SIGMA_TOKENS 300u
-#define DITI_PIXART_ALPHA_SCALE 0.18215f /* of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's */
+/* The scale of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's. */
+#define DITI_PIXART_ALPHA_SCALE 0.18215f
 #define DITI_PIXART_SIGMA_SCALE 0.13025f
 #define DITI_PIXART_MAX_BLOCKS 64u
 
@@ -29322,7 +29326,7 @@ static void diti_pixart_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+typedef struct diti_pixart_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
@@ -29330,7 +29334,7 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor
         tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
-    diti_tensor step_tables;                  /* of the step at hand, F32 [6 * blocks, D]: six rows of every block */
+    diti_tensor step_tables;                  /* rows of the step at hand, F32 [6 * blocks, D]: six of every block */
     diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
 
@@ -29589,8 +29593,8 @@ typedef struct diti_dit_config {
     uint32_t blocks, heads, head_dim, width; /* width: D */
     uint32_t channels, out_channels, patch, classes;
     uint32_t sample_size;     /* latent size of the training */
-    uint32_t frequency_shift; /* of docs/models.md 2.1 */
-    float eps2;               /* of the norm before the feed-forward; all others have 1e-6 */
+    uint32_t frequency_shift; /* the frequency shift of docs/models.md 2.1 */
+    float eps2;               /* eps of the norm before the feed-forward; all others have 1e-6 */
     bool original;
 } diti_dit_config;
 
@@ -29807,10 +29811,10 @@ static void diti_dit_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_state { /* what prepare leaves for the steps */
+typedef struct diti_dit_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
-    diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
+    diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
 
 static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
@@ -30307,13 +30311,13 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
-    diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
-    diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
-    diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines;         /* of the rows at hand */
-    diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
-    diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
+typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps * prompts, 256] */
+    diti_tensor sizes;                    /* input F32 [6, 256]; 0: the model has none */
+    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_rows;                /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
+    diti_adaln adaln;                     /* rows of the blocks, then of the final layer; an item for each prompt */
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 
@@ -30674,14 +30678,14 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
    share all weights, and attention and feed-forward are one layer's input. */
 
-#define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
+#define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
 
 /* ---- configuration ---- */
 
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
-    uint32_t channels;                                 /* of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text, pooled;                             /* columns of the text encoders' outputs */
     uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
     bool guided;                                       /* distilled guidance is an input */
@@ -30966,10 +30970,10 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_state {          /* what prepare leaves for the steps */
+typedef struct diti_flux_state {          /* prepare leaves these for the steps */
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* of the rows at hand */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_flux_state;
@@ -31193,7 +31197,7 @@ static const char *const diti_sd3_keys[][2] = {
 };
 static const char *const diti_sd3_block_keys[][2] = {
     {"norm1.linear", "x_block.adaLN_modulation.1"},
-    {"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* of the last block: halves swapped */
+    {"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* the last block, whose halves are swapped */
     {"attn.qkv", "x_block.attn.qkv"},                             /* rows q, k, v; three matrices in diffusers */
     {"attn.added_qkv", "context_block.attn.qkv"},
     {"attn.norm_q", "x_block.attn.ln_q"},
@@ -31445,7 +31449,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_sd3_state { /* what prepare leaves for the steps */
+typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
     diti_tensor positions;      /* F32 [tokens, D] */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
@@ -31875,7 +31879,7 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
 typedef struct diti_kl_resnet {
     diti_layer norm1, conv1, norm2, conv2;
     diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
-    uint32_t channels;   /* of the output */
+    uint32_t channels;   /* channels of the output */
 } diti_kl_resnet;
 
 typedef struct diti_kl_attention {
@@ -31919,7 +31923,7 @@ struct diti_vae {
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
-    uint32_t ldm_levels;          /* of the decoder, where LDM's names count them from the other end */
+    uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
     uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
     const char *tiny_file;              /* for messages while it is loaded */
@@ -31932,7 +31936,7 @@ typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines;          /* of the latent, of all bands together; 0: of an encoder, which has no bands */
+    uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
@@ -32347,7 +32351,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
+    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) edges = diti_row_band_begin(graph, row_band, x);
@@ -33009,24 +33013,24 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
    the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
    kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
 typedef struct diti_step {
-    float timestep;         /* what the transformer is told */
+    float timestep;         /* time that the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
     float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
     float y_x, y_y, e0, e1, e2;
     float kept_x0,
-        kept_noise; /* what add_noise makes of a picture for the step after this one; 1 and 0 after the last */
+        kept_noise; /* add_noise's factors for a picture at the step after this one; 1 and 0 after the last */
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
     float initial;               /* latents = noise * initial (init_noise_sigma) */
-    float start_x0, start_noise; /* of a picture to begin with: latents = start_x0 * x0 + start_noise * noise */
+    float start_x0, start_noise; /* to begin with a picture: latents = start_x0 * x0 + start_noise * noise */
     bool draws;                  /* some step's noise is not 0 */
     bool learned;                /* some step's noise_v is not 0 */
     bool corrects;               /* some step has an x_y */
-    const char *sampler;         /* its name in dit_sampler_name */
+    const char *sampler;         /* the sampler's name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
     uint32_t steps;
@@ -33116,7 +33120,7 @@ typedef struct diti_sampling {
 typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
     double sigma, alpha, noise;   /* sigma: noise / alpha with betas, noise with flows */
 } diti_noise_level;
-typedef struct diti_interval { /* what one step has to cross */
+typedef struct diti_interval { /* the interval that one step has to cross */
     double timestep;
     diti_noise_level from, to;
 } diti_interval;
@@ -33667,7 +33671,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         schedule = diti_schedule_find(plain);
     }
     if (!schedule) return DIT_OK;
-    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */
+    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* own spacing */
     if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
@@ -33874,7 +33878,7 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
     if (!sampling->zero_snr) return;
     diti_rescale_zero_snr(out, count);
     if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
-        out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+        out[count - 1] = 1.0f / 16777216.0f; /* the sigmas of these solvers must stay finite */
 }
 
 static double diti_training_sigma(const float *alphas, uint32_t i) {
@@ -34153,7 +34157,7 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
     if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
-                      sampling->shift); /* its low end is shifted twice, as in diffusers */
+                      sampling->shift); /* the low end is shifted twice, as in diffusers */
 }
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
@@ -34346,7 +34350,7 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     const diti_interval *now = &intervals[i];
     uint32_t order = diti_dpm_order(sampling, intervals, i);
     double alpha = now->to.alpha, lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda;
-    double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* of x0 in x' */
+    double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* missing: the part of x' that is x0 */
     double r0, r1;
     update.x_x = now->to.noise / now->from.noise * (sampling->stochastic ? exp(-h) : 1);
     update.d[0] = alpha * missing;
@@ -34603,18 +34607,18 @@ typedef struct diti_split {
     uint32_t shard;  /* not 0: devices keep the weights of some blocks each */
 } diti_split;
 
-typedef struct diti_split_shape { /* of a denoiser at one size of picture */
+typedef struct diti_split_shape { /* a denoiser at one size of picture */
     uint32_t layers, hidden, heads;
     uint32_t feed;       /* width of the feed-forward */
-    uint32_t rows;       /* of the image or clip */
+    uint32_t rows;       /* rows of the image or clip */
     uint32_t text;       /* rows of the text, or keys of the cross attention */
-    uint32_t text_width; /* of the keys of the cross attention before their projection */
-    uint32_t row_values; /* of the latent that one row stands for */
+    uint32_t text_width; /* width of the keys of the cross attention before their projection */
+    uint32_t row_values; /* values of the latent that one row stands for */
     uint32_t skips;      /* blocks that also read an earlier one's output */
     bool joint;          /* text and image attend together */
     bool gated;          /* a third matrix in the feed-forward */
     bool guided;         /* two branches of guidance per step */
-    double weight_bytes; /* of the denoiser */
+    double weight_bytes; /* bytes of the denoiser's weights */
 } diti_split_shape;
 
 typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */
@@ -34636,15 +34640,15 @@ typedef struct diti_split_box { /* a machine */
 
 typedef struct diti_split_system { /* how the methods are carried out */
     double element;      /* bytes of a value that is sent: 2, or 1 for int8 (its row scales are not counted) */
-    double overlap;      /* of Ring's attention that hides its copies, 0..1 */
+    double overlap;      /* fraction of Ring's attention that hides its copies, 0..1 */
     double merge;        /* bytes of memory traffic per value to merge two partial attentions */
     double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
-    uint32_t patches;    /* of PipeFusion; 0: as many as stages */
-    uint32_t steps;      /* of the sampler */
+    uint32_t patches;    /* patches of PipeFusion; 0: as many as stages */
+    uint32_t steps;      /* steps of the sampler */
     double serial;       /* seconds of a picture that are not split: text encoders, autoencoder */
     uint32_t skip_first, skip_blocks, skip_from, skip_interval; /* cache: skip_blocks layers from skip_first are left
                               out in step skip_from and every skip_interval-th after it; skip_blocks 0: none */
@@ -34661,10 +34665,10 @@ typedef struct diti_split_request {
 
 typedef struct diti_split_cost {
     diti_split split;
-    double seconds;           /* of a picture */
-    double device_seconds;    /* the same if the host took no time */
+    double seconds;           /* seconds of a picture */
+    double device_seconds;    /* seconds of a picture if the host took no time */
     double compute, exchange; /* seconds of a step with nothing skipped: arithmetic, and copies that it does not hide */
-    double hidden;            /* and those that it hides */
+    double hidden;            /* seconds of copies that the arithmetic hides */
     double sent;              /* bytes per device and step, the busiest */
     double memory; /* bytes on the fullest device: the denoiser's weights, activations, kept keys and values */
     bool fits;
@@ -34673,12 +34677,12 @@ typedef struct diti_split_cost {
 typedef struct diti_split_plan {
     char note[128]; /* for the reader; no quotes, backslashes, line breaks */
     diti_split split;
-    uint32_t patches, warmup;          /* of PipeFusion */
-    bool int8;                         /* what is sent */
-    bool kept_int8;                    /* what PipeFusion keeps of other patches */
-    bool any;                          /* of auto: methods that make a slightly other picture, too */
-    double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
-                                          0: as the devices' rates */
+    uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
+    bool int8;                         /* devices send values as int8 */
+    bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
+    bool any;                          /* auto may choose methods that make a slightly other picture, too */
+    double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
+                                          all 0: as the devices' rates */
 } diti_split_plan;
 
 /* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
@@ -34755,7 +34759,7 @@ DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split *split, const 
 /* Things that methods divide. The degrees of all methods that divide one thing are multiplied, and there must be at
    least as many of it. */
 enum {
-    DITI_DIVIDES_BRANCHES = 1, /* of guidance */
+    DITI_DIVIDES_BRANCHES = 1, /* branches of guidance */
     DITI_DIVIDES_HEADS = 2,
     DITI_DIVIDES_LAYERS = 4,
     DITI_DIVIDES_ROWS = 8
@@ -34772,7 +34776,7 @@ struct diti_cost;
 typedef struct diti_cost diti_cost;
 
 typedef struct diti_cost_step {
-    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
+    double layers; /* layers that run: behind the slowest stage of a pipeline, as if each stage ran as many */
     double compute, exchange, hidden;
 } diti_cost_step;
 
@@ -34783,7 +34787,7 @@ typedef struct diti_split_method {
     uint32_t excludes;    /* a bit 1 << axis for each method that cannot stand beside this one */
     bool exact;           /* the picture is that of one device, but for rounding; auto takes no other unless it may */
     bool cuts_blocks;     /* devices hold some blocks, or parts of all; else each can compute every block alone */
-    diti_pattern pattern; /* of what is sent along the axis */
+    diti_pattern pattern; /* pattern of what is sent along the axis */
 
     /* --- names --- */
     /* Reads what may stand behind the degree, which it may change; false: nothing such can stand there. */
@@ -34873,7 +34877,7 @@ typedef enum diti_transport {                             /* best first */
                               DITI_TRANSPORT_HOST,        /* pages of the host that both devices import */
                               DITI_TRANSPORT_STAGED,      /* the host copies from one's memory to the other's */
                               DITI_TRANSPORT_APPLICATION, /* dit_transport: one of the two is in another process */
-                              DITI_TRANSPORT_LOCAL,       /* both are the same device: a buffer on it */
+                              DITI_TRANSPORT_LOCAL,       /* the two are one device: a buffer on it */
                               DITI_TRANSPORTS
 } diti_transport;
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
@@ -34893,11 +34897,11 @@ typedef struct diti_lane_slot {
     diti_buffer buffers[DITI_LANE_SIDES]; /* where nothing is shared; of a device in another process none */
     void *request;                        /* the application's */
     diti_trace_scope scope;               /* from leaving to arriving */
-    uint64_t bytes, whole;                /* of the chunk that is in it, and of its copy */
+    uint64_t bytes, whole;                /* bytes of the chunk in the slot, and of the chunk's whole copy */
     const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-    uint64_t from, bytes; /* of its copy */
+    uint64_t from, bytes; /* range in the whole copy */
 } diti_lane_chunk;
 /* One side of a copy: rows of so many bytes, pitch bytes from one to the next. */
 typedef struct diti_lane_copy {
@@ -34909,7 +34913,7 @@ typedef struct diti_lane_copy {
     char name[32];
 } diti_lane_copy;
 typedef struct diti_lane_turn { /* a copy that may go on, on one side */
-    uint32_t copy;              /* of the side that is in this process */
+    uint32_t copy;              /* index of the copy on the side that is in this process */
     VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
     uint64_t value;
 } diti_lane_turn;
@@ -34925,10 +34929,10 @@ typedef struct diti_lane_owed {
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
-    VkCommandBuffer commands[DITI_LANE_SLOTS]; /* of each slot: recorded anew for the chunk that comes to it */
+    VkCommandBuffer commands[DITI_LANE_SLOTS]; /* commands of each slot: recorded anew for the chunk that comes to it */
     VkSemaphore timeline;                      /* counts chunks */
     uint64_t opened, submitted, finished;      /* chunks since the lane was made; finished: as far as was seen */
-    uint64_t signals;                  /* what the timeline comes to: a run that ended early leaves numbers out */
+    uint64_t signals;                  /* value that the timeline comes to: a run that ended early leaves numbers out */
     diti_lane_turn *turns;             /* a ring */
     uint32_t first, count, turn_count; /* turn_count: room */
     uint32_t chunk;                    /* the next one of the first turn's copy */
@@ -34945,7 +34949,7 @@ typedef struct diti_lane {
     diti_lane_slot slots[DITI_LANE_SLOTS];
     diti_lane_side sides[DITI_LANE_SIDES];
     uint64_t passed;    /* chunks that the host has brought from side to side, or seen to be there */
-    uint64_t bytes;     /* of chunks that were copied in, or handed to the application */
+    uint64_t bytes;     /* bytes of chunks that were copied in, or handed to the application */
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
@@ -34954,8 +34958,8 @@ typedef struct diti_lane {
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
-    uint64_t told_us, told_bytes;     /* of which the log knows (diti_mesh_tell) */
-    uint32_t runs;                    /* that ended */
+    uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_tell) */
+    uint32_t runs;                    /* runs that ended */
     diti_trace *trace;
 } diti_lane;
 
@@ -34968,7 +34972,7 @@ typedef struct diti_lane_desc {
     VkDeviceSize slot_bytes;
     const dit_transport *application;
     diti_lane_owed **owed; /* where there is an application's transport */
-    uint32_t tag;          /* of the lane, DITI_LANE_TAG_BITS */
+    uint32_t tag;          /* tag of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -34996,7 +35000,7 @@ DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list
 /* ================= peers ================= */
 typedef struct diti_split_links { /* measured between the devices of a context */
     uint32_t count;
-    double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* of one pair alone, both sending */
+    double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* rates of one pair alone, both sending */
     diti_split_rates inside, across;
     uint32_t per_socket; /* devices; 0: all */
     double latency;
@@ -35004,7 +35008,7 @@ typedef struct diti_split_links { /* measured between the devices of a context *
 typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
-    uint32_t count;              /* of devices in this process */
+    uint32_t count;              /* devices in this process */
     uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
     VkDeviceSize chunk;          /* bytes copied at a time */
     dit_transport application;
@@ -35014,7 +35018,7 @@ typedef struct diti_peers {
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
-    struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
+    struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
@@ -35033,30 +35037,30 @@ typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
     bool open;     /* since the cursor of its plan came to its begin */
-    uint64_t last; /* what its side's timeline reaches then */
+    uint64_t last; /* value that the timeline of the port's side reaches then */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
     diti_plan *plan;
     diti_device *device;
     diti_mesh_port *ports; /* one for each of the plan's exchanges */
     uint32_t *open;        /* exchanges that are open */
-    uint32_t open_count;   /* of those */
+    uint32_t open_count;   /* entries of open */
     uint32_t met, last;    /* events of the segment at hand: the one to come to next, and their end */
-    diti_submission next;  /* what its next slice waits for */
-    dit_error error;       /* of waits that could not be submitted */
+    diti_submission next;  /* semaphores that the plan's next slice waits for */
+    dit_error error;       /* error of waits that could not be submitted */
     bool arrived;          /* at the segment at hand */
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
-    uint32_t first, count; /* of members in this process */
+    uint32_t first, count; /* members in this process */
     uint32_t all, each;    /* members of all processes, and of each */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
     struct diti_beats *beats; /* NULL: all members are in this process */
-    uint64_t silence_us;      /* that a rank which took part may give no sign of life */
+    uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
     diti_peers *peers;
-    uint64_t limit_us;             /* of standing still */
+    uint64_t limit_us;             /* longest time of standing still */
     uint64_t moves;                /* how often something moved, as it was seen */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
@@ -35066,9 +35070,9 @@ typedef struct diti_beats diti_beats;
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed);          /* this rank's run has ended */
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed); /* tells the others that this rank's run has ended */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
-DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* and those behind it; NULL is fine */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
@@ -35627,8 +35631,8 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
         diti_lane_signal(lane);
 }
 
-#define DITI_LANE_BRIDGE_NS                                                                                            \
-    1000000000u /* what was sent is there when the sending device has had nothing to do so long */
+/* A sending device that has had nothing to do for so long has sent everything. */
+#define DITI_LANE_BRIDGE_NS 1000000000u
 
 /* Waits until everything submitted has ended, or gives its device up. The sending side comes first: one that waits for
    its signals longer than it has anything to do would wait for ever. */
@@ -35674,7 +35678,7 @@ typedef struct diti_peers_test {
     diti_buffer buffers[DITI_LANE_SIDES];
     diti_lane *lane;
     uint64_t limit_us;
-    unsigned char *bytes; /* what is sent, then what came */
+    unsigned char *bytes; /* bytes to send, then those that came */
 } diti_peers_test;
 
 static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
@@ -35890,7 +35894,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
 /* How fast the devices of a context exchange: through the lanes that jobs use, each pair alone, and all at once, since
    links that several pairs share are fast for one of them only. */
 
-#define DITI_MEASURE_BYTES ((uint64_t)8 << 20) /* that a device sends at a time, to all its peers together */
+#define DITI_MEASURE_BYTES ((uint64_t)8 << 20) /* bytes that a device sends at a time, to all its peers together */
 #define DITI_MEASURE_CHUNKS 8u
 #define DITI_MEASURE_TIMES 2u
 #define DITI_MEASURE_SMALL 256u
@@ -35899,7 +35903,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
 typedef struct diti_measure {
     diti_peers *peers;
     diti_buffer from[DITI_MAX_DEVICES], to[DITI_MAX_DEVICES];
-    diti_lane *lanes[DITI_MAX_DEVICES * DITI_MAX_DEVICES]; /* of the pattern at hand */
+    diti_lane *lanes[DITI_MAX_DEVICES * DITI_MAX_DEVICES]; /* lanes of the pattern at hand */
     uint32_t lane_count;
     uint32_t landed[DITI_MAX_DEVICES]; /* copies that come to a device: each to a place of its own */
 } diti_measure;
@@ -35995,7 +35999,7 @@ static dit_result diti_measure_run(diti_measure *m, double *seconds, dit_error *
 /* Everyone sends to its neighbours at distances first, first + stride, ... in its group of `each`. */
 typedef struct diti_measure_pattern {
     uint32_t each, stride;
-    bool pairs, all; /* of two and two; to all others; neither: round */
+    bool pairs, all; /* pairs of devices; each to all others; neither: round */
 } diti_measure_pattern;
 
 static bool diti_measure_sends(const diti_measure_pattern *pattern, uint32_t from, uint32_t to) {
@@ -36123,15 +36127,15 @@ typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
-    uint64_t sent, received; /* so many words */
+    uint64_t sent, received; /* counts of words */
     uint64_t sent_us, silent_us;
-    bool alive; /* it was heard in this run */
+    bool alive; /* the peer was heard in this run */
     bool left;  /* the last word was sent to it */
-    bool over;  /* its last word has come */
+    bool over;  /* the last word of the peer has come */
 } diti_beat;
 
 struct diti_beats {
-    diti_beats *next; /* of those whose words are still on their way to them (diti_peers.deaf) */
+    diti_beats *next; /* the next in diti_peers.deaf, whose words are still on their way */
     dit_transport with;
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;
@@ -36554,7 +36558,7 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
 static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
     diti_mesh_port *port = &member->ports[exchange];
     if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
-    if (member->next.wait_count) { /* it may use what has just arrived */
+    if (member->next.wait_count) { /* the slice may use what has just arrived */
         if (diti_plan_submit_waits(member->plan, &member->next, &member->error) < 0) return false;
         memset(&member->next, 0, sizeof member->next);
     }
@@ -37517,7 +37521,7 @@ typedef struct diti_choose {
     const diti_split_request *request;
     diti_split_cost *best;
     uint32_t most, count;
-    bool grids; /* these are looked at, and nothing else */
+    bool grids; /* grids are looked at, and nothing else */
 } diti_choose;
 
 static bool diti_choose_better(const diti_split_cost *a, const diti_split_cost *b) {
@@ -37874,14 +37878,14 @@ typedef struct diti_text_shape {
 
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
 typedef struct diti_encoder {
-    diti_encoder_kind kind; /* that the family has in this place */
+    diti_encoder_kind kind; /* kind that the family has in this place */
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* of that text: where its results begin */
+    uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
@@ -37891,20 +37895,20 @@ typedef struct diti_encoder {
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
-    dit_context *context;                            /* likewise */
+    dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
-    const diti_pipeline_class *pipeline; /* of model_index.json; NULL: it tells no more than the transformer */
+    const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
-    uint32_t parts;      /* of dit_model_desc, all ones for 0 */
+    uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
@@ -37923,7 +37927,7 @@ typedef struct diti_conditioning {
 /* The predictions that a step evaluates. */
 typedef enum diti_step_kind {
     DITI_STEP_USUAL,    /* all branches */
-    DITI_STEP_SKIPPING, /* and the conditional one again, without some blocks */
+    DITI_STEP_SKIPPING, /* all branches, and the conditional one again, without some blocks */
     DITI_STEP_ALONE,    /* outside the interval of guidance: the conditional branch */
     DITI_STEP_KINDS
 } diti_step_kind;
@@ -37931,7 +37935,7 @@ typedef enum diti_step_kind {
 /* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
-    float *weights;      /* of them; NULL: brackets in prompts are text */
+    float *weights;      /* weight of each token; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
@@ -37946,25 +37950,25 @@ typedef struct diti_job_shape {
     bool mixed;                        /* guidance with rescale or projection */
     bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
-    uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* from a picture; what a mask leaves of it stays */
-    bool draws_start;    /* its latent is drawn from a distribution */
-    bool start_swap;     /* it is BGRA */
+    bool draws_start;    /* the start picture's latent is drawn from a distribution */
+    bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
     VkImageLayout start_layout;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
-    diti_texels texels;              /* of the target */
+    diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
     bool resumes;                    /* goes on without one of them that fails */
-    uint32_t patches, warmup;        /* of PipeFusion */
-    bool int8_payload;               /* what goes between devices is int8 */
-    bool int8_kept;                  /* and what PipeFusion keeps of other patches */
+    uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
+    bool int8_payload;               /* devices send values as int8 */
+    bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
@@ -37973,9 +37977,9 @@ typedef struct diti_job_shape {
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
     DITI_FORM_WHOLE,   /* all of it */
-    DITI_FORM_PATCHES, /* the same patch by patch; of stages without the solver's part */
-    DITI_FORM_NEXT,    /* that of the step before, and this step's evaluation */
-    DITI_FORM_REST,    /* that of the step before, where no such step follows */
+    DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
+    DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
+    DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
     DITI_STEP_FORMS
 } diti_step_form;
 #define DITI_JOB_MAX_PATCHES 64u
@@ -37985,21 +37989,21 @@ enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* bra
 
 typedef struct diti_job_request {
     diti_job_shape shape;
-    double predicted_seconds; /* of a picture where the planner chose the split; else 0 */
+    double predicted_seconds; /* seconds of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
     dit_guidance guidance; /* with the model's default in place of a scale of 0 */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
     float *noise;                             /* [image_count, C, h, w], unit normal */
-    float *start_noise;                       /* likewise, for the start picture's latents; NULL: not drawn */
+    float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
-    const dit_image *start, *mask;            /* of the desc, while it is there */
+    const dit_image *start, *mask;            /* the desc's pictures, while it is there */
     float *step_noise;                        /* [steps, image_count, C, h, w] when stochastic */
-    diti_prompt_tokens tokens[DITI_ENCODERS]; /* of the branches that are encoded in the plan */
-    uint32_t lengths[2][2];               /* of the first and the second text: tokens of each branch that are read */
-    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
-    diti_conditioning conditioning[2];    /* of those that are given */
+    diti_prompt_tokens tokens[DITI_ENCODERS]; /* tokens of the branches that are encoded in the plan */
+    uint32_t lengths[2][2];               /* tokens of each branch that are read, in the first and the second text */
+    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* classes of class-conditional models, one per picture */
+    diti_conditioning conditioning[2];    /* embeddings of the branches that are given */
 } diti_job_request;
 
 /* Where a run is: the next slice to submit. repeat counts steps. */
@@ -38008,7 +38012,7 @@ typedef struct diti_job_cursor {
 } diti_job_cursor;
 
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
-    uint64_t value;              /* of the plan's timeline */
+    uint64_t value;              /* value of the plan's timeline when the slice is finished */
     float us;                    /* predicted */
     double done_us;              /* predicted work of the run when it is finished */
     uint32_t steps_done;
@@ -38020,7 +38024,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
    on the device if they never run. */
 typedef struct diti_job_before {
     bool known;    /* the newest call can be taken back */
-    bool recorded; /* it has recorded something */
+    bool recorded; /* the newest call has recorded something */
     diti_job_cursor cursor;
     uint32_t last_segment;
     bool unjudged, restores;
@@ -38032,21 +38036,21 @@ typedef struct diti_job_before {
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
-    uint64_t values[2]; /* of the plan's timeline when a place is filled; 0: it has nothing new */
-    uint32_t steps[2];  /* that were finished then */
+    uint64_t values[2]; /* values of the plan's timeline when a place is filled; 0: the place has nothing new */
+    uint32_t steps[2];  /* steps that were finished then */
     unsigned char *states;
-    size_t bytes;  /* of states */
+    size_t bytes;  /* bytes of states */
     uint32_t step; /* steps that are finished in states */
     bool valid;    /* states are something */
 } diti_snapshot;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
-    VkImageView view;   /* of dit's own images */
-    diti_buffer memory; /* of dit's own images */
+    VkImageView view;   /* view of dit's own images */
+    diti_buffer memory; /* memory of dit's own images */
     VkFormat format;
-    VkImageLayout layout; /* that it is left in */
-    uint32_t mip, layer;  /* of the application's, that are written */
+    VkImageLayout layout; /* layout that the image is left in */
+    uint32_t mip, layer;  /* level and layer of an application's image that are written */
     bool owned;
 } diti_job_image;
 
@@ -38056,19 +38060,19 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
    every branch has a place in each text; else prompts stand one after the other in the first text alone, those that
    are encoded before those that are given. */
 typedef struct diti_text_use {
-    uint32_t branches; /* of guidance: unconditional, conditional */
+    uint32_t branches; /* branches of guidance: unconditional, conditional */
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
-    uint32_t encoded_rows, given_rows; /* of the first text, where lengths are not fixed */
+    uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
-typedef struct diti_prompts {         /* what the host writes for them */
-    const diti_prompt_tokens *tokens; /* of each encoder */
-    const uint32_t *lengths;          /* of the first text: tokens of each branch that are read */
-    const diti_conditioning *given;   /* of each branch */
+typedef struct diti_prompts {         /* the host writes these */
+    const diti_prompt_tokens *tokens; /* tokens of each encoder */
+    const uint32_t *lengths;          /* tokens of each branch that are read, in the first text */
+    const diti_conditioning *given;   /* embeddings of each branch */
 } diti_prompts;
 
 /* Which part of a job's work one device does (assign.c). */
@@ -38076,9 +38080,9 @@ typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
     diti_group all;                  /* all shares */
-    diti_axes axes;                  /* who divide every evaluation */
-    diti_group guidance;             /* who evaluate other branches of the same rows */
-    uint32_t first_branch, branches; /* of guidance that are evaluated here */
+    diti_axes axes;                  /* groups that divide every evaluation */
+    diti_group guidance;             /* shares that evaluate other branches of the same rows */
+    uint32_t first_branch, branches; /* range of guidance's branches that are evaluated here */
 } diti_assignment;
 
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
@@ -38097,54 +38101,59 @@ typedef struct diti_program {
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
-    VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
+    VkCommandBuffer snapshot_copies[2], states_copy;  /* copies of the job's first share; copy of a resumed share */
 } diti_program;
 
 /* How far a run of the program is; all zeros at its start, but for total_us. */
 typedef struct diti_run {
     diti_job_cursor cursor;
-    bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
-    bool loading;                         /* weights can be loaded without waiting for anything */
+    bool all_submitted;
     /* what guards want (graph/guard.c): segments are run again */
     diti_health health;    /* the newest that was seen */
-    uint32_t last_segment; /* that was wholly submitted */
-    bool unjudged;         /* what its guards say is not known yet */
-    bool careful;          /* of patches that overflowed: no share goes on before the others have come as far */
-    uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
+    uint32_t last_segment; /* newest segment that was wholly submitted */
+    bool unjudged;         /* the guards' verdict on that segment is not known yet */
+    bool careful;          /* patches overflowed: no share goes on before the others have come as far */
+    uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
-    uint64_t moved_us; /* the host's clock when something was last seen to go on */
-    uint32_t cuts;     /* how often work was cut anew since the segment began */
+    uint32_t cuts; /* how often work was cut anew since the segment began */
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
 } diti_run;
 
-/* A job: what is asked for, which part of it a device does, how, and how far it is. A job on several devices has a
-   share for each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
-struct dit_job {
-    diti_env env;
-    dit_context *context;
-    diti_device *device; /* that this job, or this share of one, runs on */
-    const dit_model *model;
-    dit_target target;
-    diti_job_request request;
+/* One device's part of a job: which part of the work it is, the program that does it, and how far the program is. */
+typedef struct diti_share {
+    dit_job *job;
+    uint32_t member; /* index of this share in job->shares, and of its plan in job->mesh */
+    diti_device *device;
     diti_assignment assignment;
     diti_program program;
     diti_run run;
-    diti_job_before before;
-    struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
-    uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
-    bool is_secondary;                          /* it is a share of another job */
+    diti_buffer states; /* a resumed share begins its steps with these, which program.states_copy puts in place */
+    bool states_due;    /* the copy of states is not submitted yet */
+} diti_share;
+
+/* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
+   its status tells how far that one is. */
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    const dit_model *model;
+    dit_target target;
+    diti_job_request request;
+    diti_share *shares[DITI_MAX_DEVICES]; /* shares of this process */
+    uint32_t share_count;
     uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
-    diti_mesh *mesh;                            /* of all shares; NULL: one device */
-    uint32_t member;                            /* of it */
-    bool resumed;                               /* it has gone on without a device */
-    uint32_t begins_at;                         /* steps that were finished before: their outcome is in states */
-    diti_snapshot snapshot;                     /* of the caller's job */
-    diti_buffer states;                         /* that a resumed share begins its steps with */
-    bool resumes_states;                        /* they are not in place yet */
-    diti_buffer health_readback;                /* diti_health, copied at the end */
+    diti_mesh *mesh;                            /* connects the plans of all shares; NULL: one device */
+    bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
+    bool loading;                               /* weights can be loaded without waiting for anything */
+    uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
+    diti_job_before before;
+    bool resumed;       /* the job has gone on without a device */
+    uint32_t begins_at; /* steps that were finished before: their outcome is in states */
+    diti_snapshot snapshot;
+    diti_buffer health_readback; /* diti_health of the first share, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
@@ -38156,7 +38165,7 @@ struct dit_job {
 };
 
 /* parts.c: where the parts of a pipeline are */
-typedef struct diti_model_part { /* what a loader of one component needs */
+typedef struct diti_model_part { /* files of one component, for its loader */
     diti_package *package;
     const diti_checkpoint *checkpoint; /* NULL: there is none */
     const char *prefix;
@@ -38164,8 +38173,8 @@ typedef struct diti_model_part { /* what a loader of one component needs */
 } diti_model_part;
 typedef struct diti_model_want {
     dit_role role;
-    const char *folder;     /* of a diffusers repository */
-    diti_encoder_kind kind; /* of text encoders; DITI_ENCODER_NONE: any */
+    const char *folder;     /* folder of a diffusers repository */
+    diti_encoder_kind kind; /* kind of a text encoder; DITI_ENCODER_NONE: any */
 } diti_model_want;
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
                                           diti_model_part *part, dit_error *err);
@@ -38183,11 +38192,11 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
-DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* and is there */
+DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
-DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
+DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* frees its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
 /* The parts that a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
@@ -38242,40 +38251,41 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
-DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* of guidance: 1 without it */
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* branches of guidance: 1 without guidance */
 /* Columns of a row of diti_solver_desc.coefficients. */
 DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 /* Once it is known whether there is guidance. */
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* the step is evaluated all at once */
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* false: it is done as steps usually are. */
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states);
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph); /* that first stages alone have */
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
-/* states: of the solver, job->latent among them, all zeros: the latents to begin with, and what a mask needs. */
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
+/* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
+ */
+DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
-DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
-DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
+DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
@@ -38294,16 +38304,16 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
    new bit in device->dropped: the device is of no use any more, but would be without that class. */
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* order.c: how a run comes to the segments of its plan */
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment);         /* as one step more */
-DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor); /* behind a slice */
+DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment);
+DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment);       /* as one step more */
+DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor); /* behind a slice */
 /* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
-DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
+DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps);
 /* Steps of a run that is over, or a new one; all of a run. */
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
-DIT_INTERNAL double diti_job_predict_us(const dit_job *job);
+DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
+DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
 /* In record mode: whether segments that have run must run again. */
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: the same, going back to it, or an error where that does not help. */
@@ -38324,22 +38334,25 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
-                                               dit_error *err); /* of PipeFusion, where there are any */
+                                               dit_error *err); /* for PipeFusion, where there are patches */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. Returns how many
- * shares there are. */
-DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
+/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
+DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+/* Appends a share to the job, without an assignment. device: NULL where the share is only measured. */
+DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err);
+DIT_INTERNAL void diti_share_destroy(diti_share *share);
+DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
-/* Allocates the job's own commands, in a pool that is made with the first of them; they are open until they are ended.
+/* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
+ * ended.
  */
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkCommandBuffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
@@ -38351,16 +38364,16 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* f
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
 /* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job);
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done);
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 /* A share begins, at that step where it is not 0. */
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
 DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
 /* All of them, of a model or (NULL) of all: nothing uses them. */
@@ -38479,7 +38492,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
     p.head_dim = head_dim;
     p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
     p.keys = 77;
-    p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* what attention_half.comp does in F16 */
+    p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* attention_half.comp computes these in F16 */
     width = p.heads * p.head_dim;
     inputs = (p.queries + 2 * p.keys) * width;
     values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);
@@ -38507,8 +38520,8 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
    against a reference in double precision. */
 
 typedef struct diti_product {
-    uint32_t m, n, k;       /* of a convolution: pixels, channels that come out, channels that go in */
-    uint32_t height, width; /* of a convolution of 3 x 3; 0: a linear layer */
+    uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
+    uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
     bool i8;                /* weights are rows of int8 */
     bool out_f32;
@@ -38770,7 +38783,7 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
 typedef struct diti_selftest {
     dit_context *context;
     diti_device *device;
-    dit_error why; /* of the last failure; its result is DIT_OK where something was computed wrong */
+    dit_error why; /* error of the last failure; its result is DIT_OK where something was computed wrong */
 } diti_selftest;
 
 /* --- marks: which self-tests have begun and never ended --- */
@@ -38852,7 +38865,7 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     const uint32_t team = device->team;
     dit_result result;
     device->rung = rung;
-    device->team = 0; /* which is a class of its own */
+    device->team = 0; /* broadcasts are a class of their own */
     result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16 || rung == DITI_RUNG_HALF, agrees, err);
     device->rung = used;
     device->team = team;
@@ -39130,7 +39143,7 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
         result = diti_device_open_beside(desc, &context->env, place, device, err);
         if (result < 0) return result;
         context->device_count++;
-        (*device)->fail_submit_after = 0; /* it has failed */
+        (*device)->fail_submit_after = 0; /* the override has had its effect */
         for (i = 0; i <= DITI_CLASSES; i++)
             if (proofs[i] != DITI_PROOF_UNKNOWN) diti_proof_put(*device, (diti_class)i, proofs[i]);
     }
@@ -39909,7 +39922,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     encoder->prefix = part.prefix;
     if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
         encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
-        if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* which tells what it misses */
+        if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
     if (result >= 0 && part.checkpoint) {
@@ -40585,7 +40598,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
     return first;
 }
 
-typedef struct diti_prompt_input { /* of the prompts that are encoded, one after the other */
+typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;
@@ -41071,9 +41084,9 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 }
 
 /* Evaluates the conditional branch alone, without some blocks. */
-static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
-    const diti_transformer *transformer = job->model->transformer;
-    diti_denoise denoise = job->program.denoise;
+static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
+    const diti_transformer *transformer = share->job->model->transformer;
+    diti_denoise denoise = share->program.denoise;
     denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -41090,32 +41103,32 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
 }
 
 /* k * (c - s), c the conditional prediction, s the same without the blocks. */
-static diti_tensor diti_guidance_skipped(dit_job *job, diti_graph *graph, diti_tensor conditional) {
-    float k = job->request.guidance.skip_layer;
-    diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks);
+static diti_tensor diti_guidance_skipped(diti_share *share, diti_graph *graph, diti_tensor conditional) {
+    float k = share->job->request.guidance.skip_layer;
+    diti_tensor skipped = diti_guidance_run(share, graph, share->job->request.guidance.skip_blocks);
     if (diti_graph_failed(graph)) return 0;
     return diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
 }
 
 /* u + scale * (c - u) + k * (c - s): the solver makes it of both branches when each has k * (c - s) added. */
-static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+static diti_tensor diti_guidance_skip(diti_share *share, diti_graph *graph, diti_tensor prediction) {
     uint32_t rows, columns;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, prediction)->rows / 2;
     columns = diti_tensor_get(graph, prediction)->columns;
     return diti_guidance_sum(
         graph, prediction, 1,
-        diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
+        diti_guidance_skipped(share, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
 }
 
 /* Does so where the conditional branch has a device of its own. */
-static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
+static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
-    uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];
+    uint32_t device = share->assignment.guidance.devices[1 - share->assignment.guidance.index];
     const diti_tensor_info *both = diti_tensor_get(graph, all);
     diti_tensor skipped;
-    if (job->assignment.guidance.index) {
-        skipped = diti_guidance_skipped(job, graph, conditional);
+    if (share->assignment.guidance.index) {
+        skipped = diti_guidance_skipped(share, graph, conditional);
         if (!diti_graph_failed(graph)) diti_send(graph, skipped, device);
     } else {
         skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
@@ -41125,16 +41138,16 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
 }
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
-static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = job->model->transformer;
-    uint32_t rows = diti_tensor_get(graph, job->program.latent)->rows * (job->request.shape.learned ? 2u : 1u);
-    uint32_t columns = diti_tensor_get(graph, job->program.latent)->columns, own = job->assignment.guidance.index,
+static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = share->job->model->transformer;
+    uint32_t rows = diti_tensor_get(graph, share->program.latent)->rows * (share->job->request.shape.learned ? 2u : 1u);
+    uint32_t columns = diti_tensor_get(graph, share->program.latent)->columns, own = share->assignment.guidance.index,
              other = 1 - own;
-    uint32_t device = job->assignment.guidance.devices[other];
+    uint32_t device = share->assignment.guidance.devices[other];
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &job->program.denoise);
+        all = diti_transformer_step(transformer, graph, &share->program.denoise);
         diti_send(graph, all, device);
         return all;
     }
@@ -41144,18 +41157,18 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &share->program.denoise), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
-    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = job->model->transformer;
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = share->job->model->transformer;
     diti_tensor prediction;
-    if (job->assignment.guidance.count > 1) return diti_guidance_divided(job, graph, kind);
-    if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &job->program.denoise);
-    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
+    if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
+    if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
+    prediction = diti_transformer_step(transformer, graph, &share->program.denoise);
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }
 
 /* ==== src/job/start.c ==== */
@@ -41245,13 +41258,14 @@ static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_t
 }
 
 /* The encoder's means, and logarithms of variances where it has them, as planes. */
-static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
+static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, columns;
     diti_tensor rows;
-    job->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
-                                                 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->program.start_rgba, shape->start_swap),
+    share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+                                                   : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     columns = diti_tensor_get(graph, rows)->columns;
@@ -41259,26 +41273,29 @@ static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
 }
 
 /* x = row `row` of the start's coefficients, a solver step, applied to a prediction and noise. */
-static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
+static void diti_start_mix(diti_share *share, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
                            diti_tensor prediction, diti_tensor noise, bool learned) {
     diti_solver_desc solver = *states;
     solver.noise = noise;
     solver.learned = learned;
-    solver.coefficients = diti_tensor_view(graph, job->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+    solver.coefficients = diti_tensor_view(graph, share->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
     diti_solver_step(graph, prediction, &solver);
 }
 
 /* latents = mean + deviation * noise of each picture's own */
-static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+static void diti_start_draw(diti_share *share, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+    const dit_job *job = share->job;
     diti_solver_desc one = *states;
     uint32_t i;
-    job->program.start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->program.latent)->rows,
-                                                 diti_tensor_get(graph, job->program.latent)->columns, "start noise");
+    share->program.start_noise =
+        diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, share->program.latent)->rows,
+                          diti_tensor_get(graph, share->program.latent)->columns, "start noise");
     for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
         one.x = diti_start_part(job, graph, states->x, i);
         one.h1 = diti_start_part(job, graph, states->h1, i);
         one.h2 = diti_start_part(job, graph, states->h2, i);
-        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->program.start_noise, i), true);
+        diti_start_mix(share, graph, 0, &one, moments, diti_start_part(job, graph, share->program.start_noise, i),
+                       true);
     }
 }
 
@@ -41292,15 +41309,17 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
 }
 
 /* The picture's latents, one for each picture that is made. */
-static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor latents) {
+static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                               diti_tensor latents) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    diti_tensor moments = diti_start_encode(job, graph);
+    diti_tensor moments = diti_start_encode(share, graph);
     uint32_t i;
     if (diti_graph_failed(graph)) return;
-    if (shape->draws_start) diti_start_draw(job, graph, states, moments);
+    if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->program.latent, i) : moments,
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
@@ -41309,24 +41328,26 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
            job->request.latent_width * job->request.latent_height;
 }
 
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
-             pixels = diti_tensor_get(graph, job->program.latent)->columns;
+DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
+             pixels = diti_tensor_get(graph, share->program.latent)->columns;
     diti_solver_desc plain = *states;
     diti_tensor latents;
     plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    job->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-    if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
-    diti_broadcast(graph, &job->assignment.all, 0, latents); /* the first share has the picture */
-    diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
+    if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
+    diti_broadcast(graph, &share->assignment.all, 0, latents); /* the first share has the picture */
+    diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
     if (!states->keeps) return;
-    job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, job->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
-    diti_start_map(graph, job->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+    share->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1,
+                   0);
+    diti_start_map(graph, share->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1,
+                   0);
 }
 
 /* --- host inputs --- */
@@ -41335,7 +41356,8 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
+static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
@@ -41344,7 +41366,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
     if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -41358,7 +41380,8 @@ static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t
 }
 
 /* Every plane has the same mask. */
-static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
+static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t width = request->latent_width, height = request->latent_height, x, y,
              factor = diti_vae_get_traits(job->model->vae)->factor,
@@ -41371,31 +41394,32 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
-    result = diti_plan_write(job->program.plan, job->program.mask, mask, area * planes * sizeof *mask, err);
+    result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
     diti_free(&job->env, mask);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
+DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!job->assignment.share) DITI_TRY(diti_start_write_pixels(job, err));
+    if (!share->assignment.share) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
     mix->x_m = request->schedule.start_x0;
     mix->noise = request->schedule.start_noise;
-    DITI_TRY(diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err));
-    if (job->program.start_noise)
-        DITI_TRY(diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
-                                 diti_job_latent_values(job) * sizeof(float), err));
-    return request->mask ? diti_start_write_mask(job, err) : DIT_OK;
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.start_coefficients, rows, sizeof rows, err));
+    if (share->program.start_noise)
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.start_noise, request->start_noise,
+                                 diti_job_latent_values(share->job) * sizeof(float), err));
+    return request->mask ? diti_start_write_mask(share, err) : DIT_OK;
 }
 
 /* --- an image of the application's --- */
 
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->device->vk;
+    const diti_share *first = job->shares[0];
+    const diti_vk_api *vk = &first->device->vk;
     VkImage image = job->request.shape.start_image;
     VkImageLayout layout = job->request.shape.start_layout;
     VkImageMemoryBarrier barrier;
@@ -41420,7 +41444,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
     copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
                            0, NULL, 1, &barrier);
-    buffer = diti_plan_buffer(job->program.plan, job->program.start_rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(first->program.plan, first->program.start_rgba, &copy.bufferOffset, &size);
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
@@ -42092,22 +42116,23 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
-DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
+DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->program.x0, 0), NULL);
-    job->program.preview =
+    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
+    share->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, job->program.preview, 0, job->request.shape.swap, 0);
+    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
-static diti_group diti_decode_group(const dit_job *job) {
+static diti_group diti_decode_group(const diti_share *share) {
     diti_group group = DITI_ZERO;
     uint32_t i;
-    group.count = job->assignment.share_total;
-    group.index = job->assignment.share;
+    group.count = share->assignment.share_total;
+    group.index = share->assignment.share;
     for (i = 0; i < group.count; i++) {
         group.devices[i] = i;
-        group.weights[i] = (float)job->request.shape.shares[job->assignment.folded ? i / 2 : i];
+        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
     }
     return group;
 }
@@ -42131,70 +42156,75 @@ static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
-static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
+static void diti_decode_emit_picture(const diti_share *share, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
                                      diti_tensor latent) {
-    diti_group group = diti_decode_group(job);
+    const dit_job *job = share->job;
+    diti_group group = diti_decode_group(share);
     diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
-    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
-    for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
-        uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
-        if (count) diti_decode_receive(graph, rgba, rgb, other, count, share);
+    uint32_t i, first, pixels = diti_decode_pixels(job, &group, share->assignment.share, &first);
+    for (i = 1; i < share->assignment.share_total && share->assignment.share == 0; i++) {
+        uint32_t other, count = diti_decode_pixels(job, &group, i, &other);
+        if (count) diti_decode_receive(graph, rgba, rgb, other, count, i);
     }
     if (!pixels || diti_graph_failed(graph)) return;
-    if (job->assignment.share) {
+    if (share->assignment.share) {
         first = 0;
         rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "band of a picture");
         rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "band of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
-                   job->program.health_words);
-    if (!job->assignment.share) return;
+                   share->program.health_words);
+    if (!share->assignment.share) return;
     diti_send(graph, rgba, 0);
     diti_send(graph, rgb, 0);
 }
 
 /* The texels of the pictures' images have a place of their own unless they are rgba. */
-static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
+static void diti_decode_emit_texels(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     diti_texels kind = job->request.shape.texels;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              words = kind == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels, image;
     diti_tensor all = kind == DITI_TEXELS_RGBA ? 0 : diti_tensor_state(graph, DITI_U32, count, words, "texels");
     for (image = 0; image < count; image++) {
-        job->program.texels[image] = all ? diti_tensor_view(graph, all, image, 1, 0, words) : job->program.rgba[image];
-        if (all) diti_texels_out(graph, job->program.rgb[image], job->program.texels[image], kind == DITI_TEXELS_GREY);
+        share->program.texels[image] =
+            all ? diti_tensor_view(graph, all, image, 1, 0, words) : share->program.rgba[image];
+        if (all)
+            diti_texels_out(graph, share->program.rgb[image], share->program.texels[image], kind == DITI_TEXELS_GREY);
     }
 }
 
-DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
+DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
     diti_tensor rgba = 0, rgb = 0;
-    if (job->assignment.share == 0) {
+    if (share->assignment.share == 0) {
         rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
         rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
     }
     for (image = 0; image < count && job->model->vae; image++) {
-        if (job->assignment.share == 0) {
-            job->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-            job->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        if (share->assignment.share == 0) {
+            share->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+            share->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         }
-        job->program.latents[image] = diti_decode_planes(job, graph, job->program.latent, image);
-        diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
-                                 job->program.latents[image]);
+        share->program.latents[image] = diti_decode_planes(job, graph, share->program.latent, image);
+        diti_decode_emit_picture(share, graph, share->program.rgba[image], share->program.rgb[image],
+                                 share->program.latents[image]);
     }
-    if (job->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(job, graph);
+    if (share->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(share, graph);
 }
 
 /* ==== src/job/emit.c ==== */
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
-static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
+static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *whose, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
-    *first = job->model->fixed_text ? share->first_branch * tokens : 0;
+    *first = job->model->fixed_text ? whose->first_branch * tokens : 0;
     if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
-    return share->branches * tokens;
+    return whose->branches * tokens;
 }
 
 /* Inputs reach the device with its first op, behind which alone they can be sent. */
@@ -42203,28 +42233,29 @@ static bool diti_emit_can_send(diti_graph *graph, diti_tensor x) {
     return info->format == DITI_F32 && diti_tensor_get(graph, info->parent)->storage != DITI_STORAGE_INPUT;
 }
 
-static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    diti_tensor whole = job->program.text.texts[text], sent = whole;
+static void diti_emit_send_text(diti_share *share, diti_graph *graph, uint32_t text) {
+    const dit_job *job = share->job;
+    diti_tensor whole = share->program.text.texts[text], sent = whole;
     uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
     if (!diti_emit_can_send(graph, whole)) {
         sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
         diti_copy(graph, whole, sent, "text to send");
     }
-    for (i = 1; i < job->assignment.share_total; i++) {
-        diti_assignment share;
-        diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
-        rows = diti_emit_share_rows(job, &share, text, &first);
+    for (i = 1; i < share->assignment.share_total; i++) {
+        diti_assignment other;
+        diti_assign(&job->request.shape, share->assignment.folded, i, share->assignment.share_total, &other);
+        rows = diti_emit_share_rows(job, &other, text, &first);
         diti_send(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i);
     }
-    rows = diti_emit_share_rows(job, &job->assignment, text, &first);
-    job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+    rows = diti_emit_share_rows(job, &share->assignment, text, &first);
+    share->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
 }
 
-static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
-    job->program.text.texts[text] =
-        diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_receive_by_end(graph, job->program.text.texts[text], 0);
+static void diti_emit_receive_text(diti_share *share, diti_graph *graph, uint32_t text) {
+    uint32_t first, rows = diti_emit_share_rows(share->job, &share->assignment, text, &first);
+    share->program.text.texts[text] =
+        diti_tensor_new(graph, DITI_F32, rows, share->job->model->texts[text].columns, "text from the first share");
+    diti_receive_by_end(graph, share->program.text.texts[text], 0);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -42233,20 +42264,21 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
 }
 
 /* The first share sends what it has encoded to the others. */
-static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
+static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
     uint32_t text;
-    for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
-        if (!diti_emit_has_text(job, text)) continue;
-        if (job->assignment.share)
-            diti_emit_receive_text(job, graph, text);
+    for (text = 0; text < DITI_TEXTS && share->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
+        if (!diti_emit_has_text(share->job, text)) continue;
+        if (share->assignment.share)
+            diti_emit_receive_text(share, graph, text);
         else
-            diti_emit_send_text(job, graph, text);
+            diti_emit_send_text(share, graph, text);
     }
 }
 
-static void diti_emit_text(dit_job *job, diti_graph *graph) {
-    diti_text_use *use = &job->program.text;
-    if (job->assignment.share) return;
+static void diti_emit_text(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_text_use *use = &share->program.text;
+    if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
@@ -42258,27 +42290,29 @@ static void diti_emit_text(dit_job *job, diti_graph *graph) {
 }
 
 /* Images share the prompts, but each has a class of its own. */
-static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
-    diti_denoise *denoise = &job->program.denoise;
+static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
     if (job->model->transformer->traits.class_count) {
         denoise->text_batch = denoise->branches * denoise->batch;
-        denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        denoise->labels = share->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
-    if (!job->model->fixed_text) /* these know which rows are whose */
-        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
+    if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
+        share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
-    denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
-    denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
-    denoise->pooled = job->program.text.texts[DITI_TEXT_POOLED];
-    denoise->text_items = job->program.text_items;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->assignment.first_branch;
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
+    denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
+    denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
+    denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
+    denoise->text_items = share->program.text_items;
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
 
 /* Makes the tensors that the solver works on and remembers. */
-static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
+static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_desc *solver) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
              pixels = job->request.latent_width * job->request.latent_height;
@@ -42288,161 +42322,165 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     solver->corrects = shape->corrects;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
-    job->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
-    job->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-    job->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
-                                              : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
-    job->program.step =
+    share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    share->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    share->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+                                                : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+    share->program.step =
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->program.coefficients =
+    share->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
     if (shape->scaled_input)
-        job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+        share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        job->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
-    solver->x = job->program.latent;
-    solver->h1 = job->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver->h2 = job->program.history[1] =
+        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    solver->x = share->program.latent;
+    solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = share->program.history[1] =
         diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
     if (shape->preview_interval)
-        solver->x0 = job->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver->health = job->program.health_words;
+        solver->x0 = share->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver->health = share->program.health_words;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
-    const diti_job_request *request = &job->request;
-    diti_denoise *denoise = &job->program.denoise;
-    if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
+static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    diti_denoise *denoise = &share->program.denoise;
+    if (!request->shape.starts) diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->branches = job->assignment.branches;
+    denoise->branches = share->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    diti_emit_conditions(job, graph);
+    diti_emit_conditions(share, graph);
     denoise->pixels[0] = request->shape.height;
     denoise->pixels[1] = request->shape.width;
-    denoise->latent = job->program.latent;
-    denoise->step = job->program.step;
-    denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
+    denoise->latent = share->program.latent;
+    denoise->step = share->program.step;
+    denoise->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
-    diti_transformer_prepare(job->model->transformer, graph, denoise);
-    diti_patches_begin(job, graph);
+    diti_transformer_prepare(share->job->model->transformer, graph, denoise);
+    diti_patches_begin(share, graph);
 }
 
-static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
-             pixels = diti_tensor_get(graph, job->program.latent)->columns;
+static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
+             pixels = diti_tensor_get(graph, share->program.latent)->columns;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
     if (shape->scaled_input)
-        job->program.denoise.input_scale =
-            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
-    prediction = diti_guidance_emit(job, graph, kind);
+        share->program.denoise.input_scale =
+            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
+    prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic)
         solver.noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), planes, pixels);
-    solver.coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
+            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), planes,
+            pixels);
+    solver.coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
-    diti_advance_step(graph, job->program.step);
+    diti_advance_step(graph, share->program.step);
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
-static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     static const char *const kinds[] = {"", " with skipped blocks", " without guidance"}, *const forms[] = {
                                                                                               "step", "patches",
                                                                                               "next patches",
                                                                                               "last patches"};
     int kind, form;
-    job->program.step_segment = graph->segment_count;
+    share->program.step_segment = graph->segment_count;
     for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
         for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
             char name[32];
-            job->program.step_segments[form][kind] = UINT32_MAX;
-            if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
+            share->program.step_segments[form][kind] = UINT32_MAX;
+            if (!diti_patches_has(share, (diti_step_kind)kind, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
-            job->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
-            if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+            share->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
+            if (diti_patches_emit(share, graph, (diti_step_kind)kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
-                diti_emit_step(job, graph, (diti_step_kind)kind, states);
+                diti_emit_step(share, graph, (diti_step_kind)kind, states);
         }
     }
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
    is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
-static bool diti_emit_agrees(const dit_job *job) {
+static bool diti_emit_agrees(const diti_share *share) {
+    const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&job->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < job->assignment.share_total)
+    if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
+    if (!context || context->device_count < share->assignment.share_total)
         return false; /* others are in another process */
-    for (i = 0; i < job->assignment.share_total; i++)
+    for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
 /* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
-static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-    if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;
+static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
+    if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
-    if (job->assignment.share_total == 1) return;
-    graph->guard_alike = diti_group_count(&job->assignment.axes.sequence) > 1;
+    if (share->assignment.share_total == 1) return;
+    graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
-    if (!diti_patches_used(&job->request.shape))
-        diti_guard_join(graph, job->assignment.share, job->assignment.share_total);
+    if (!diti_patches_used(&share->job->request.shape))
+        diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
 
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
+DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc states;
     diti_tensor guards;
     uint32_t prepare;
-    graph->int8_payload = shape->int8_payload && job->assignment.share_total > 1;
-    diti_emit_guards(job, graph);
-    diti_emit_states(job, graph, &states);
-    job->program.encode_segment = diti_graph_segment(graph, "encode", false);
-    diti_emit_text(job, graph);
-    diti_emit_share_text(job, graph);
+    graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
+    diti_emit_guards(share, graph);
+    diti_emit_states(share, graph, &states);
+    share->program.encode_segment = diti_graph_segment(graph, "encode", false);
+    diti_emit_text(share, graph);
+    diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
-    job->program.start_segment = UINT32_MAX;
+    share->program.start_segment = UINT32_MAX;
     if (shape->starts) {
-        job->program.start_segment = diti_graph_segment(graph, "start picture", false);
-        diti_start_emit(job, graph, &states);
+        share->program.start_segment = diti_graph_segment(graph, "start picture", false);
+        diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
     }
     prepare = diti_graph_segment(graph, "prepare", false);
-    diti_emit_prepare(job, graph);
+    diti_emit_prepare(share, graph);
     diti_guard_judge(graph);
-    diti_emit_steps(job, graph, &states);
-    job->program.preview_segment = UINT32_MAX;
-    if (shape->preview_interval && job->model->vae) {
-        job->program.preview_segment = diti_graph_segment(graph, "preview", true);
+    diti_emit_steps(share, graph, &states);
+    share->program.preview_segment = UINT32_MAX;
+    if (shape->preview_interval && share->job->model->vae) {
+        share->program.preview_segment = diti_graph_segment(graph, "preview", true);
     }
     guards = graph->guards;
-    if (job->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
-    if (job->program.preview_segment != UINT32_MAX && job->assignment.share == 0) {
-        diti_decode_emit_preview(job, graph);
+    if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
+    if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
+        diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
-    job->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
-    diti_patches_share_latent(job, graph);
-    diti_decode_emit(job, graph);
+    share->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    diti_patches_share_latent(share, graph);
+    diti_decode_emit(share, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->split.shard && job->assignment.share_total > 1)
-        diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
+    if (shape->split.shard && share->assignment.share_total > 1)
+        diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
 }
 
 /* ==== src/job/inputs.c ==== */
 /* The host writes the inputs of a job's plan before a run. */
 
 /* One for each image of each branch; the unconditional one has the class that means none. */
-static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_classes(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
                                               count = diti_job_branches(&job->request.shape) * images;
@@ -42450,12 +42488,13 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
     }
-    return diti_plan_write(job->program.plan, job->program.labels, labels + job->assignment.first_branch * images,
-                           job->assignment.branches * images * sizeof *labels, err);
+    return diti_plan_write(share->program.plan, share->program.labels, labels + share->assignment.first_branch * images,
+                           share->assignment.branches * images * sizeof *labels, err);
 }
 
 /* Which rows belong to which branch, as keys of the images. */
-static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
     uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
     diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
@@ -42465,20 +42504,21 @@ static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, lengths, branch);
         items[branch][3] = lengths[branch];
     }
-    return diti_plan_write(job->program.plan, job->program.text_items, items[job->assignment.first_branch],
-                           job->assignment.branches * sizeof *items, err);
+    return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
+                           share->assignment.branches * sizeof *items, err);
 }
 
-static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
-    if (job->program.labels) return diti_inputs_classes(job, err);
-    if (!job->model->fixed_text) result = diti_inputs_items(job, err);
-    if (result < 0 || job->assignment.share) return result;
+    if (share->program.labels) return diti_inputs_classes(share, err);
+    if (!job->model->fixed_text) result = diti_inputs_items(share, err);
+    if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
     prompts.given = job->request.conditioning;
-    return diti_prompts_write(job->model, &job->env, job->program.plan, &job->program.text, &prompts, err);
+    return diti_prompts_write(job->model, &job->env, share->program.plan, &share->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
@@ -42515,7 +42555,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 }
 
 /* Timesteps, solver coefficients and input scales of all steps. */
-static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t count = request->schedule.count, i;
     size_t columns = diti_job_solver_columns(&request->shape);
@@ -42529,127 +42570,132 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    job->program.denoise.guidance = request->guidance.distilled;
+    share->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->program.plan,
-                                                           &job->program.denoise, timesteps, err);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
+                                                           &share->program.denoise, timesteps, err);
     if (result >= 0)
-        result = diti_plan_write(job->program.plan, job->program.coefficients, table,
+        result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
-    if (result >= 0 && job->program.input_scales)
-        result = diti_plan_write(job->program.plan, job->program.input_scales, scales, count * sizeof *scales, err);
+    if (result >= 0 && share->program.input_scales)
+        result = diti_plan_write(share->program.plan, share->program.input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
     return result;
 }
 
-static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
+/* The noise that a run begins with has the level of the first step, which the request forgets then. */
+static void diti_inputs_scale_noise(dit_job *job) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
-    for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
-        request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    DITI_TRY(diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err));
-    if (!job->program.step_noise) return DIT_OK;
-    return diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
+    for (i = 0; i < count && !request->shape.starts; i++) request->noise[i] *= request->schedule.initial;
+    request->schedule.initial = 1;
+}
+
+static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    size_t count = diti_job_latent_values(share->job);
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise, count * sizeof(float), err));
+    if (!share->program.step_noise) return DIT_OK;
+    return diti_plan_write(share->program.plan, share->program.step_noise, request->step_noise,
                            count * request->shape.steps * sizeof(float), err);
 }
 
-static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
-    DITI_TRY(diti_inputs_text(job, err));
-    DITI_TRY(diti_inputs_schedule(job, err));
-    DITI_TRY(diti_inputs_noise(job, err));
-    if (job->request.start) DITI_TRY(diti_start_write(job, err));
-    return diti_guard_write(job->program.plan, job->begins_at, err);
+static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
+    DITI_TRY(diti_inputs_text(share, err));
+    DITI_TRY(diti_inputs_schedule(share, err));
+    DITI_TRY(diti_inputs_noise(share, err));
+    if (share->job->request.start) DITI_TRY(diti_start_write(share, err));
+    return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
-    for (i = 0; i < job->share_count && result >= 0; i++) {
-        if (i) job->shares[i]->request = job->request; /* which stays the caller's job's to free */
-        result = diti_inputs_write(job->shares[i], err);
-    }
-    job->request.start = job->request.mask = NULL; /* of the desc */
-    job->request.schedule.initial = 1;             /* the noise has it now */
+    diti_inputs_scale_noise(job);
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
+    job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     return result;
 }
 
 /* ==== src/job/order.c ==== */
 /* The order in which a run comes to the segments of its plan, how often, and how long that takes. */
 
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
-    return segment >= job->program.step_segment && segment < job->program.decode_segment &&
-           segment != job->program.preview_segment;
+DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment) {
+    return segment >= share->program.step_segment && segment < share->program.decode_segment &&
+           segment != share->program.preview_segment;
 }
 
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment) {
-    return diti_job_is_step(job, segment) && !diti_patches_is(job, segment, DITI_FORM_REST);
+DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
+    return diti_share_is_step(share, segment) && !diti_patches_is(share, segment, DITI_FORM_REST);
 }
 
-static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
-    diti_step_form form = diti_patches_whole(job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    return job->program.step_segments[form][diti_job_step_kind(&job->request, step)];
+static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
+    diti_step_form form = diti_patches_whole(share->job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+    return share->program.step_segments[form][diti_job_step_kind(&share->job->request, step)];
 }
 
 /* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
-static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
-    bool step = diti_job_is_step(job, segment);
-    uint32_t next = diti_patches_after(job, segment, repeat);
-    uint32_t skipped = job->resumed && segment + 1 == job->program.start_segment ? 1 : 0; /* its outcome was kept */
-    if (segment + 1 + skipped < job->program.step_segment) return segment + 1 + skipped;
-    if (segment >= job->program.decode_segment) return segment + 1;
+static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32_t repeat) {
+    const dit_job *job = share->job;
+    bool step = diti_share_is_step(share, segment);
+    uint32_t next = diti_patches_after(share, segment, repeat);
+    uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* the outcome was kept */
+    if (segment + 1 + skipped < share->program.step_segment) return segment + 1 + skipped;
+    if (segment >= share->program.decode_segment) return segment + 1;
     if (next != UINT32_MAX) return next;
-    if (step && diti_job_preview_due(job, repeat)) return job->program.preview_segment;
-    return repeat < job->request.shape.steps ? diti_run_step_segment(job, repeat) : job->program.decode_segment;
+    if (step && diti_job_preview_due(job, repeat)) return share->program.preview_segment;
+    return repeat < job->request.shape.steps ? diti_run_step_segment(share, repeat) : share->program.decode_segment;
 }
 
-static void diti_run_next(const dit_job *job, diti_job_cursor *cursor) {
+static void diti_run_next(const diti_share *share, diti_job_cursor *cursor) {
     cursor->slice = 0;
-    if (diti_job_counts(job, cursor->segment)) cursor->repeat++;
-    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+    if (diti_share_counts(share, cursor->segment)) cursor->repeat++;
+    cursor->segment = diti_run_after(share, cursor->segment, cursor->repeat);
 }
 
-DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
-    if (++cursor->slice >= diti_plan_slice_count(job->program.plan, cursor->segment)) diti_run_next(job, cursor);
+DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor) {
+    if (++cursor->slice >= diti_plan_slice_count(share->program.plan, cursor->segment)) diti_run_next(share, cursor);
 }
 
-DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps) {
+DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps) {
     diti_job_cursor cursor = DITI_ZERO;
     uint32_t runs = 0;
-    while (cursor.segment <= job->program.decode_segment && cursor.repeat < steps) {
+    while (cursor.segment <= share->program.decode_segment && cursor.repeat < steps) {
         runs += cursor.segment == segment;
-        diti_run_next(job, &cursor);
+        diti_run_next(share, &cursor);
     }
     return runs;
 }
 
-static double diti_segment_us(const dit_job *job, uint32_t segment) {
+static double diti_segment_us(const diti_share *share, uint32_t segment) {
     double us = 0;
     uint32_t i;
-    for (i = 0; i < diti_plan_slice_count(job->program.plan, segment); i++)
-        us += (double)diti_plan_slice_planned_us(job->program.plan, segment, i);
+    for (i = 0; i < diti_plan_slice_count(share->program.plan, segment); i++)
+        us += (double)diti_plan_slice_planned_us(share->program.plan, segment, i);
     return us;
 }
 
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
+DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps) {
     double us = 0;
     uint32_t segment;
-    for (segment = job->program.step_segment; segment < job->program.decode_segment; segment++)
-        if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
+    for (segment = share->program.step_segment; segment < share->program.decode_segment; segment++)
+        if (diti_share_is_step(share, segment))
+            us += diti_share_runs(share, segment, steps) * diti_segment_us(share, segment);
     return us;
 }
 
-DIT_INTERNAL double diti_job_predict_us(const dit_job *job) {
+DIT_INTERNAL double diti_share_predict_us(const diti_share *share) {
     double us = 0;
     uint32_t segment;
-    for (segment = 0; segment < job->program.plan->segment_count; segment++)
-        us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
+    for (segment = 0; segment < share->program.plan->segment_count; segment++)
+        us += diti_share_runs(share, segment, UINT32_MAX) * diti_segment_us(share, segment);
     return us;
 }
 
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     diti_health health;
-    if (!job->run.recording) return false;
-    diti_guard_read(job->program.plan, &health);
+    if (!job->recording) return false;
+    diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
 }
 
@@ -42657,7 +42703,7 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
 /* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
-    diti_device *device = job->device;
+    diti_device *device = job->shares[0]->device;
     VkMemoryRequirements need;
     VkResult vk;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
@@ -42670,7 +42716,7 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->device;
+    const diti_device *device = job->shares[0]->device;
     VkImageViewUsageCreateInfo usage;
     VkImageViewCreateInfo info;
     VkResult vk;
@@ -42695,8 +42741,9 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 /* Whether queues of another family use the pictures. Zero may be a family or no wish at all: it counts where the
    application's device has such queues. */
 static bool diti_image_leaves(const dit_job *job) {
+    const diti_device *device = job->shares[0]->device;
     uint32_t family = job->target.dst_queue_family;
-    return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
+    return family < 64 && family != device->queue_family && (device->families >> family & 1u);
 }
 
 static VkImageUsageFlags diti_image_usage(const dit_target *target) {
@@ -42726,7 +42773,7 @@ DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_ta
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->device;
+    const diti_device *device = job->shares[0]->device;
     VkImageCreateInfo info;
     uint32_t families[2];
     VkResult vk;
@@ -42795,18 +42842,19 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-    dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
+    diti_share *first = job->shares[0];
+    dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->assignment.share == 0; i++)
+    for (i = 0; i < job->request.shape.image_count && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval && job->assignment.share == 0)
+    if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
 
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
-    diti_device *device = job->device;
+    diti_device *device = job->shares[0]->device;
     if (!image->owned) return;
     diti_destroy_ImageView(device, image->view);
     diti_destroy_Image(device, image->image);
@@ -42818,7 +42866,7 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     uint32_t i;
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
-    diti_buffer_destroy(job->device, &job->health_readback);
+    diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
 }
 
 /* --- commands --- */
@@ -42839,6 +42887,7 @@ static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
 
 /* Also waits for the dispatches that wrote the buffer, and for whoever read the image's old content. */
 static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
+    const diti_vk_api *vk = &job->shares[0]->device->vk;
     VkImageMemoryBarrier to_copy = diti_image_barrier(image);
     VkMemoryBarrier written;
     memset(&written, 0, sizeof written);
@@ -42848,15 +42897,15 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
     to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
-                                       1, &written, 0, NULL, 1, &to_copy);
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written,
+                           0, NULL, 1, &to_copy);
 }
 
 /* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
     VkImageMemoryBarrier to_user = diti_image_barrier(image);
     const dit_target *target = &job->target;
-    uint32_t own = job->device->queue_family;
+    const diti_device *device = job->shares[0]->device;
     VkPipelineStageFlags stage =
         target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -42869,22 +42918,22 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     }
     if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
                           target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
-        to_user.srcQueueFamilyIndex = own;
+        to_user.srcQueueFamilyIndex = device->queue_family;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
         stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
     }
-    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
-                                       &to_user);
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1, &to_user);
 }
 
 static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
                                    const diti_job_image *image) {
+    const diti_share *first = job->shares[0];
     VkBufferImageCopy copy;
     VkDeviceSize size;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
-    buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(first->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.mipLevel = image->mip;
     copy.imageSubresource.baseArrayLayer = image->layer;
@@ -42893,19 +42942,20 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
     diti_image_begin_copy(job, commands, image);
-    job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
-                                         &copy);
+    first->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
+                                           &copy);
     diti_image_end_copy(job, commands, image);
 }
 
 static void diti_image_record_health(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->device->vk;
+    const diti_share *first = job->shares[0];
+    const diti_vk_api *vk = &first->device->vk;
     VkMemoryBarrier barrier;
     VkBufferCopy copy;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
-    buffer = diti_plan_buffer(job->program.plan, job->program.health_words, &copy.srcOffset, &copy.size);
+    buffer = diti_plan_buffer(first->program.plan, first->program.health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -42920,51 +42970,62 @@ DIT_INTERNAL void diti_job_await_report(dit_job *job) {
     diti_health *health = (diti_health *)job->health_readback.block.mapped;
     memset(health, 0, sizeof *health);
     health->step = DITI_NO_REPORT;
-    diti_buffer_flush(job->device, &job->health_readback);
+    diti_buffer_flush(job->shares[0]->device, &job->health_readback);
 }
 
 /* The commands of a picture that has to be repeated say so, whenever they write their report. */
 DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
     const volatile diti_health *health = (const volatile diti_health *)job->health_readback.block.mapped;
-    diti_buffer_invalidate(job->device, &job->health_readback);
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     return health->step != DITI_NO_REPORT && !health->blocked;
 }
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
+    const diti_share *first = job->shares[0];
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, job->program.texels[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0; i++)
+        diti_image_record_copy(job, commands, first->program.texels[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->program.preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->shares[0]->program.preview, &job->preview_image);
 }
 
 /* ==== src/job/program.c ==== */
-/* The program of a share: its plan, and the commands of the job beside those of the plan. */
+/* Shares, and their programs: the plan, and the commands beside those of the plan. */
 
-static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
-    const diti_device *device = job->device;
+DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err) {
+    diti_share *share = (diti_share *)diti_alloc_zero(&job->env, sizeof *share);
+    if (!share) return diti_fail_memory(err, "the job");
+    share->job = job;
+    share->device = device;
+    share->member = job->share_count;
+    job->shares[job->share_count++] = *out = share;
+    return DIT_OK;
+}
+
+static dit_result diti_share_create_pool(diti_share *share, dit_error *err) {
+    const diti_device *device = share->device;
     VkCommandPoolCreateInfo info;
     VkResult vk;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     info.queueFamilyIndex = device->queue_family;
-    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->program.command_pool);
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &share->program.command_pool);
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
 }
 
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-    const diti_device *device = job->device;
+DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkCommandBuffer *out, dit_error *err) {
+    const diti_device *device = share->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
     VkResult vk;
-    DITI_TRY(job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err));
+    DITI_TRY(share->program.command_pool ? DIT_OK : diti_share_create_pool(share, err));
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = job->program.command_pool;
+    allocate.commandPool = share->program.command_pool;
     allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     allocate.commandBufferCount = 1;
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -42975,59 +43036,61 @@ DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer
                             : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
 }
 
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = job->device->vk.EndCommandBuffer(commands);
-    job->program.plan->counters.recordings++;
+DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = share->device->vk.EndCommandBuffer(commands);
+    share->program.plan->counters.recordings++;
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    job->program.start_copy = VK_NULL_HANDLE;
-    DITI_TRY(diti_job_allocate_commands(job, &job->program.finish, err));
-    diti_job_record_finish(job, job->program.finish);
-    DITI_TRY(diti_job_end_commands(job, job->program.finish, err));
+    diti_share *first = job->shares[0];
+    first->program.start_copy = VK_NULL_HANDLE;
+    DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
+    diti_job_record_finish(job, first->program.finish);
+    DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
     if (job->request.shape.start_image) {
-        DITI_TRY(diti_job_allocate_commands(job, &job->program.start_copy, err));
-        diti_job_record_start(job, job->program.start_copy);
-        DITI_TRY(diti_job_end_commands(job, job->program.start_copy, err));
+        DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
+        diti_job_record_start(job, first->program.start_copy);
+        DITI_TRY(diti_share_end_commands(first, first->program.start_copy, err));
     }
-    if (!job->request.shape.preview_interval || job->assignment.share) return DIT_OK;
-    DITI_TRY(diti_job_allocate_commands(job, &job->program.preview_copy, err));
-    diti_job_record_preview(job, job->program.preview_copy);
-    return diti_job_end_commands(job, job->program.preview_copy, err);
+    if (!job->request.shape.preview_interval || first->assignment.share) return DIT_OK;
+    DITI_TRY(diti_share_allocate_commands(first, &first->program.preview_copy, err));
+    diti_job_record_preview(job, first->program.preview_copy);
+    return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
-static void diti_job_ops(dit_job *job, diti_graph *graph) {
+static void diti_share_ops(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, job->program.denoise.family);
-    memset(&job->program.text, 0, sizeof job->program.text);
-    memset(&job->program.denoise, 0, sizeof job->program.denoise);
-    diti_graph_init(graph, job->device);
+    diti_free(&job->env, share->program.denoise.family);
+    memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.denoise, 0, sizeof share->program.denoise);
+    diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
-    diti_job_emit(job, graph);
+    diti_share_emit(share, graph);
     diti_trace_close(&scope, 0);
 }
 
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err) {
     diti_graph graph;
     dit_result result;
     bool again;
     do {
-        diti_job_ops(job, &graph);
+        diti_share_ops(share, &graph);
         if (graph.wanted_count && !diti_graph_failed(&graph)) {
             result = diti_tune_run(&graph, progress, err);
             diti_graph_free(&graph);
             if (result != DIT_OK) return result;
-            diti_job_ops(job, &graph);
+            diti_share_ops(share, &graph);
         }
-        result = diti_plan_create(&graph, progress, &job->program.plan, err);
+        result = diti_plan_create(&graph, progress, &share->program.plan, err);
         again = graph.again;
         diti_graph_free(&graph);
         if (again && err) memset(err, 0, sizeof *err);
     } while (again);
-    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->program.plan))
-        result = diti_plan_prepare_secondaries(job->program.plan, err);
+    if (result == DIT_OK && !share->device->owns_device && !diti_plan_streams(share->program.plan))
+        result = diti_plan_prepare_secondaries(share->program.plan, err);
     return result;
 }
 
@@ -43035,6 +43098,12 @@ DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *progra
     diti_free(&device->env, program->denoise.family);
     diti_destroy_CommandPool(device, program->command_pool);
     diti_plan_destroy(program->plan);
+}
+
+DIT_INTERNAL void diti_share_destroy(diti_share *share) {
+    diti_program_destroy(share->device, &share->program);
+    diti_buffer_destroy(share->device, &share->states);
+    diti_free(&share->job->env, share);
 }
 
 #ifndef DIT_NO_SPLIT
@@ -43162,27 +43231,30 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
 }
 
 /* More than one stage: what a step predicts is worked on in the segment after it. */
-static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->assignment.axes.pipefusion) > 1; }
+static bool diti_patches_piped(const diti_share *share) {
+    return diti_group_count(&share->assignment.axes.pipefusion) > 1;
+}
 
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t form, kind;
     bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
-    if (!diti_patches_piped(job)) return UINT32_MAX;
+    if (!diti_patches_piped(share)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
         for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (job->program.step_segments[form][kind] != segment) continue;
+            if (share->program.step_segments[form][kind] != segment) continue;
             more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return job->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+            return share->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
         }
     }
     return UINT32_MAX;
 }
 
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
     uint32_t kind;
-    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
-        if (job->program.step_segments[form][kind] == segment) return true;
+    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(share); kind++)
+        if (share->program.step_segments[form][kind] == segment) return true;
     return false;
 }
 
@@ -43196,43 +43268,44 @@ typedef struct diti_patching {
 } diti_patching;
 
 /* A patch's columns of planes. */
-static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
+static diti_tensor diti_patches_view(const diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                      uint32_t rows, uint32_t patch, uint32_t patches) {
     uint32_t first,
-        count = diti_transformer_strip(job->model->transformer, &job->program.denoise, patch, patches, &first);
+        count = diti_transformer_strip(share->job->model->transformer, &share->program.denoise, patch, patches, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
-static void diti_patches_bands(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                               diti_tensor *row_bands) {
-    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
-    row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
-    row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
-    row_bands[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+static void diti_patches_bands(diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t patch,
+                               uint32_t patches, diti_tensor *row_bands) {
+    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = share->job->request.shape.guided ? all / 2 : all;
+    row_bands[DITI_STRIP_FIRST] = diti_patches_view(share, graph, planes, 0, rows, patch, patches);
+    row_bands[DITI_STRIP_LAST] = diti_patches_view(share, graph, planes, all - rows, rows, patch, patches);
+    row_bands[DITI_STRIP_BOTH] = diti_patches_view(share, graph, planes, 0, all, patch, patches);
 }
 
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->program.kept_kv, 0, sizeof job->program.kept_kv);
-    job->program.kept_kv.int8 = shape->int8_kept;
-    job->program.denoise.kept_kv = diti_patches_used(shape) ? &job->program.kept_kv : NULL;
-    if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
-    rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+    memset(&share->program.kept_kv, 0, sizeof share->program.kept_kv);
+    share->program.kept_kv.int8 = shape->int8_kept;
+    share->program.denoise.kept_kv = diti_patches_used(shape) ? &share->program.kept_kv : NULL;
+    if (!diti_patches_piped(share) || share->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
+    rows = diti_tensor_get(graph, share->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =
-        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
+        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, share->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_bands(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_bands(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
+        diti_patches_bands(share, graph, planes, patch, shape->patches, share->program.row_bands[patch]);
+    if (!diti_graph_failed(graph))
+        diti_patches_bands(share, graph, planes, 0, 1, share->program.row_bands[shape->patches]);
 }
 
 /* A stage of a branch, as exchanges number it, and which of a patch's bands its prediction is; false: the
    branch is left out. */
-static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
+static bool diti_patches_peer(const diti_share *share, diti_step_kind kind, uint32_t stage, uint32_t branch,
                               uint32_t *row_band, uint32_t *device) {
-    const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
-    bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
+    const diti_group *stages = &share->assignment.axes.pipefusion, *guidance = &share->assignment.guidance;
+    bool alone = kind == DITI_STEP_ALONE || !share->job->request.shape.guided;
     *device = stages->devices[stage];
     *row_band = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
     if (guidance->count < 2) return true;
@@ -43243,116 +43316,118 @@ static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t 
 
 /* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
    each of them. */
-static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
+static void diti_patches_send(const diti_share *share, diti_graph *graph, diti_tensor prediction) {
     uint32_t branch, row_band, device;
-    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
-        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &row_band, &device);
+    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++) {
+        diti_patches_peer(share, DITI_STEP_USUAL, 0, branch, &row_band, &device);
         diti_send(graph, prediction, device);
     }
 }
 
-static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, row_band, device, last = job->assignment.axes.pipefusion.count - 1;
+static void diti_patches_receive(const diti_share *share, diti_graph *graph, const diti_patching *p) {
+    uint32_t patch, branch, row_band, device, last = share->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
-        for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-            if (diti_patches_peer(job, p->kind, last, branch, &row_band, &device))
-                diti_receive_carried(graph, job->program.row_bands[p->first + patch][row_band], device);
+        for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+            if (diti_patches_peer(share, p->kind, last, branch, &row_band, &device))
+                diti_receive_carried(graph, share->program.row_bands[p->first + patch][row_band], device);
 }
 
-static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
+static void diti_patches_join(const diti_share *share, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, row_band, device;
-    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-        if (diti_patches_peer(job, p->kind, 0, branch, &row_band, &device))
-            diti_receive_join(graph, job->program.row_bands[p->first + patch][row_band]);
+    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+        if (diti_patches_peer(share, p->kind, 0, branch, &row_band, &device))
+            diti_receive_join(graph, share->program.row_bands[p->first + patch][row_band]);
 }
 
 /* ---- a segment ---- */
 
-/* Selects the rows of the solver's tables that job->program.step names. */
-static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
-    const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
-    solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
-    if (job->program.step_noise)
+/* Selects the rows of the solver's tables that share->program.step names. */
+static void diti_patches_select(const diti_share *share, diti_graph *graph, diti_step_kind kind,
+                                diti_solver_desc *solver) {
+    const diti_tensor_info latent = *diti_tensor_get(graph, share->program.latent);
+    solver->guided = share->job->request.shape.guided && kind != DITI_STEP_ALONE;
+    if (share->program.step_noise)
         solver->noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), latent.rows,
+            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), latent.rows,
             latent.columns);
-    solver->coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
+    solver->coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
 }
 
-static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
+static void diti_patches_solve(const diti_share *share, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_tensor_rows(graph, job->program.latent);
-    diti_patches_join(job, graph, p, patch);
-    solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
-    solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
-    solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
-    solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
-    solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
-                     &solver);
+    uint32_t rows = diti_tensor_rows(graph, share->program.latent);
+    diti_patches_join(share, graph, p, patch);
+    solver.x = diti_patches_view(share, graph, whole->x, 0, rows, patch, p->count);
+    solver.h1 = diti_patches_view(share, graph, whole->h1, 0, rows, patch, p->count);
+    solver.h2 = diti_patches_view(share, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
+    solver.x0 = diti_patches_view(share, graph, whole->x0, 0, rows, patch, p->count);
+    solver.noise = diti_patches_view(share, graph, whole->noise, 0, rows, patch, p->count);
+    diti_solver_step(
+        graph, share->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
 }
 
 /* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
-static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
+static void diti_patches_evaluate(diti_share *share, diti_graph *graph, const diti_patching *p,
                                   const diti_solver_desc *solver) {
-    diti_denoise *denoise = &job->program.denoise;
+    diti_denoise *denoise = &share->program.denoise;
     bool alone = p->kind == DITI_STEP_ALONE,
-         idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
+         idle = alone && share->assignment.guidance.count > 1 && share->assignment.guidance.index == 0;
     denoise->patches = p->count;
     denoise->first_branch = alone ? denoise->branches - 1 : 0;
-    if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
+    if (share->program.input_scales && !share->assignment.axes.pipefusion.index)
         denoise->input_scale =
-            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
+            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
         diti_tensor prediction = 0;
-        if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
-        if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
-        if (prediction) diti_patches_send(job, graph, prediction);
+        if (solver) diti_patches_solve(share, graph, p, solver, denoise->patch);
+        if (!idle) prediction = diti_transformer_patch(share->job->model->transformer, graph, denoise);
+        if (prediction) diti_patches_send(share, graph, prediction);
     }
     denoise->patch = denoise->first_branch = 0;
-    if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
+    if (!share->assignment.axes.pipefusion.index) diti_patches_receive(share, graph, p);
 }
 
-/* Rows of the tables are those of the step before until job->program.step moves on. */
-static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+/* Rows of the tables are those of the step before until share->program.step moves on. */
+static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                               const diti_solver_desc *states) {
-    bool first = job->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+    bool first = share->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
     diti_solver_desc solver = *states;
     diti_patching p;
     uint32_t patch;
     p.kind = kind;
-    p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
-    p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
-    if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
-    if (late) diti_advance_step(graph, job->program.step);
-    if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
+    p.first = form == DITI_FORM_WHOLE ? share->job->request.shape.patches : 0;
+    p.count = form == DITI_FORM_WHOLE ? 1 : share->job->request.shape.patches;
+    if (first && form != DITI_FORM_PATCHES) diti_patches_select(share, graph, kind, &solver);
+    if (late) diti_advance_step(graph, share->program.step);
+    if (form != DITI_FORM_REST) diti_patches_evaluate(share, graph, &p, first && late ? &solver : NULL);
     for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
-        diti_patches_solve(job, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->program.step);
+        diti_patches_solve(share, graph, &p, &solver, patch);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, share->program.step);
 }
 
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    job->program.denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
-    if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
-    return diti_patches_piped(job);
+    share->program.denoise.patches = form == DITI_FORM_PATCHES ? share->job->request.shape.patches : 0;
+    if (diti_patches_piped(share) && !diti_graph_failed(graph)) diti_patches_step(share, graph, kind, form, states);
+    return diti_patches_piped(share);
 }
 
 /* Whether some run has segments of that form, wherever it begins. */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
-    const diti_job_request *request = &job->request;
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
+    const diti_job_request *request = &share->job->request;
     uint32_t step, patched = 0;
     if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
     for (step = request->shape.warmup; step < request->shape.steps; step++)
         patched += diti_job_step_kind(request, step) == kind;
     if (!diti_patches_used(&request->shape)) return false;
     return form == DITI_FORM_PATCHES ? patched > 0
-                                     : diti_patches_piped(job) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
+                                     : diti_patches_piped(share) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
 }
 
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    if (diti_patches_piped(job)) diti_broadcast(graph, &job->assignment.axes.pipefusion, 0, job->program.latent);
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph) {
+    if (diti_patches_piped(share)) diti_broadcast(graph, &share->assignment.axes.pipefusion, 0, share->program.latent);
 }
 
 /* ==== src/job/auto.c ==== */
@@ -43377,7 +43452,7 @@ static double diti_auto_stream(const diti_device *device) { return 1e15 / (doubl
 
 /* The memory of a device that a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-    const diti_weights *weights = &model->transformer->component.weights; /* what of them is there counts as free */
+    const diti_weights *weights = &model->transformer->component.weights; /* resident ones count as free */
     double used, own = (double)diti_replicas_bytes(weights->replicas, device);
     if (device == model->device) own += (double)weights->bytes;
     diti_lock(&device->lock);
@@ -43549,13 +43624,14 @@ static void diti_share_append(char *out, size_t size, const diti_group *group, c
                 first + (count ? count - 1 : 0), total);
 }
 
-static void diti_share_tell(const dit_job *share, dit_share *out) {
-    const diti_job_shape *shape = &share->request.shape;
+static void diti_share_tell(const diti_share *share, dit_share *out) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
     uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
-    diti_job_split_shape(share->model, &share->request, &split);
+    diti_job_split_shape(job->model, &job->request, &split);
     if (branches > 1)
         diti_format(out->work, sizeof out->work, "branch %u of %u", share->assignment.guidance.index + 1, branches);
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
@@ -43590,23 +43666,23 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 }
 
 /* ==== src/job/split.c ==== */
-/* Jobs on several devices: which share of the work is whose, and how shares are made. Every share is a job in itself,
-   whose plan sends and receives what it has not got; the caller's job steps them all. */
+/* Jobs on several devices: which share of the work is whose, and how shares are made. Every share has a plan of its
+   own, which sends and receives what it has not got; the job steps them all. */
 
-DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
+DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
-    job->assignment.folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[job->assignment.folded ? i / 2 : i];
-    return job->assignment.folded ? 2 * total : total;
+    bool folded = diti_job_folds(job, job->context);
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[folded ? i / 2 : i];
+    diti_assign(&job->request.shape, folded, 0, folded ? 2 * total : total, &job->shares[0]->assignment);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
+    diti_share *share;
     bool folded;
-    job->shares[0] = job;
-    job->share_count = 1;
+    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
     DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
@@ -43622,30 +43698,18 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
     for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
-    diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &job->assignment);
+    diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &share->assignment);
     return DIT_OK;
 }
 
 static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
-    dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
+    const diti_assignment *first = &job->shares[0]->assignment;
+    diti_share *share;
     dit_error why = DITI_ZERO;
     dit_result result;
-    if (!share) return diti_fail_memory(err, "the job");
-    job->shares[job->share_count++] = share;
-    share->env = job->env;
-    share->context = job->context;
-    share->device = job->context->devices[job->device_of_share[index]];
-    share->model = job->model;
-    share->request = job->request;
-    share->shares[0] = share;
-    share->share_count = 1;
-    share->is_secondary = true;
-    share->member = index;
-    memcpy(share->device_of_share, job->device_of_share, sizeof share->device_of_share);
-    share->resumed = job->resumed;
-    diti_assign(&job->request.shape, job->assignment.folded, job->assignment.share + index, job->assignment.share_total,
-                &share->assignment);
-    result = diti_job_plan(share, progress, &why);
+    DITI_TRY(diti_share_create(job, job->context->devices[job->device_of_share[index]], &share, err));
+    diti_assign(&job->request.shape, first->folded, first->share + index, first->share_total, &share->assignment);
+    result = diti_share_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
     err->device = job->device_of_share[index] + 1;
@@ -43655,33 +43719,32 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 }
 
 /* Counts what a run of each segment sends, so that it can be known beforehand. */
-static void diti_job_tell_exchanges(const dit_job *share) {
+static void diti_share_tell_exchanges(const diti_share *share) {
     uint32_t segment;
     for (segment = 0; segment < share->program.plan->segment_count; segment++) {
         uint64_t bytes = diti_plan_exchange_bytes(share->program.plan, segment, UINT32_MAX);
         if (bytes)
-            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->assignment.share,
-                     share->assignment.share_total, (unsigned long long)bytes,
+            diti_log(&share->job->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s",
+                     share->assignment.share, share->assignment.share_total, (unsigned long long)bytes,
                      share->program.plan->segments[segment].name);
     }
 }
 
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
+    const diti_assignment *first = &job->shares[0]->assignment;
     diti_plan *plans[DITI_MAX_DEVICES];
     uint32_t i, count, most;
     dit_result result = DIT_OK;
-    if (job->assignment.share_total == 1) return DIT_OK;
-    count = job->assignment.share_total - job->assignment.share;
-    most = job->context->device_count * (job->assignment.folded ? 2 : 1);
+    if (first->share_total == 1) return DIT_OK;
+    count = first->share_total - first->share;
+    most = job->context->device_count * (first->folded ? 2 : 1);
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
     if (result == DIT_OK)
         result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || job->assignment.folded ? job->device_of_share : NULL, count,
-                                  &job->mesh, err);
-    for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
-    for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
+                                  job->resumed || first->folded ? job->device_of_share : NULL, count, &job->mesh, err);
+    for (i = 0; i < job->share_count && job->mesh; i++) diti_share_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;
 }
@@ -43697,12 +43760,7 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
     if (job->share_count > 1 || job->mesh) diti_job_settle(job);
     diti_mesh_destroy(job->mesh);
     job->mesh = NULL;
-    while (job->share_count > 1) {
-        dit_job *share = job->shares[--job->share_count];
-        diti_program_destroy(share->device, &share->program);
-        diti_buffer_destroy(share->device, &share->states);
-        diti_free(&job->env, share);
-    }
+    while (job->share_count > 1) diti_share_destroy(job->shares[--job->share_count]);
 }
 
 /* ==== src/job/resume.c ==== */
@@ -43714,37 +43772,37 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 
 enum { DITI_SNAPSHOT_TENSORS = 3 };
 
-static diti_tensor diti_snapshot_tensor(const dit_job *job, uint32_t i) {
-    return i ? job->program.history[i - 1] : job->program.latent;
+static diti_tensor diti_snapshot_tensor(const diti_share *share, uint32_t i) {
+    return i ? share->program.history[i - 1] : share->program.latent;
 }
 
-static VkDeviceSize diti_snapshot_bytes(const dit_job *job) {
+static VkDeviceSize diti_snapshot_bytes(const diti_share *share) {
     VkDeviceSize bytes = 0;
     uint32_t i;
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++) {
-        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_snapshot_tensor(job, i)];
+        const diti_tensor_info *tensor = &share->program.plan->tensors[diti_snapshot_tensor(share, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
 }
 
-static void diti_snapshot_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+static void diti_snapshot_barrier(const diti_share *share, VkCommandBuffer commands, VkPipelineStageFlags from,
                                   VkPipelineStageFlags to, VkAccessFlags access) {
     VkMemoryBarrier barrier;
     memset(&barrier, 0, sizeof barrier);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
     barrier.dstAccessMask = access;
-    job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+    share->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
-static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
-                                      VkDeviceSize *at, bool back) {
-    const diti_tensor_info *tensor = &job->program.plan->tensors[index];
+static void diti_snapshot_record_rows(const diti_share *share, VkCommandBuffer commands, diti_tensor index,
+                                      VkBuffer host, VkDeviceSize *at, bool back) {
+    const diti_tensor_info *tensor = &share->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
-    VkBuffer buffer = diti_plan_buffer(job->program.plan, index, &offset, &size);
+    VkBuffer buffer = diti_plan_buffer(share->program.plan, index, &offset, &size);
     VkBufferCopy copy;
     copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
     if (copy.size == pitch) {
@@ -43754,39 +43812,41 @@ static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer comman
     for (row = 0; row < rows; row++, *at += copy.size) {
         copy.srcOffset = back ? *at : offset + row * pitch;
         copy.dstOffset = back ? offset + row * pitch : *at;
-        job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
+        share->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
     }
 }
 
-static void diti_snapshot_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
-                                        bool back) {
+static void diti_snapshot_record_states(const diti_share *share, VkCommandBuffer commands, VkBuffer host,
+                                        VkDeviceSize at, bool back) {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     uint32_t i;
-    diti_snapshot_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    diti_snapshot_barrier(share, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
-        diti_snapshot_record_rows(job, commands, diti_snapshot_tensor(job, i), host, &at, back);
-    if (back) diti_snapshot_record_rows(job, commands, job->program.step, host, &at, back);
-    diti_snapshot_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+        diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
+    if (back) diti_snapshot_record_rows(share, commands, share->program.step, host, &at, back);
+    diti_snapshot_barrier(share, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
 DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     dit_result result = DIT_OK;
     uint32_t place;
     for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->program.snapshot_copies[place], err);
+        result = diti_share_allocate_commands(first, &first->program.snapshot_copies[place], err);
         if (result < 0) break;
-        diti_snapshot_record_states(job, job->program.snapshot_copies[place], job->snapshot.buffer.buffer,
+        diti_snapshot_record_states(first, first->program.snapshot_copies[place], job->snapshot.buffer.buffer,
                                     place * job->snapshot.bytes, false);
-        result = diti_job_end_commands(job, job->program.snapshot_copies[place], err);
+        result = diti_share_end_commands(first, first->program.snapshot_copies[place], err);
     }
     return result;
 }
 
-/* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
-   once, for what has come to a device stays there. */
+/* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
+   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
+    diti_share *share;
     dit_result result;
     uint32_t axis;
     if (!job->request.shape.resumes) return DIT_OK;
@@ -43794,14 +43854,16 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     if (!whole) return diti_fail_memory(err, "the job");
     whole->env = job->env;
     whole->context = job->context;
-    whole->device = job->context->devices[1];
     whole->model = job->model;
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    diti_assign(&whole->request.shape, false, 0, 1, &whole->assignment);
-    result = diti_job_plan(whole, progress, err);
-    diti_program_destroy(whole->device, &whole->program);
+    result = diti_share_create(whole, job->context->devices[1], &share, err);
+    if (result == DIT_OK) {
+        diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
+        result = diti_share_plan(share, progress, err);
+        diti_share_destroy(share);
+    }
     diti_free(&job->env, whole);
     return result;
 }
@@ -43809,17 +43871,16 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
 DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     diti_snapshot *snapshot = &job->snapshot;
     if (!job->request.shape.resumes) return DIT_OK;
-    snapshot->bytes = (size_t)diti_snapshot_bytes(job);
+    snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
-    DITI_TRY(diti_buffer_create(job->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
+    DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
                                 &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
 }
 
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
-    diti_buffer_destroy(job->device, &job->snapshot.buffer);
-    diti_buffer_destroy(job->device, &job->states);
+    diti_buffer_destroy(job->shares[0]->device, &job->snapshot.buffer);
     diti_free(&job->env, job->snapshot.states);
     memset(&job->snapshot, 0, sizeof job->snapshot);
 }
@@ -43830,43 +43891,45 @@ DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
 }
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
-static bool diti_snapshot_wants(const dit_job *job, uint32_t segment) {
-    return job->snapshot.buffer.buffer &&
-           (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
-           !diti_patches_is(job, segment, DITI_FORM_PATCHES);
+static bool diti_snapshot_wants(const diti_share *share, uint32_t segment) {
+    return !share->member && share->job->snapshot.buffer.buffer &&
+           (segment + 1 == share->program.step_segment || diti_share_is_step(share, segment)) &&
+           !diti_patches_is(share, segment, DITI_FORM_PATCHES);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
-static uint32_t diti_snapshot_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
-    return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
+static uint32_t diti_snapshot_steps(const diti_share *share, uint32_t segment, uint32_t counted) {
+    return diti_patches_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
-    const diti_job_cursor *at = &job->run.cursor;
-    if (at->segment > job->program.decode_segment || !diti_snapshot_wants(job, at->segment)) return false;
-    return job->snapshot.values[diti_snapshot_steps(job, at->segment,
-                                                    at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
-                                2] != 0;
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
+    const diti_job_cursor *at = &share->run.cursor;
+    if (at->segment > share->program.decode_segment || !diti_snapshot_wants(share, at->segment)) return false;
+    return share->job->snapshot
+               .values[diti_snapshot_steps(share, at->segment,
+                                           at->repeat + (diti_share_counts(share, at->segment) ? 1u : 0u)) %
+                       2] != 0;
 }
 
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_snapshot_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
-    if (!diti_snapshot_wants(job, segment)) return DIT_OK;
-    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.snapshot_copies[place], value, err));
-    job->snapshot.values[place] = *value;
-    job->snapshot.steps[place] = steps;
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t steps = diti_snapshot_steps(share, segment, share->run.cursor.repeat), place = steps % 2;
+    if (!diti_snapshot_wants(share, segment)) return DIT_OK;
+    DITI_TRY(diti_plan_submit_commands(share->program.plan, share->program.snapshot_copies[place], value, err));
+    share->job->snapshot.values[place] = *value;
+    share->job->snapshot.steps[place] = steps;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
-    diti_snapshot *snapshot = &job->snapshot;
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) {
+    diti_snapshot *snapshot = &share->job->snapshot;
     uint32_t i, place;
+    if (share->member) return;
     for (i = 0; i < 2; i++) {
         place = snapshot->steps[0] <= snapshot->steps[1] ? i : 1 - i; /* the older one first */
         if (!snapshot->values[place] || snapshot->values[place] > done) continue;
         snapshot->values[place] = 0;
-        if (job->run.health.blocked) continue; /* it runs again */
-        diti_buffer_invalidate(job->device, &snapshot->buffer);
+        if (share->run.health.blocked) continue; /* the step runs again */
+        diti_buffer_invalidate(share->device, &snapshot->buffer);
         memcpy(snapshot->states, (const unsigned char *)snapshot->buffer.block.mapped + place * snapshot->bytes,
                snapshot->bytes);
         snapshot->step = snapshot->steps[place];
@@ -43911,48 +43974,45 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 }
 
 /* A share begins its steps with the states, and the number of those that are over. */
-static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *snapshot, dit_error *err) {
+static dit_result diti_resume_write_states(diti_share *share, const diti_snapshot *snapshot, dit_error *err) {
     VkDeviceSize bytes = snapshot->bytes + sizeof(uint32_t);
     DITI_TRY(diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err));
-    DITI_TRY(diti_job_allocate_commands(share, &share->program.states_copy, err));
+    DITI_TRY(diti_share_allocate_commands(share, &share->program.states_copy, err));
     memcpy(share->states.block.mapped, snapshot->states, snapshot->bytes);
     memcpy((unsigned char *)share->states.block.mapped + snapshot->bytes, &snapshot->step, sizeof snapshot->step);
     diti_buffer_flush(share->device, &share->states);
     diti_snapshot_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
-    share->resumes_states = true;
-    return diti_job_end_commands(share, share->program.states_copy, err);
+    share->states_due = true;
+    return diti_share_end_commands(share, share->program.states_copy, err);
 }
 
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err));
-    job->resumes_states = false;
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
+    DITI_TRY(diti_plan_submit_commands(share->program.plan, share->program.states_copy, value, err));
+    share->states_due = false;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us) {
     memset(&share->run.cursor, 0, sizeof share->run.cursor);
     share->run.cursor.repeat = step;
-    share->run.begun = true;
     share->run.all_submitted = share->run.unjudged = false;
     share->run.flight_first = share->run.flight_count = share->run.last_segment = share->run.tries = 0;
-    share->run.submitted_us = diti_job_steps_us(share, step);
+    share->run.submitted_us = diti_share_steps_us(share, step);
     share->run.total_us = total_us;
-    share->run.moved_us = diti_clock_us();
-    share->status.result = DIT_WORKING;
-    share->status.step_count = share->request.shape.steps;
+    share->job->moved_us = diti_clock_us();
 }
 
 /* The rest of the old plan, for the new one: an application may wait for its timeline. */
-static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
+static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(rest, 0, sizeof *rest);
-    rest->device = job->program.plan->device;
-    rest->timeline.semaphore = job->program.plan->timeline.semaphore;
-    rest->timeline.submitted = job->program.plan->timeline.submitted;
-    rest->counters = job->program.plan->counters;
-    job->program.plan->timeline.semaphore = VK_NULL_HANDLE;
-    job->program.plan->timeline.submitted = 0;
-    diti_program_destroy(job->device, &job->program);
-    memset(&job->program, 0, sizeof job->program);
+    rest->device = share->program.plan->device;
+    rest->timeline.semaphore = share->program.plan->timeline.semaphore;
+    rest->timeline.submitted = share->program.plan->timeline.submitted;
+    rest->counters = share->program.plan->counters;
+    share->program.plan->timeline.semaphore = VK_NULL_HANDLE;
+    share->program.plan->timeline.submitted = 0;
+    diti_program_destroy(share->device, &share->program);
+    memset(&share->program, 0, sizeof share->program);
 }
 
 static void diti_resume_drop(diti_device *device, diti_plan *rest) {
@@ -43960,19 +44020,19 @@ static void diti_resume_drop(diti_device *device, diti_plan *rest) {
 }
 
 /* The new plan keeps the counters, and on the same device the timeline. */
-static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
+static void diti_resume_take_over(diti_share *share, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
-    uint64_t submitted = job->program.plan->timeline.submitted;
-    bool same = rest->device == job->device;
-    if (!same) rest->timeline.semaphore = job->program.plan->timeline.semaphore;
-    diti_plan_continue(job->program.plan, rest);
+    uint64_t submitted = share->program.plan->timeline.submitted;
+    bool same = rest->device == share->device;
+    if (!same) rest->timeline.semaphore = share->program.plan->timeline.semaphore;
+    diti_plan_continue(share->program.plan, rest);
     if (same) return;
-    job->program.plan->timeline.submitted = submitted;
+    share->program.plan->timeline.submitted = submitted;
     rest->timeline.semaphore = other;
 }
 
 static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
-    dit_result result = diti_job_plan(job, &job->context->progress, err);
+    dit_result result = diti_share_plan(job->shares[0], &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
     if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
@@ -43981,8 +44041,8 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 
 /* Devices that are left, in the order of their ranks, and how much of the work each had. */
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
-    uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
-    for (share = 0; share < job->assignment.share_total; share += folds) {
+    uint32_t folds = job->shares[0]->assignment.folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->shares[0]->assignment.share_total; share += folds) {
         if (job->device_of_share[share] == job->device_of_share[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
         devices[count++] = job->device_of_share[share];
@@ -44005,11 +44065,12 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
 
 /* Without the device of share `failed`. */
 static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
-    diti_device *before = job->device;
+    diti_share *first = job->shares[0];
+    diti_device *before = first->device;
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
     bool moves = job->device_of_share[failed] == job->device_of_share[0];
-    double total_us = job->run.total_us;
+    double total_us = first->run.total_us;
     diti_plan rest;
     dit_result result;
     left = diti_resume_left(job, failed, devices, parts);
@@ -44017,18 +44078,16 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
-    diti_resume_leave_plan(job, &rest);
+    diti_resume_leave_plan(first, &rest);
     diti_buffer_destroy(before, &job->snapshot.buffer);
     job->snapshot.values[0] = job->snapshot.values[1] = 0;
-    left = diti_job_redivide(job, devices);
-    job->device = job->context->devices[job->device_of_share[0]];
+    diti_job_redivide(job, devices);
+    first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
     job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
-    diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
-    if (result == DIT_OK) diti_resume_take_over(job, &rest);
+    if (result == DIT_OK) diti_resume_take_over(first, &rest);
     diti_resume_drop(before, &rest);
-    for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
@@ -44041,15 +44100,16 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
 static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t i, failed = UINT32_MAX;
-    if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
         if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
-    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
+    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* both are on that device */
     return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
 }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    diti_share *first = job->shares[0];
     uint32_t failed = diti_resume_failed(job, why), i;
     dit_error other = DITI_ZERO;
     char name[DITI_SPLIT_NAME];
@@ -44066,7 +44126,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->device_of_share[failed], job->device_of_share[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_snapshot_poll(job, job->program.plan->timeline.submitted);
+    if (diti_device_check(first->device, NULL) >= 0) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;
@@ -44105,11 +44165,10 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-    (void)context, (void)err;
-    job->shares[0] = job;
-    job->share_count = 1;
+    diti_share *share;
+    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
     job->request.shape.resumes = false; /* there is no device to go on with */
-    diti_assign(&job->request.shape, false, 0, 1, &job->assignment);
+    diti_assign(&job->request.shape, false, 0, 1, &share->assignment);
     return DIT_OK;
 }
 
@@ -44120,7 +44179,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->program.plan); }
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->shares[0]->program.plan); }
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
     (void)shape;
@@ -44150,29 +44209,29 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
     return true;
 }
 
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
-    return form == DITI_FORM_WHOLE && (job->request.shape.kinds >> kind & 1u);
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
+    return form == DITI_FORM_WHOLE && (share->job->request.shape.kinds >> kind & 1u);
 }
 
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
-    (void)job, (void)segment, (void)steps;
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
+    (void)share, (void)segment, (void)steps;
     return UINT32_MAX;
 }
 
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
-    (void)job, (void)segment, (void)form;
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
+    (void)share, (void)segment, (void)form;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    (void)job, (void)graph, (void)kind, (void)form, (void)states;
+    (void)share, (void)graph, (void)kind, (void)form, (void)states;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
 /* --- resume.c --- */
 
@@ -44195,29 +44254,29 @@ DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) { (void)job; }
 
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job) { (void)job; }
 
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
-    (void)job;
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
+    (void)share;
     return false;
 }
 
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    (void)job, (void)segment, (void)value, (void)err;
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err) {
+    (void)share, (void)segment, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) { (void)share, (void)done; }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
     return why->result;
 }
 
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    (void)job, (void)value, (void)err;
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
+    (void)share, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us) {
     (void)share, (void)step, (void)total_us;
 }
 
@@ -44229,10 +44288,16 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 /* --- creation --- */
 
 /* Back to the start of a run. */
-static void diti_job_rewind_share(dit_job *job) {
-    memset(&job->run, 0, sizeof job->run);
+static void diti_job_rewind(dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++) {
+        diti_share *share = job->shares[i];
+        memset(&share->run, 0, sizeof share->run);
+        share->run.total_us = diti_share_predict_us(share);
+    }
+    job->begun = job->recording = job->loading = false;
+    job->moved_us = 0;
     memset(&job->before, 0, sizeof job->before);
-    job->run.total_us = diti_job_predict_us(job);
     diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -44243,14 +44308,9 @@ static void diti_job_rewind_share(dit_job *job) {
     diti_unlock(&job->status_lock);
 }
 
-static void diti_job_rewind(dit_job *job) {
-    uint32_t i;
-    for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
-}
-
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
-    dit_result result = diti_job_plan(job, progress, err);
+    dit_result result = diti_share_plan(job->shares[0], progress, err);
     if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
@@ -44289,7 +44349,6 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
     job->context = ctx;
-    job->device = ctx->device;
     job->model = desc->model;
     job->target = desc->target;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
@@ -44307,7 +44366,7 @@ DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_warm_up: job is NULL");
-    if (job->run.begun)
+    if (job->begun)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_warm_up: the job's run has begun; warm it up before, or after dit_job_restart");
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_plan_warm(job->shares[i]->program.plan, err);
@@ -44366,24 +44425,26 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 
 /* Plans job->request anew; the new plan goes on where that of *before stood. */
 static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, dit_error *err) {
+    diti_share *first = job->shares[0];
     dit_result result;
-    memset(&job->program, 0, sizeof job->program);
-    result = diti_job_plan(job, &job->context->progress, err);
+    memset(&first->program, 0, sizeof first->program);
+    result = diti_share_plan(first, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
+    if (result == DIT_OK) diti_plan_continue(first->program.plan, before->plan);
     return result;
 }
 
 /* For a request with more or fewer text rows. On failure the job keeps its old program. */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
     if (!before) return diti_fail_memory(err, "the job");
-    *before = job->program;
+    *before = first->program;
     result = diti_job_plan_again(job, before, err);
-    diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);
-    if (result != DIT_OK) job->program = *before;
+    diti_program_destroy(first->device, result == DIT_OK ? before : &first->program);
+    if (result != DIT_OK) first->program = *before;
     diti_free(&job->env, before);
     return result;
 }
@@ -44404,7 +44465,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;
-    if (!job->mesh) { /* they go with the plan; without them the job can only be restarted */
+    if (!job->mesh) { /* shares go with the plan; without them the job can only be restarted */
         dit_result added = diti_job_add_shares(job, &job->context->progress, taken ? err : NULL);
         if (taken) result = added;
     }
@@ -44414,13 +44475,14 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 
 /* The copies into the images of another target. On failure the job keeps those that it has. */
 static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
-    diti_program before = job->program;
+    diti_share *first = job->shares[0];
+    diti_program before = first->program;
     dit_result result;
-    job->program.command_pool = VK_NULL_HANDLE;
+    first->program.command_pool = VK_NULL_HANDLE;
     result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    diti_destroy_CommandPool(job->device, result == DIT_OK ? before.command_pool : job->program.command_pool);
-    if (result != DIT_OK) job->program = before;
+    diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
+    if (result != DIT_OK) first->program = before;
     return result;
 }
 
@@ -44469,7 +44531,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
     DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
     result = diti_job_keep_split(job, &request, err);
-    if (job->assignment.share_total == 1) request.shape.resumes = false;
+    if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
@@ -44492,11 +44554,13 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_env env;
     if (!job) return;
     env = job->env;
-    diti_job_drop_shares(job);
-    diti_plan_wait(job->program.plan);
-    diti_job_images_destroy(job);
-    diti_snapshot_destroy(job);
-    diti_program_destroy(job->device, &job->program);
+    if (job->share_count) {
+        diti_job_drop_shares(job);
+        diti_plan_wait(job->shares[0]->program.plan);
+        diti_job_images_destroy(job);
+        diti_snapshot_destroy(job);
+        diti_share_destroy(job->shares[0]);
+    }
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -44504,11 +44568,11 @@ DIT_API void dit_job_destroy(dit_job *job) {
 /* A device that fails has nothing to finish. */
 static bool diti_retired_reached(const dit_job *job, VkSemaphore timeline, uint64_t value) {
     uint64_t done = 0;
-    return diti_timeline_value(job->device, timeline, &done, NULL) < 0 || done >= value;
+    return diti_timeline_value(job->shares[0]->device, timeline, &done, NULL) < 0 || done >= value;
 }
 
 static bool diti_retired_due(const dit_job *job) {
-    const diti_plan *plan = job->program.plan;
+    const diti_plan *plan = job->shares[0]->program.plan;
     return diti_retired_reached(job, job->retired_by, job->retired_at) &&
            diti_retired_reached(job, plan->timeline.semaphore, plan->timeline.submitted);
 }
@@ -44557,26 +44621,35 @@ DIT_INTERNAL void diti_retired_collect(dit_context *context) {
     if (diti_atomic_load(&context->any_retired)) diti_retired_destroy(context, diti_retired_take(context, NULL, false));
 }
 
+/* Other threads may be destroying jobs that they have taken, and the GPU need not have done with these: the caller
+   sleeps until they are gone. A device that is lost, or makes no semaphore, lets nobody sleep, but has nothing to
+   finish. */
 DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model) {
+    VkSemaphore never = VK_NULL_HANDLE; /* C99 has no other way to sleep: nobody signals it */
     diti_retired_destroy(context, diti_retired_take(context, model, true));
-    while (diti_retired_collecting(context)) { /* another thread has taken some that this call must see gone */
+    while (diti_retired_collecting(context)) {
+        if (never || diti_timeline_create(context->device, &never, NULL) >= 0)
+            diti_timeline_wait(context->device, never, 1, 1000000u, NULL);
     }
+    if (never) diti_destroy_Semaphore(context->device, never);
 }
 
 DIT_API void dit_job_retire(dit_job *job, VkSemaphore timeline, uint64_t value) {
+    diti_plan *plan;
     dit_context *context;
     if (!job) return;
     context = job->context;
-    if (!job->program.plan || job->mesh) { /* devices of a split job wait for what the host does in its calls */
+    plan = job->shares[0]->program.plan;
+    if (!plan || job->mesh) { /* devices of a split job wait for what the host does in its calls */
         dit_job_destroy(job);
         return;
     }
     job->retired_by = timeline;
     job->retired_at = value;
     if (!timeline) {
-        job->retired_by = diti_plan_timeline(job->program.plan);
+        job->retired_by = diti_plan_timeline(plan);
         job->retired_at = UINT64_MAX; /* where no signal can be submitted, it stays until its model goes */
-        diti_plan_submit_commands(job->program.plan, VK_NULL_HANDLE, &job->retired_at, NULL);
+        diti_plan_submit_commands(plan, VK_NULL_HANDLE, &job->retired_at, NULL);
     }
     diti_lock(&context->retired_lock);
     job->next_retired = context->retired;
@@ -44630,7 +44703,8 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    diti_free(&env, job->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -44645,7 +44719,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
-    diti_job_emit(job, &inspection->graph);
+    diti_share_emit(job->shares[0], &inspection->graph);
     return diti_plan_measure(&inspection->graph, &inspection->memory, err);
 }
 
@@ -44689,7 +44763,7 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
         out->activations += inputs;
         out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
     }
-    out->host = (size_t)inspection->memory.inputs + sizeof *job +
+    out->host = (size_t)inspection->memory.inputs + sizeof *job + sizeof *job->shares[0] +
                 count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }
 
@@ -44747,7 +44821,7 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
     op.name = dispatch->name;
     op.segment = inspection->graph.segments[dispatch->segment].name;
     op.index = index;
-    op.runs = diti_job_runs(inspection->job, dispatch->segment, UINT32_MAX);
+    op.runs = diti_share_runs(inspection->job->shares[0], dispatch->segment, UINT32_MAX);
     op.kind = kinds[dispatch->cost_kind];
     memcpy(op.shape, dispatch->shape, sizeof op.shape);
     op.flops = dispatch->flops;
@@ -44883,26 +44957,28 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 /* --- the order of slices --- */
 
 /* The slice at the cursor was submitted. */
-static void diti_run_mark_submitted(dit_job *job) {
-    uint32_t segment = job->run.cursor.segment;
-    diti_run_advance(job, &job->run.cursor);
-    if (job->run.cursor.slice) return;
-    job->run.last_segment = segment;
-    job->run.unjudged = job->program.plan->guards != 0;
+static void diti_run_mark_submitted(diti_share *share) {
+    uint32_t segment = share->run.cursor.segment;
+    diti_run_advance(share, &share->run.cursor);
+    if (share->run.cursor.slice) return;
+    share->run.last_segment = segment;
+    share->run.unjudged = share->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const dit_job *job) { return job->run.cursor.segment > job->program.decode_segment; }
+static bool diti_run_at_end(const diti_share *share) {
+    return share->run.cursor.segment > share->program.decode_segment;
+}
 
-static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
-    if (segment < job->program.step_segment) return DIT_STAGE_ENCODE;
-    return segment < job->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
+    if (segment < share->program.step_segment) return DIT_STAGE_ENCODE;
+    return segment < share->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh && !job->is_secondary) diti_beats_leave(job->mesh, result != DIT_OK);
-    if (job->mesh && !job->is_secondary && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -44924,43 +45000,47 @@ static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
-static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
-    uint32_t step = job->program.plan->guards && !job->run.recording ? job->run.health.step : flight->steps_done;
+/* A job's status tells how far its first share is. */
+static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
+    dit_job *job = share->job;
+    uint32_t step = share->program.plan->guards && !job->recording ? share->run.health.step : flight->steps_done;
     float fraction = 0;
+    if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->run.recording) job->status.step = step; /* patches may begin again */
-    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
+    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
+    job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
-    if (job->run.total_us > 0) fraction = (float)(flight->done_us / job->run.total_us);
+    if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }
 
 /* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
-static diti_job_flight diti_run_next_slice(dit_job *job) {
+static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_job_flight flight;
-    uint32_t segment = job->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
-    flight.us = diti_plan_slice_us(job->program.plan, segment, job->run.cursor.slice);
-    flight.stage = diti_run_stage(job, segment);
-    job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
-    flight.done_us = job->run.submitted_us;
-    diti_run_mark_submitted(job);
-    flight.steps_done = job->run.cursor.repeat;
-    flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
+    flight.us = diti_plan_slice_us(share->program.plan, segment, share->run.cursor.slice);
+    flight.stage = diti_run_stage(share, segment);
+    share->run.submitted_us +=
+        (double)diti_plan_slice_planned_us(share->program.plan, segment, share->run.cursor.slice);
+    flight.done_us = share->run.submitted_us;
+    diti_run_mark_submitted(share);
+    flight.steps_done = share->run.cursor.repeat;
+    flight.preview = segment == share->program.preview_segment && share->run.cursor.segment != segment;
     return flight;
 }
 
 /* --- cutting anew --- */
 
-#define DITI_LEAST_SLICE_US 250u /* that a budget alone asks for: shorter ones are mostly launches */
+#define DITI_LEAST_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
-static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
-    const diti_device *device = job->device;
-    if (!job->run.recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
+static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
+    const diti_device *device = share->device;
+    if (!share->job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
         return device->max_slice_us;
     return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
 }
@@ -44970,94 +45050,107 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    were too long, so that a decoder, which runs once, learns from its own beginning. Guards and streams, which have
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
-static bool diti_run_wants_cut(dit_job *job, float limit) {
-    const diti_plan *plan = job->program.plan;
-    bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
+static bool diti_run_wants_cut(const diti_share *share, float limit) {
+    const diti_plan *plan = share->program.plan;
+    bool first = share->run.cursor.segment == 0 && share->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (job->run.cursor.slice == 0) job->run.cuts = 0;
-    if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
-        !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
+    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MOST_CUTS ||
+        !diti_plan_slice_is_start(plan, share->run.cursor.segment, share->run.cursor.slice))
         return false;
-    return other ||
-           diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0);
+    return other || diti_plan_is_off(plan, share->job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY,
+                                     share->run.cursor.slice ? 2 : 0);
 }
 
-static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    float limit = (float)diti_run_limit_us(job, budget_us);
-    if (!diti_run_wants_cut(job, limit)) return;
-    diti_plan_cut_anew(job->program.plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
-    job->run.cuts++;
+/* Cuts are counted for each segment anew. Call it where work may be cut, before diti_run_wants_cut. */
+static void diti_run_count_cuts(diti_run *run) {
+    if (run->cursor.slice == 0) run->cuts = 0;
+}
+
+static void diti_run_cut_anew(diti_share *share, uint32_t budget_us) {
+    float limit = (float)diti_run_limit_us(share, budget_us);
+    diti_run_count_cuts(&share->run);
+    if (!diti_run_wants_cut(share, limit)) return;
+    diti_plan_cut_anew(share->program.plan, limit, share->run.cursor.segment, &share->run.cursor.slice);
+    share->run.cuts++;
 }
 
 /* --- what the guards say --- */
 
 /* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
-static bool diti_run_must_wait(const dit_job *job) {
-    bool steps = diti_job_is_step(job, job->run.last_segment) && diti_job_is_step(job, job->run.cursor.segment);
-    bool agrees = job->run.careful || (job->mesh && !diti_patches_used(&job->request.shape));
-    return job->run.unjudged && job->run.cursor.slice == 0 && (agrees || !steps || job->run.health.blocked);
+static bool diti_run_must_wait(const diti_share *share) {
+    bool steps =
+        diti_share_is_step(share, share->run.last_segment) && diti_share_is_step(share, share->run.cursor.segment);
+    bool agrees = share->run.careful || (share->job->mesh && !diti_patches_used(&share->job->request.shape));
+    return share->run.unjudged && share->run.cursor.slice == 0 && (agrees || !steps || share->run.health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
-static dit_result diti_run_count_retry(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
-    job->run.tries = same ? job->run.tries + 1 : 1;
-    job->run.again_segment = verdict->segment;
-    job->run.again_step = verdict->step;
-    return diti_guard_check(job->program.plan, verdict, job->run.tries, job->request.shape.steps, err);
+static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *verdict, dit_error *err) {
+    bool same = verdict->segment == share->run.again_segment && verdict->step == share->run.again_step;
+    share->run.tries = same ? share->run.tries + 1 : 1;
+    share->run.again_segment = verdict->segment;
+    share->run.again_step = verdict->step;
+    return diti_guard_check(share->program.plan, verdict, share->run.tries, share->job->request.shape.steps, err);
 }
 
-static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
+/* Tells the log that a share goes back, and the job's status where it is the first one. */
+static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) {
+    dit_job *job = share->job;
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
+    if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.result = DIT_WORKING;
     job->status.reruns++;
     job->status.rerun_op = verdict->name;
     diti_unlock(&job->status_lock);
-    job->run.cursor.segment = segment;
-    job->run.cursor.slice = 0;
-    job->run.cursor.repeat = step;
+}
+
+static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
+    diti_run_tell_rerun(share, verdict);
+    share->run.cursor.segment = segment;
+    share->run.cursor.slice = 0;
+    share->run.cursor.repeat = step;
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
-static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    dit_result result = diti_run_count_retry(job, verdict, err);
-    if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
-    if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
+static dit_result diti_run_again(diti_share *share, const diti_verdict *verdict, dit_error *err) {
+    dit_result result = diti_run_count_retry(share, verdict, err);
+    if (result >= 0) result = diti_guard_restore(share->program.plan, verdict->step, err);
+    if (result >= 0) diti_run_go_back(share, verdict, verdict->segment, verdict->step);
     return result;
 }
 
 /* Whether all shares of a job are judged at the same time (diti_run_go_together). */
-static bool diti_run_goes_together(const dit_job *job) {
-    if (job->run.careful) return true;
-    if (!job->run.health.blocked) return false;
-    if (!diti_patches_used(&job->request.shape)) return job->program.plan->guard_alike;
-    return job->mesh || diti_job_is_step(job, job->run.health.blocked - 1);
+static bool diti_run_goes_together(const diti_share *share) {
+    if (share->run.careful) return true;
+    if (!share->run.health.blocked) return false;
+    if (!diti_patches_used(&share->job->request.shape)) return share->program.plan->guard_alike;
+    return share->job->mesh || diti_share_is_step(share, share->run.health.blocked - 1);
 }
 
 /* Nothing is in flight, so the newest report is about the last segment. */
-static dit_result diti_run_settle(dit_job *job, dit_error *err) {
+static dit_result diti_run_settle(diti_share *share, dit_error *err) {
     diti_verdict verdict;
-    if (!job->run.unjudged || job->run.cursor.slice || diti_run_goes_together(job)) return DIT_OK;
-    job->run.unjudged = false;
-    return diti_guard_raise(job->program.plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+    if (!share->run.unjudged || share->run.cursor.slice || diti_run_goes_together(share)) return DIT_OK;
+    share->run.unjudged = false;
+    return diti_guard_raise(share->program.plan, &verdict) ? diti_run_again(share, &verdict, err) : DIT_OK;
 }
 
 /* Patches: every share from its first segment on, or from where a lost device had left it. */
 static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
+    diti_snapshot_forget(job);
     for (i = 0; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         uint32_t tries = share->run.tries;
-        diti_snapshot_forget(share);
-        diti_resume_set_out(share, share->begins_at, share->run.total_us);
+        diti_resume_set_out(share, job->begins_at, share->run.total_us);
         share->run.tries = tries;
-        share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
+        share->states_due = share->states.buffer != VK_NULL_HANDLE;
         memset(&share->run.health, 0, sizeof share->run.health);
-        result = diti_guard_write(share->program.plan, share->begins_at, err);
+        result = diti_guard_write(share->program.plan, job->begins_at, err);
     }
     return result;
 }
@@ -45076,7 +45169,7 @@ static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, d
         if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
     }
     if (blamed == UINT32_MAX) return DIT_OK;
-    diti_run_go_back(job, &verdicts[blamed], 0, 0);
+    diti_run_go_back(job->shares[0], &verdicts[blamed], 0, 0);
     return diti_run_start_over(job, err);
 }
 
@@ -45088,12 +45181,12 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
     uint32_t i;
     diti_guard_raise_all(plans, job->share_count, verdicts);
     for (i = 0; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         if (!over) {
             result = diti_run_again(share, &verdicts[i], err);
         } else if (verdicts[i].name) {
             result = diti_run_count_retry(share, &verdicts[i], err);
-            if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
+            if (result >= 0 && !told) diti_run_go_back(job->shares[0], &verdicts[i], 0, 0);
             told = true;
         }
     }
@@ -45103,45 +45196,49 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
 /* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
    again. *moved: shares may go on that waited for others. */
 static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_plan *plans[DITI_MAX_DEVICES];
     bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
+        const diti_share *share = job->shares[i];
         any = any || (share->run.health.blocked && diti_run_goes_together(share));
         all = all && share->run.unjudged && !share->run.cursor.slice && !share->run.flight_count &&
-              share->run.cursor.segment == job->run.cursor.segment &&
-              share->run.cursor.repeat == job->run.cursor.repeat;
+              share->run.cursor.segment == first->run.cursor.segment &&
+              share->run.cursor.repeat == first->run.cursor.repeat;
         plans[i] = share->program.plan;
     }
-    if (any && patches && !job->run.careful) return diti_run_grow_careful(job, plans, err);
-    if (!all || (!any && !job->run.careful)) return DIT_OK;
+    if (any && patches && !first->run.careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !first->run.careful)) return DIT_OK;
     for (i = 0; i < job->share_count; i++) job->shares[i]->run.unjudged = false;
     *moved = true;
     if (!any) return DIT_OK;
-    return diti_run_raise_together(job, plans,
-                                   patches && (job->mesh || diti_job_is_step(job, job->run.health.blocked - 1)), err);
+    return diti_run_raise_together(
+        job, plans, patches && (job->mesh || diti_share_is_step(first, first->run.health.blocked - 1)), err);
 }
 
 /* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory
    that segments share. Steps and previews leave alone what comes into any of them. */
-static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
-    uint32_t last = job->run.cursor.slice ? job->run.cursor.segment : job->run.last_segment;
-    if (diti_patches_used(&job->request.shape)) return false;
-    return last == segment || (segment >= job->program.step_segment && last >= job->program.step_segment &&
-                               segment < job->program.decode_segment && last < job->program.decode_segment);
+static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
+    uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
+    if (diti_patches_used(&share->job->request.shape)) return false;
+    return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
+                               segment < share->program.decode_segment && last < share->program.decode_segment);
 }
 
 /* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as
    soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_verdict verdict;
-    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
-    job->run.restores = diti_run_may_repeat(job, verdict.segment);
-    DITI_TRY(diti_run_count_retry(job, &verdict, err));
-    DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
-    diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
-    job->run.all_submitted = false;
+    if (!diti_job_must_repeat(job) || !diti_guard_raise(first->program.plan, &verdict) || !verdict.record)
+        return DIT_OK;
+    first->run.restores = diti_run_may_repeat(first, verdict.segment);
+    DITI_TRY(diti_run_count_retry(first, &verdict, err));
+    DITI_TRY(diti_guard_write(first->program.plan, first->run.restores ? verdict.step : 0, err));
+    diti_run_go_back(first, &verdict, first->run.restores ? verdict.segment : 0,
+                     first->run.restores ? verdict.step : 0);
+    first->run.all_submitted = false;
     diti_job_await_report(job);
     return DIT_OK;
 }
@@ -45165,11 +45262,11 @@ static dit_result diti_run_check_health(dit_job *job) {
     uint32_t i;
     memset(&error, 0, sizeof error);
     result = diti_job_verdict(job, &error);
-    diti_buffer_invalidate(job->device, &job->health_readback);
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         result = diti_plan_read(share->program.plan, share->program.health_words, &health, sizeof health, &error);
         if (result >= 0) result = diti_run_judge(job, &health, &error);
     }
@@ -45178,90 +45275,92 @@ static dit_result diti_run_check_health(dit_job *job) {
 
 /* --- step mode --- */
 
-static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
-    return (job->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
+static uint32_t diti_run_flight_index(const diti_share *share, uint32_t i) {
+    return (share->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
 }
 
 /* Drops what the GPU has finished from the ring. */
-static dit_result diti_run_poll(dit_job *job, dit_error *err) {
+static dit_result diti_run_poll(diti_share *share, dit_error *err) {
     uint64_t done = 0;
-    DITI_TRY(diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err));
-    diti_plan_learn(job->program.plan);
-    diti_plan_free_retired(job->program.plan, false);
-    diti_guard_read(job->program.plan, &job->run.health);
-    diti_snapshot_poll(job, done);
-    while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
-        job->run.moved_us = diti_clock_us();
-        diti_run_report(job, &job->run.flight[job->run.flight_first]);
-        job->run.flight_first = diti_run_flight_index(job, 1);
-        job->run.flight_count--;
+    DITI_TRY(diti_timeline_value(share->device, diti_plan_timeline(share->program.plan), &done, err));
+    diti_plan_learn(share->program.plan);
+    diti_plan_free_retired(share->program.plan, false);
+    diti_guard_read(share->program.plan, &share->run.health);
+    diti_snapshot_poll(share, done);
+    while (share->run.flight_count && share->run.flight[share->run.flight_first].value <= done) {
+        share->job->moved_us = diti_clock_us();
+        diti_run_report(share, &share->run.flight[share->run.flight_first]);
+        share->run.flight_first = diti_run_flight_index(share, 1);
+        share->run.flight_count--;
     }
-    return job->run.flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
+    return share->run.flight_count == 0 ? diti_run_settle(share, err) : DIT_OK;
 }
 
-static float diti_run_flight_us(const dit_job *job) {
+static float diti_run_flight_us(const diti_share *share) {
     float us = 0;
     uint32_t i;
-    for (i = 0; i < job->run.flight_count; i++) us += job->run.flight[diti_run_flight_index(job, i)].us;
+    for (i = 0; i < share->run.flight_count; i++) us += share->run.flight[diti_run_flight_index(share, i)].us;
     return us;
 }
 
-static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-    if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
-    if (diti_snapshot_busy(job)) return false;
-    if (job->mesh && !diti_run_at_end(job) &&
-        !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
+static bool diti_run_may_submit(const diti_share *share, uint32_t budget_us) {
+    if (share->run.all_submitted || share->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(share))
         return false;
-    if (job->run.flight_count == 0) return true;
-    if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
-    if (!diti_plan_may_submit(job->program.plan, job->run.cursor.segment, job->run.cursor.slice)) return false;
-    return diti_run_flight_us(job) +
-               diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice) <=
+    if (diti_snapshot_busy(share)) return false;
+    if (share->job->mesh && !diti_run_at_end(share) &&
+        !diti_mesh_ready(share->job->mesh, share->member, share->run.cursor.segment, share->run.cursor.slice))
+        return false;
+    if (share->run.flight_count == 0) return true;
+    if (diti_run_at_end(share)) return true; /* the copy into the image is cheap */
+    if (!diti_plan_may_submit(share->program.plan, share->run.cursor.segment, share->run.cursor.slice)) return false;
+    return diti_run_flight_us(share) +
+               diti_plan_slice_us(share->program.plan, share->run.cursor.segment, share->run.cursor.slice) <=
            (float)budget_us;
 }
 
-static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
+static dit_result diti_run_submit_finish(diti_share *share, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
-    if (job->is_secondary) { /* the picture is the first one's */
-        flight->value = job->program.plan->timeline.submitted;
+    if (share->member) { /* the picture is the first one's */
+        flight->value = share->program.plan->timeline.submitted;
         flight->stage = DIT_STAGE_DECODE;
-        job->run.all_submitted = true;
+        share->run.all_submitted = true;
         return DIT_OK;
     }
-    result = diti_plan_submit_commands(job->program.plan, job->program.finish, &flight->value, err);
-    flight->done_us = job->run.total_us;
-    flight->steps_done = job->request.shape.steps;
+    result = diti_plan_submit_commands(share->program.plan, share->program.finish, &flight->value, err);
+    flight->done_us = share->run.total_us;
+    flight->steps_done = share->job->request.shape.steps;
     flight->stage = DIT_STAGE_DECODE;
-    job->run.finish_value = flight->value;
-    job->run.all_submitted = result >= 0;
+    share->run.finish_value = flight->value;
+    share->run.all_submitted = result >= 0;
     return result;
 }
 
-static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
-    diti_job_cursor at = job->run.cursor;
+static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flight, dit_error *err) {
+    const dit_job *job = share->job;
+    diti_job_cursor at = share->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
-    *flight = diti_run_next_slice(job);
-    if (job->resumes_states && at.segment >= job->program.step_segment)
-        result = diti_job_submit_states(job, &value, err);
-    if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
-        result = diti_plan_submit_commands(job->program.plan, job->program.start_copy, &value, err);
+    *flight = diti_run_next_slice(share);
+    if (share->states_due && at.segment >= share->program.step_segment)
+        result = diti_share_submit_states(share, &value, err);
+    if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
+        result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
     if (result >= 0)
-        result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
-                           : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview && job->assignment.share == 0)
-        result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
-    if (result >= 0 && job->run.cursor.slice == 0) result = diti_snapshot_submit(job, at.segment, &value, err);
+        result = job->mesh ? diti_mesh_submit(job->mesh, share->member, at.segment, at.slice, &value, err)
+                           : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview && share->assignment.share == 0)
+        result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
+    if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);
     flight->value = value;
     return result;
 }
 
-static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
-    diti_job_flight *flight = &job->run.flight[diti_run_flight_index(job, job->run.flight_count)];
+static dit_result diti_run_submit_next(diti_share *share, dit_error *err) {
+    diti_job_flight *flight = &share->run.flight[diti_run_flight_index(share, share->run.flight_count)];
     dit_result result =
-        diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
-    if (result >= 0) job->run.flight_count++;
+        diti_run_at_end(share) ? diti_run_submit_finish(share, flight, err) : diti_run_submit_slice(share, flight, err);
+    if (result >= 0) share->run.flight_count++;
     return result;
 }
 
@@ -45275,19 +45374,19 @@ static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 }
 
 /* DIT_OK when the weights of the next slice are there. */
-static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
-    if (diti_run_at_end(job)) return DIT_OK;
-    return diti_plan_load(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, bytes, err);
+static dit_result diti_run_load(diti_share *share, uint64_t *bytes, dit_error *err) {
+    if (diti_run_at_end(share)) return DIT_OK;
+    return diti_plan_load(share->program.plan, share->run.cursor.segment, share->run.cursor.slice, bytes, err);
 }
 
 /* Weights of the slices to come, while the GPU works. */
-static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+static dit_result diti_run_load_ahead(diti_share *share, uint64_t *bytes, dit_error *err) {
     diti_stream_walk walk = DITI_ZERO;
-    diti_job_cursor cursor = job->run.cursor;
-    dit_result result = diti_plan_streams(job->program.plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= job->program.decode_segment) {
-        result = diti_plan_load_ahead(job->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
-        diti_run_advance(job, &cursor);
+    diti_job_cursor cursor = share->run.cursor;
+    dit_result result = diti_plan_streams(share->program.plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= share->program.decode_segment) {
+        result = diti_plan_load_ahead(share->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
+        diti_run_advance(share, &cursor);
     }
     return result < 0 ? result : DIT_OK;
 }
@@ -45297,7 +45396,7 @@ static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_err
     dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
-    job->run.loading = *bytes == 0;
+    job->loading = *bytes == 0;
     return result;
 }
 
@@ -45321,31 +45420,31 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_run_end(job, DIT_CANCELLED, NULL);
         return DIT_CANCELLED;
     }
-    if (job->assignment.share_total > 1 && !job->mesh) {
+    if (job->shares[0]->assignment.share_total > 1 && !job->mesh) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
         return diti_run_fail(job, &error);
     }
-    if (job->run.begun && job->run.recording != recording) {
+    if (job->begun && job->recording != recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->run.begun) {
-        job->run.moved_us = diti_clock_us();
+    if (!job->begun) {
+        job->moved_us = diti_clock_us();
         for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
-    if (!job->run.begun && recording) diti_job_await_report(job);
-    job->run.begun = true;
-    job->run.recording = recording;
+    if (!job->begun && recording) diti_job_await_report(job);
+    job->begun = true;
+    job->recording = recording;
     return DIT_WORKING;
 }
 
 /* Submits what can be submitted of one share; *moved becomes true when something was. */
-static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
-    dit_result result = diti_run_poll(job, err);
-    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-        if (job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
-        result = diti_run_load(job, bytes, err);
-        if (result == DIT_OK) result = diti_run_submit_next(job, err);
+static dit_result diti_run_share(diti_share *share, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
+    dit_result result = diti_run_poll(share, err);
+    while (result == DIT_OK && diti_run_may_submit(share, budget_us)) {
+        if (share->run.cursor.slice == 0) diti_run_cut_anew(share, budget_us);
+        result = diti_run_load(share, bytes, err);
+        if (result == DIT_OK) result = diti_run_submit_next(share, err);
         *moved = *moved || result == DIT_OK;
     }
     return result;
@@ -45363,14 +45462,11 @@ static diti_device *diti_run_waits(const dit_job *job) {
 
 /* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
-    uint64_t now = diti_clock_us(), newest = moved ? now : job->run.moved_us;
+    uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
     diti_device *waits = diti_run_waits(job);
-    uint32_t i;
-    for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->run.moved_us > newest) newest = job->shares[i]->run.moved_us;
     if (newest > now || !waits) newest = now;
-    job->run.moved_us = newest;
-    return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
+    job->moved_us = newest;
+    return waits && now - newest >= job->shares[0]->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
 /* Slices or copies of one device may have waited for what another one has just submitted. */
@@ -45432,15 +45528,15 @@ static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *er
     uint32_t i;
     if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
     for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         if (!share->run.flight_count) continue;
         waited = true;
         result = diti_timeline_wait(share->device, diti_plan_timeline(share->program.plan),
                                     share->run.flight[share->run.flight_first].value, timeout_ns, err);
     }
     if (waited || result < 0) return result;
-    return diti_plan_pause(job->program.plan,
-                           err); /* another job uses the memory for streamed weights, or a rank is awaited */
+    /* another job uses the memory for streamed weights, or a rank is awaited */
+    return diti_plan_pause(job->shares[0]->program.plan, err);
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
@@ -45451,10 +45547,10 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
     glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
-        result = dit_job_step(job, job->device->max_slice_us);
+        result = dit_job_step(job, job->shares[0]->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
-        if (job->run.loading) continue;
+        if (job->loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
         if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) return error.result;
@@ -45463,14 +45559,14 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 /* --- record mode --- */
 
-static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
-    diti_job_cursor at = job->run.cursor;
-    diti_job_flight flight = diti_run_next_slice(job);
-    if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
-        diti_job_record_start(job, commands);
-    diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
-    if (flight.preview) diti_job_record_preview(job, commands);
-    diti_run_report(job, &flight);
+static void diti_run_record_slice(diti_share *share, VkCommandBuffer commands) {
+    diti_job_cursor at = share->run.cursor;
+    diti_job_flight flight = diti_run_next_slice(share);
+    if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
+        diti_job_record_start(share->job, commands);
+    diti_plan_execute(share->program.plan, at.segment, at.slice, commands);
+    if (flight.preview) diti_job_record_preview(share->job, commands);
+    diti_run_report(share, &flight);
 }
 
 static void diti_run_expect(dit_job *job, float us) {
@@ -45480,14 +45576,15 @@ static void diti_run_expect(dit_job *job, float us) {
 }
 
 static void diti_run_remember(dit_job *job) {
+    diti_share *first = job->shares[0];
     diti_job_before *before = &job->before;
     before->known = before->recorded = true;
-    before->cursor = job->run.cursor;
-    before->last_segment = job->run.last_segment;
-    before->unjudged = job->run.unjudged;
-    before->restores = job->run.restores;
-    before->submitted_us = job->run.submitted_us;
-    before->dispatches = job->program.plan->counters.dispatches;
+    before->cursor = first->run.cursor;
+    before->last_segment = first->run.last_segment;
+    before->unjudged = first->run.unjudged;
+    before->restores = first->run.restores;
+    before->submitted_us = first->run.submitted_us;
+    before->dispatches = first->program.plan->counters.dispatches;
     diti_lock(&job->status_lock);
     before->status = job->status;
     diti_unlock(&job->status_lock);
@@ -45495,44 +45592,49 @@ static void diti_run_remember(dit_job *job) {
 
 /* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. Where work is
    to be cut anew a frame ends, since one that is taken back begins again with the slices that it began with. */
-static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
+static dit_result diti_run_record_slices(diti_share *share, VkCommandBuffer commands, uint32_t budget_us, float *us,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
-    float limit = (float)diti_run_limit_us(job, budget_us);
+    float limit = (float)diti_run_limit_us(share, budget_us);
     dit_result result = DIT_OK;
-    diti_run_cut_anew(job, budget_us);
-    diti_run_remember(job);
-    if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
-    job->run.restores = false;
-    diti_frame_begin(job->program.plan, commands);
-    while (!diti_run_at_end(job)) {
+    diti_run_cut_anew(share, budget_us);
+    diti_run_remember(share->job);
+    if (share->run.restores) diti_plan_record_guards(share->program.plan, commands);
+    share->run.restores = false;
+    diti_frame_begin(share->program.plan, commands);
+    while (!diti_run_at_end(share)) {
         float next;
-        if (*us > 0 && job->run.cursor.slice == 0 && diti_run_wants_cut(job, limit)) break;
-        next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
+        if (*us > 0 && share->run.cursor.slice == 0) {
+            diti_run_count_cuts(&share->run);
+            if (diti_run_wants_cut(share, limit)) break;
+        }
+        next = diti_plan_slice_us(share->program.plan, share->run.cursor.segment, share->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
-        result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
-                                         commands, err);
+        result = diti_plan_record_stream(share->program.plan, share->run.cursor.segment, share->run.cursor.slice,
+                                         &bytes, commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
-        diti_run_record_slice(job, commands);
+        diti_run_record_slice(share, commands);
     }
-    diti_plan_mark_stream(job->program.plan, commands);
-    if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
+    diti_plan_mark_stream(share->program.plan, commands);
+    if (result >= 0) result = diti_run_load_ahead(share, &bytes, err);
     return result < 0 ? result : DIT_OK;
 }
 
 static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, dit_error *err) {
+    diti_share *first = job->shares[0];
     float us = 0;
-    dit_result result = diti_run_record_slices(job, commands, budget_us, &us, err);
+    dit_result result = diti_run_record_slices(first, commands, budget_us, &us, err);
     diti_run_expect(job, us);
-    if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
+    if (result < 0 || !diti_run_at_end(first)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
-    job->run.all_submitted = true;
+    first->run.all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
     return DIT_OK;
 }
 
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    diti_plan *plan;
     diti_trace_scope scope;
     dit_error error;
     dit_result result;
@@ -45542,16 +45644,17 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     result = diti_run_begin(job, true);
     job->before.known = result == DIT_OK;
     if (result != DIT_WORKING) return result;
+    plan = job->shares[0]->program.plan;
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(job->program.plan, &error);
-    if (result >= 0) result = diti_plan_prepare_stream(job->program.plan, &error);
+        result = diti_plan_prepare_secondaries(plan, &error);
+    if (result >= 0) result = diti_plan_prepare_stream(plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    diti_frames_learn(job->program.plan);
-    diti_plan_free_retired(job->program.plan, false);
+    diti_frames_learn(plan);
+    diti_plan_free_retired(plan, false);
     scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
@@ -45560,18 +45663,20 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 }
 
 DIT_API dit_result dit_job_unrecord(dit_job *job) {
+    diti_share *first;
     diti_job_before *before;
     if (!job || !job->before.known) return DIT_ERROR_INVALID_ARGUMENT;
     before = &job->before;
     before->known = false;
     if (!before->recorded) return DIT_OK;
-    job->run.cursor = before->cursor;
-    job->run.last_segment = before->last_segment;
-    job->run.unjudged = before->unjudged;
-    job->run.restores = before->restores;
-    job->run.submitted_us = before->submitted_us;
-    job->run.all_submitted = false;
-    diti_plan_unrecord(job->program.plan, before->dispatches);
+    first = job->shares[0];
+    first->run.cursor = before->cursor;
+    first->run.last_segment = before->last_segment;
+    first->run.unjudged = before->unjudged;
+    first->run.restores = before->restores;
+    first->run.submitted_us = before->submitted_us;
+    first->run.all_submitted = false;
+    diti_plan_unrecord(first->program.plan, before->dispatches);
     diti_lock(&job->status_lock);
     job->status = before->status;
     diti_unlock(&job->status_lock);
@@ -45579,10 +45684,9 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
-    if (!job || !job->program.plan) return DIT_ERROR_INVALID_ARGUMENT;
-    if (!diti_frames_told(job->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !diti_frames_told(job->shares[0]->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
     diti_lock(&job->status_lock);
-    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
+    job->status.last_slice_us = diti_plan_last_slice_us(job->shares[0]->program.plan);
     diti_unlock(&job->status_lock);
     return DIT_OK;
 }
@@ -45599,7 +45703,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
-    if (job->assignment.share)
+    if (job->shares[0]->assignment.share)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
     if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
@@ -45610,7 +45714,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     }
     if (status.result < 0 && err) *err = why;
     if (status.result != DIT_OK) return status.result;
-    return job->run.recording ? diti_run_check_health(job) : DIT_OK;
+    return job->recording ? diti_run_check_health(job) : DIT_OK;
 }
 
 static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
@@ -45643,7 +45747,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
     if (!pixels) return diti_fail_memory(err, "reading the picture");
-    result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
+    result = diti_plan_read(job->shares[0]->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
     diti_free(&job->env, pixels);
@@ -45652,13 +45756,14 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
 
 static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch,
                                 dit_error *err) {
+    const diti_program *program = &job->shares[0]->program;
     size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
     dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
     float *planes;
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
     if (!planes) return diti_fail_memory(err, "reading the picture");
-    result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    result = diti_plan_read(program->plan, program->rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
             for (c = 0; c < 3; c++)
@@ -45671,23 +45776,26 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 }
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
+    const diti_program *program = &job->shares[0]->program;
     size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
                   job->request.latent_height * sizeof(float);
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
-    return diti_plan_read(job->program.plan, job->program.latents[image], dst, need, err);
+    return diti_plan_read(program->plan, program->latents[image], dst, need, err);
 }
 
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
                                 size_t row_pitch, dit_error *err) {
+    const diti_program *program;
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
+    program = &job->shares[0]->program;
     switch (what) {
-    case DIT_READ_RGBA8: return diti_read_rgba(job, job->program.rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGBA8: return diti_read_rgba(job, program->rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
-    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->program.preview, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, program->preview, (uint8_t *)dst, size, row_pitch, err);
     }
     return DIT_ERROR_INVALID_ARGUMENT;
 }
@@ -45715,7 +45823,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;
-    for (i = 0; i < job->share_count && job->assignment.folded; i++)
+    for (i = 0; i < job->share_count && job->shares[0]->assignment.folded; i++)
         if (i != share && job->device_of_share[i] == job->device_of_share[share])
             bytes -= diti_mesh_bytes(job->mesh, share, i);
     return bytes;
@@ -45725,8 +45833,8 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     uint32_t i;
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (!job || !job->program.plan) return;
-    diti_plan_counters(job->program.plan, out);
+    if (!job) return;
+    diti_plan_counters(job->shares[0]->program.plan, out);
     for (i = 1; i < job->share_count; i++) {
         const dit_counters *more = &job->shares[i]->program.plan->counters;
         out->dispatches += more->dispatches;
@@ -45745,22 +45853,24 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
     out->layout = image->layout;
     out->width = job->request.shape.width;
     out->height = job->request.shape.height;
-    out->timeline = job->run.recording ? VK_NULL_HANDLE : diti_plan_timeline(job->program.plan);
+    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->shares[0]->program.plan);
     out->value = value;
     out->device = job->device_of_share[0];
     return DIT_OK;
 }
 
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    const diti_share *first;
     dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->assignment.share)
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
         return DIT_ERROR_INVALID_ARGUMENT;
+    first = job->shares[0];
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-    if (!job->run.all_submitted || (job->run.recording && status.result == DIT_WORKING)) return DIT_WORKING;
-    out->final = job->run.recording ? diti_job_reported(job) : status.result == DIT_OK;
-    return diti_job_give(job, &job->images[image], job->run.finish_value, out);
+    if (!first->run.all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    out->final = job->recording ? diti_job_reported(job) : status.result == DIT_OK;
+    return diti_job_give(job, &job->images[image], first->run.finish_value, out);
 }
 
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {

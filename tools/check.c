@@ -548,8 +548,8 @@ static void check_names(const char *folder, const char *page) {
     free(text);
 }
 
-/* --- prose FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its subject
-   --- */
+/* --- prose FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its
+   subject; in src/ no comment behind code goes on with the sentence that a name seems to begin --- */
 
 /* Whether a sentence begins at at, between begin and at being a comment or a paragraph: nothing but margins stands
    before it, or a full stop. */
@@ -589,6 +589,24 @@ static void check_page_prose(const char *path, char *text) {
     }
 }
 
+/* A comment behind a member, a constant or a statement names its subject, too: "rank of this process", not "of this
+   process". */
+static void check_behind(const char *path, const char *text, const char *begin) {
+    static const char *const words[] = {"of",  "what", "that", "those", "the same", "which", "whose", "who",
+                                        "and", "or",   "it",   "its",   "they",     "them",  "their", "likewise"};
+    const char *code = begin - 1;
+    size_t i;
+    while (isspace((unsigned char)*code)) code--;
+    for (code -= 2; code > text && *code != '\n' && isspace((unsigned char)*code);) code--;
+    if (strncmp(path, "src/", 4) || code <= text || *code == '\n') return;
+    for (i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i]);
+        if (strncmp(begin, words[i], length) || isalnum((unsigned char)begin[length])) continue;
+        printf("%s:%d: a comment behind code begins with \"%s\": %.60s\n", path, line_of(text, begin), words[i], begin);
+        problems++;
+    }
+}
+
 /* Literals hold no comments. */
 static void check_source_prose(const char *path, char *text) {
     char *at = text, *end;
@@ -600,6 +618,7 @@ static void check_source_prose(const char *path, char *text) {
         } else if (!strncmp(at, "/*", 2) && (end = strstr(at + 2, "*/"))) {
             for (at += 2; at < end && isspace((unsigned char)*at);) at++;
             check_sentences(path, text, at, end);
+            check_behind(path, text, at);
             at = end + 2;
         } else if (!strncmp(at, "//", 2)) {
             for (at += 2; *at == ' ';) at++;

@@ -410,9 +410,9 @@ static int repeat_picture(bench *b, picture *p) {
 static void count_picture(bench *b, const picture *p) {
     double flops, bytes;
     uint32_t segment;
-    for (segment = 0; segment < p->job->program.plan->segment_count; segment++) {
-        uint32_t times = segment == p->job->program.step_segment ? p->desc.steps : 1;
-        count_work(p->job->program.plan, segment, &flops, &bytes);
+    for (segment = 0; segment < p->job->shares[0]->program.plan->segment_count; segment++) {
+        uint32_t times = segment == p->job->shares[0]->program.step_segment ? p->desc.steps : 1;
+        count_work(p->job->shares[0]->program.plan, segment, &flops, &bytes);
         b->line.flops += flops * times;
         b->line.bytes += bytes * times;
     }
@@ -473,11 +473,14 @@ static int draw_picture(bench *b, picture *p) {
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)diti_hash(p->pixels, p->size));
     add_text(b, "hash", hash);
     add_memory(b, p->memory);
-    count_waits(p->job->program.plan, p->job->program.step_segment, &b->line.expanded, &b->line.barriers);
+    count_waits(p->job->shares[0]->program.plan, p->job->shares[0]->program.step_segment, &b->line.expanded,
+                &b->line.barriers);
     add_waits(b);
     b->line.type = "stored";
     print_line(b);
-    return b->o.profile ? profile(b, p->job->program.plan, p->job->program.step_segment, p->desc.steps) : EXIT_GOOD;
+    return b->o.profile
+               ? profile(b, p->job->shares[0]->program.plan, p->job->shares[0]->program.step_segment, p->desc.steps)
+               : EXIT_GOOD;
 }
 
 static int case_model(bench *b) {
@@ -511,7 +514,7 @@ static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *resu
     VkCommandBufferBeginInfo begin = DITI_ZERO;
     VkCommandBuffer commands = NULL;
     dit_status status;
-    bool counts = job->run.cursor.repeat > 0;
+    bool counts = job->shares[0]->run.cursor.repeat > 0;
     double started, ms, record_us;
     VkCommandPoolCreateInfo pool = DITI_ZERO;
     VkResult vk;
@@ -577,7 +580,7 @@ static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
             f->all, f->count, f->ms[f->count / 2], f->ms[measured - 1 - measured / 100], f->ms[measured - 1],
             f->record_us[f->count / 2], f->record_us[measured - 1 - measured / 100], f->record_us[measured - 1],
             f->first_ms, (double)f->slow / measured, f->expected * 1e-3 / measured,
-            (unsigned)p->job->program.plan->slice_count, p->job->program.plan->recuts,
+            (unsigned)p->job->shares[0]->program.plan->slice_count, p->job->shares[0]->program.plan->recuts,
             (unsigned long long)diti_hash(p->pixels, p->size));
     fflush(b->out);
 }

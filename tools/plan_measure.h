@@ -212,9 +212,9 @@ static dit_result time_steps(rank_run *run, dit_job *job) {
 }
 
 static void sum_slices(rank_run *run, const dit_job *job) {
-    const diti_plan *plan = job->program.plan;
-    uint32_t first = plan->segments[job->program.step_segment].first;
-    run->slices = diti_plan_slice_count(plan, job->program.step_segment);
+    const diti_plan *plan = job->shares[0]->program.plan;
+    uint32_t first = plan->segments[job->shares[0]->program.step_segment].first;
+    run->slices = diti_plan_slice_count(plan, job->shares[0]->program.step_segment);
     for (uint32_t i = 0; i < run->slices; i++) {
         run->compute_seconds += (double)plan->slices[first + i].us * 1e-6;
         run->measured += plan->slices[first + i].measured;

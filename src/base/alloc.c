@@ -11,7 +11,7 @@ static void *diti_default_alloc(size_t size, size_t align, void *user) {
     raw = (unsigned char *)malloc(size + align + sizeof(void *));
     if (!raw) return NULL;
     start = ((size_t)raw + sizeof(void *) + align - 1) & ~(align - 1);
-    memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *)); /* what free() wants */
+    memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *)); /* free() wants this address */
     return (void *)start;
 }
 

@@ -36,9 +36,9 @@
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
-    dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
+    dit_allocator allocator; /* both functions are set: diti_env_init fills in the defaults */
     dit_logger logger;
-    bool headers_only; /* of files: what they say of tensors is taken, and may lie behind their end (dry runs) */
+    bool headers_only; /* dry runs: a file's header is believed, though its tensors may lie behind the file's end */
 } diti_env;
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;

@@ -2,11 +2,11 @@
    and every matrix has its place in it before anything is recorded. */
 #include "graph/plan_internal.h"
 
-#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* bytes of rows of which some columns are wanted */
 
 typedef struct diti_batch_maker {
     diti_plan *plan;
-    VkDeviceSize room; /* of a batch */
+    VkDeviceSize room; /* bytes that a batch has room for */
     uint32_t batch;    /* the open one */
     dit_error *err;
 } diti_batch_maker;
@@ -225,7 +225,7 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
     if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
     if (batch == DITI_NO_BATCH || (walk->slots && batch == walk->batch)) return DIT_OK;
     slot = plan->streaming.batches[batch].slot;
-    if (walk->slots >> slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+    if (walk->slots >> slot & 1u) return DIT_WORKING; /* the slot's content is needed before */
     walk->slots |= 1u << slot;
     walk->batch = batch;
     result = diti_stream_load(&plan->streaming, batch, true, bytes, err);

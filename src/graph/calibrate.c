@@ -11,9 +11,9 @@
 #define DITI_CALIBRATE_RUNS 3u
 #define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
 #define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
-#define DITI_CALIBRATE_COLUMNS 1024u /* of norms, which thus need one kernel */
+#define DITI_CALIBRATE_COLUMNS 1024u /* columns of norms, which thus need one kernel */
 
-typedef struct diti_calibration { /* what is run: ops of that many rows and columns, one after the other */
+typedef struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
     bool norms;                   /* else products */
     uint32_t rows, columns, times, runs;
 } diti_calibration;
@@ -121,7 +121,7 @@ static uint32_t diti_calibrate_most(diti_device *device) {
     return most < 256 ? 0 : most;
 }
 
-typedef struct diti_calibrated { /* what one op takes, and its operations or bytes */
+typedef struct diti_calibrated { /* the time of one op, and its operations or bytes */
     double us, amount;
 } diti_calibrated;
 
@@ -174,7 +174,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     result = most ? diti_calibrate_least(device, &least, &error)
                   : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
     if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
-    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* what is left is the launch */
+    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* the launch is left */
     if (least.us < 0) least.us = 0;
     least.amount = 0;
     if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);

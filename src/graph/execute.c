@@ -85,7 +85,7 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
 }
 
-#define DITI_TIME_DOUBTED_US 2000.0 /* that the clock says, of four times what timestamps do */
+#define DITI_TIME_DOUBTED_US 2000.0 /* timestamps are doubted above so long a time by the clock */
 
 /* Beside an application that draws, a software driver may write timestamps late, and both at once. */
 static bool diti_plan_doubts(const diti_device *device, double stamped_us, double clock_us) {

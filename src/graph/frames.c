@@ -62,7 +62,7 @@ DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffe
     diti_frame *frame;
     if (!frames->count) return; /* tests execute slices in no frame */
     frame = diti_frame_at(frames, frames->count - 1);
-    if (frame->count == 0) frame->recuts = plan->recuts; /* its own call may have cut work anew before */
+    if (frame->count == 0) frame->recuts = plan->recuts; /* the call of the frame may have cut work anew before */
     if (frame->count == DITI_FRAME_SLICES) return;
     frame->slices[frame->count++] = slice;
     if (diti_frames_stamped(frames))

@@ -34,9 +34,9 @@ typedef struct diti_tensor_info {
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
-    uint64_t bytes;                /* of a parent: rows * pitch * element size */
+    uint64_t bytes;                /* parents: rows * pitch * element size */
     const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
-#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
+#define DITI_UNUSED_YET UINT32_MAX /* a first_use that no dispatch has set */
     uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
     uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
     uint32_t block;                /* planner: which arena block */
@@ -83,7 +83,7 @@ typedef struct diti_dispatch {
     double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
-    bool early; /* it makes what the next product reads, of weights alone: see diti_graph_dispatch */
+    bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
 } diti_dispatch;
 
 /* --- the graph --- */
@@ -112,7 +112,7 @@ typedef enum diti_exchange_event_kind {
 } diti_exchange_event_kind;
 typedef struct diti_exchange_event { /* in the order of the graph */
     diti_exchange_event_kind kind;
-    uint32_t exchange; /* of a join none */
+    uint32_t exchange; /* index in exchanges; joins have none */
     diti_tensor tensor;
     uint32_t segment, place; /* dispatches of the graph that come before */
     uint32_t slice;          /* in a plan: slices of the segment that come before */
@@ -123,12 +123,12 @@ typedef struct diti_mark { /* a block of a model begins; or a segment, or what i
     uint32_t place, event; /* dispatches and events before it */
     diti_tensor tensor;    /* the first that is made behind it */
 } diti_mark;
-typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
     uint32_t segment;                /* counted from 1 */
-    uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+    uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
-    uint32_t exponent, wanted; /* of what is stored with it */
+    uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
 typedef struct diti_graph {
     diti_device *device;
@@ -145,16 +145,16 @@ typedef struct diti_graph {
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
-    struct diti_tune_case *wanted; /* what was not known, where the device is to be tuned */
+    struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
-    char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
+    char scope[24];     /* the part of a model that ops belong to, for guards: "block 3"; empty: nothing */
     diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
     diti_guard_record *guard_records;
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
-    uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
-    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
-    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
+    uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
+    bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
+    bool guard_alike; /* exponents are raised together, on all devices of a sequence */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -163,7 +163,7 @@ typedef struct diti_graph {
     size_t cut_count, cut_capacity;
     diti_mark *marks;
     size_t mark_count, mark_capacity;
-    diti_tensor made_early; /* what the newest dispatch that is early has made; 0: none */
+    diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);

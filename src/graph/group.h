@@ -4,7 +4,7 @@
 #define DITI_GROUP_H
 #include "graph/graph.h"
 
-DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* bytes of a row that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
 /* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
@@ -16,7 +16,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {
     uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
-    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
 } diti_group;

@@ -9,7 +9,7 @@
 #include "graph/plan_internal.h"
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of map.comp and solver.comp */
+#define DITI_GATED 13u   /* id of the specialization constant in map.comp and solver.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -63,7 +63,7 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
     uint32_t guard = diti_guard_of(graph, from), before = diti_guard_of(graph, to);
     size_t i;
     if (!guard) return;
-    for (i = 1; i < graph->guard_count && before; i++) { /* what else `to` holds takes the same one */
+    for (i = 1; i < graph->guard_count && before; i++) { /* every other use of the record of `to` takes the same one */
         diti_guard_record *record = &graph->guard_records[i];
         if (record->store == before) record->store = guard;
         if (record->load[0] == before) record->load[0] = guard;

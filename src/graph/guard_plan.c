@@ -117,7 +117,7 @@ DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, 
     bool asked = false;
     uint32_t i, k, turn;
     for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
-    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
+    for (turn = 0; turn < 2; turn++) /* the first may miss what the last has, and get it by way of others */
         for (i = 0; i < count; i++)
             for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
     for (i = 0; i < count; i++) diti_guard_grant(plans[i]);

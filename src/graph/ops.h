@@ -31,8 +31,8 @@ typedef struct diti_linear_desc {
     uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
     diti_tensor residual;   /* F32 [rows, N] */
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
-    diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
-    diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
+    diti_rows rows; /* rows of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
+    diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
     bool unbiased;  /* without any bias: someone else adds it */
@@ -61,7 +61,7 @@ typedef struct diti_norm_desc {
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     diti_tensor out;                  /* write here; 0: a new tensor */
-    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
+    const diti_weight *reader; /* the weight that alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
     const char *name;
 } diti_norm_desc;
@@ -91,7 +91,7 @@ typedef struct diti_attention_desc {
     float scale;
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-    uint32_t most_keys; /* that an item may have; 0: all rows of k */
+    uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
                            query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
                            most_keys - 1; none */
@@ -132,7 +132,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
    x. */
 typedef struct diti_row_weight {
     float weight;
-    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+    uint32_t first, rows; /* rows of the item that the row is in; 0 rows: the row is in none */
     uint32_t zero;
 } diti_row_weight;
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
@@ -209,11 +209,11 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
 typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* of the input */
+    uint32_t batch, height, width; /* shape of the input */
     uint32_t stride;
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -231,10 +231,10 @@ typedef struct diti_group_norm_desc {
     float eps;
     const diti_weight *weight, *bias; /* F32 [C] */
     bool silu;
-    uint32_t parts;      /* of equal size, that every image in x is summed in before their sums are added in order:
+    uint32_t parts;      /* equal parts that every image in x is summed in before their sums are added in order:
                             devices that have some parts of an image each give the bytes of one that has all of them;
                             0: as suits the device */
-    diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
+    diti_tensor moments; /* moments of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;

@@ -37,7 +37,7 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* of one item; packed: all query rows, and the most keys of an item */
+    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
 } diti_attention_shape;

@@ -2,12 +2,12 @@
    order of sums depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 #include "graph/ops_internal.h"
 
-#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
+#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* rounds of loops, see DITI_ATTENTION_ROUNDS */
 
 static uint32_t diti_attention_pad(uint32_t count, uint32_t unit) { return (count + unit - 1) / unit * unit; }
 
 typedef struct diti_attention_matrix {
-    diti_coop_shape shape; /* of halves, and of int8 */
+    diti_coop_shape shape; /* fragments of halves; shape8: fragments of int8 */
     diti_coop_shape shape8;
     uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
     uint32_t share;                                   /* subgroups that have the same queries */
@@ -59,7 +59,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
         return head_dim % 8 || head_dim > 512 ? 0 : diti_attention_pad(head_dim, 16) + 16;
     if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
     bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
-    return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */
+    return bytes <= 2 * a.padded ? bytes : 0; /* int8 shares tiles with halves */
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
@@ -78,7 +78,7 @@ static uint32_t diti_attention_most_queries(const diti_device *device, const dit
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
     uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
-    uint32_t simds = 2; /* of a compute unit of AMD's, on which a workgroup's waves are spread */
+    uint32_t simds = 2; /* SIMDs of one of AMD's compute units, on which a workgroup's waves are spread */
     bool pairs = (a->pairs && queries > 512) != (candidate == 2);
     a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;

@@ -212,7 +212,7 @@ enum {
     DITI_MERGE_X_LSE,
     DITI_MERGE_O_LSE,
     DITI_MERGE_LSE,
-    DITI_MERGE_LSE_PITCH, /* of all three */
+    DITI_MERGE_LSE_PITCH, /* pitch of all three logarithms */
     DITI_MERGE_HEAD_DIM,
     DITI_MERGE_PUSH_WORDS
 };
@@ -270,7 +270,7 @@ enum {
     DITI_SOLVER_COEFFICIENTS,
     DITI_SOLVER_CHANNELS,
     DITI_SOLVER_X,
-    DITI_SOLVER_PITCH, /* of all states */
+    DITI_SOLVER_PITCH, /* pitch of all states */
     DITI_SOLVER_H1,
     DITI_SOLVER_H2,
     DITI_SOLVER_X0,
@@ -351,7 +351,7 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
     diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the same health */
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the gate reads the health that binding 7 writes */
     x = diti_tensor_get(graph, desc->x);
     diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
 }

@@ -2,7 +2,7 @@
 #include "graph/ops_internal.h"
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
-#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* most bytes of one expanded chunk */
 
 /* Push words of expand.comp. */
 enum {

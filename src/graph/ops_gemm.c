@@ -50,8 +50,8 @@ typedef struct diti_gemm_tiles {
 /* How the kernels with cooperative matrices work on a device. */
 enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
 typedef struct diti_gemm_coop {
-    diti_coop_shape shape, floats, bytes; /* of a fragment: the one that is used, and both that the module declares */
-    uint32_t threads, unit;               /* that share it; elements in 16 bytes */
+    diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
+    uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
     uint32_t scope;
     bool bf16;
 } diti_gemm_coop;
@@ -114,7 +114,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
     const diti_portions *portions = graph->device->portions;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the kernel for few rows would not sum int8 exactly */
     out->constants[3] = out->constants[4] = 4;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
         out->kernel = DITI_KERNEL_GEMM_GPU;
@@ -226,7 +226,7 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
                      coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
     out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
-    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* which are real ones, too */
+    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
@@ -293,11 +293,11 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
         (gemm->image && i8))
         return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
-        return false; /* what lies behind a row would be taken for a result */
+        return false; /* values behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * (gemm->image ? device->portions->conv_step : device->portions->step);
     if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
-        step /= 2; /* its few threads have to load it */
+        step /= 2; /* the few threads of a small tile have to load a whole step */
     while (step < coop.shape.k) step *= 2;
     out->kernel = DITI_KERNEL_GEMM_COOP;
     out->group = coop.threads * across[0] * across[1];
@@ -404,7 +404,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     if (gemm->packed) return;                                             /* measuring takes plain operands */
-    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* it has one tile */
+    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;

@@ -21,7 +21,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
-    diti_kernel kernel;            /* of products; which one attention takes follows from the rest */
+    diti_kernel kernel;            /* kernel of products; attention takes the one that follows from the rest */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -48,7 +48,7 @@ DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
 /* tensor itself, or an aligned copy. */
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
-DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+DIT_INTERNAL uint32_t diti_op_float(float value); /* the bits of a float, for push constants */
 /* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
 DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
                                    const char *name);

@@ -380,7 +380,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
     if (!plan.weight || !plan.bias)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    if (desc->moments) { /* of parts that are one chunk each */
+    if (desc->moments) { /* moments of parts that are one chunk each */
         plan.partial = desc->moments;
         plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
         plan.part_chunks = 1;

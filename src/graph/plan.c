@@ -8,7 +8,7 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
         const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
                            : block->storage == DITI_STORAGE_STATE ? "sampler state"
                                                                   : "inputs";
-        if (plan->exchange_count) /* which may go by another queue */
+        if (plan->exchange_count) /* exchanges may go by another queue */
             DITI_TRY(diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err));
         else
             DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err));
@@ -24,7 +24,7 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
     DITI_TRY(diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK, "guards",
                                 &plan->report, err));
     plan->counters.allocations++;
-    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
+    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* the memory may hold another plan's report */
     diti_buffer_flush(plan->device, &plan->report);
     return diti_guard_write(plan, 0, err);
 }
@@ -40,12 +40,12 @@ typedef struct diti_plan_compile {
     uint32_t count;
     VkSemaphore never; /* never signalled: to wait for it with a time-out is how the caller sleeps */
     int lock;          /* guards all that follows; held for a few instructions */
-    uint32_t next;     /* of distinct, which threads take in order */
+    uint32_t next;     /* index into distinct, which threads take in order */
     uint32_t done, helped;
     bool stopped; /* nothing more is taken */
     dit_result result;
     dit_error error;
-    uint32_t failed; /* of distinct, the one that result and error are about */
+    uint32_t failed; /* index into distinct of the dispatch that result and error are about */
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -122,7 +122,7 @@ static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const
     uint32_t helped, done, told = UINT32_MAX;
     bool wanted = true;
     for (;;) {
-        diti_lock(&work->lock); /* who counted last has let go of it then */
+        diti_lock(&work->lock); /* the thread that counted last has let go of the lock then */
         helped = work->helped;
         done = work->done;
         diti_unlock(&work->lock);

@@ -19,40 +19,40 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
     bool barrier; /* depends on something recorded since the last barrier; never on other slices of its dispatch */
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
-    uint32_t segment, first, count; /* of plan dispatches */
-    uint32_t batch;                 /* of streamed weights that it reads; DITI_NO_BATCH: none */
+    uint32_t segment, first, count; /* range of plan dispatches */
+    uint32_t batch;                 /* batch of streamed weights that the slice reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
     float cut_us;                   /* predicted when it was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
-    uint64_t value; /* of the plan's timeline when its newest submission is finished */
+    uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
 /* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
    (frames.c) --- */
-#define DITI_FRAME_SLICES 64u /* of a frame that are timed */
-#define DITI_MAX_FRAMES 17u   /* that are remembered: those in flight and the newest */
+#define DITI_FRAME_SLICES 64u /* slices of a frame that are timed */
+#define DITI_MAX_FRAMES 17u   /* frames that are remembered: those in flight and the newest */
 typedef struct diti_frame {
-    uint32_t slices[DITI_FRAME_SLICES]; /* of the plan's */
+    uint32_t slices[DITI_FRAME_SLICES]; /* indices of the plan's slices */
     uint32_t count;
     uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
     uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
-    bool open;          /* its timestamps were not read */
+    bool open;          /* the frame's timestamps were not read */
 } diti_frame;
 typedef struct diti_frames {
     VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
     uint32_t most;       /* frames that are remembered */
     uint64_t count;      /* recorded so far */
-    uint64_t told;       /* of these the application has told about, or passed over */
+    uint64_t told;       /* frames that the application has told about, or passed over */
     uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
-    bool reported;       /* it has told a time: timestamps are left alone */
+    bool reported;       /* the application has told a time: timestamps are left alone */
     diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
     diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
 #define DITI_UNREAD_SLICES 64u
 typedef struct diti_plan_unread {
-    uint64_t value; /* of the plan's timeline, when it is finished */
+    uint64_t value; /* value of the plan's timeline when the slice is finished */
     uint32_t slice;
 } diti_plan_unread;
 typedef struct diti_plan {
@@ -66,7 +66,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* of the graph */
+    bool guard_alike;               /* the graph's guard_alike */
     uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -80,23 +80,23 @@ typedef struct diti_plan {
     size_t exchange_count;
     diti_exchange_event *events;
     size_t event_count;
-    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
+    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* first event of each segment; the last: event_count */
     diti_cut_weight **cuts;
     size_t cut_count;
-    float limit_us;                    /* slices are cut to this */
-    float finest_us;                   /* pieces are cut to this: limit_us, or more where that makes too many */
-    float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
-    float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;             /* the newest cut knew what it takes */
-    uint32_t *source_least;            /* workgroups that a piece of it has at least; 0: whatever fills the device */
-    uint32_t recuts;                   /* how often the sources were cut into slices */
-    uint32_t slice_starts;             /* 1 + the source that the next cut begins a slice with; 0: none */
-    struct diti_plan_retired *retired; /* what earlier cuts left (recut.c) */
+    float limit_us;                   /* slices are cut to this */
+    float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
+    float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
+    float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
+    bool *source_measured;            /* the newest cut knew what it takes */
+    uint32_t *source_least;           /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    uint32_t recuts;                  /* how often the sources were cut into slices */
+    uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
+    struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
     VkDescriptorPool descriptors;
-    VkCommandPool commands;       /* of slices; made anew with them */
-    VkCommandPool other_commands; /* of restore */
+    VkCommandPool commands;       /* pool of the slices' commands; made anew with them */
+    VkCommandPool other_commands; /* pool of restore */
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
-    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
+    struct diti_profile *profile; /* timestamps of a traced plan (profile.c); NULL: no trace */
     diti_timeline timeline;
     diti_plan_unread
         unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
@@ -105,7 +105,7 @@ typedef struct diti_plan {
     diti_frames frames;
     dit_counters counters;
     diti_stream_client streaming;
-    uint32_t *source_batches; /* of each dispatch; DITI_NO_BATCH: reads nothing streamed */
+    uint32_t *source_batches; /* batch of each dispatch; DITI_NO_BATCH: reads nothing streamed */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -153,7 +153,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submi
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 
 /* --- guards in a graph: what overflows F16 is done again, scaled (guard.c) --- */
-typedef struct diti_health { /* what the device tells of a run */
+typedef struct diti_health { /* the device's report on a run */
     uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
     uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
     uint32_t bad_picture;    /* not 0: it is not finite */
@@ -174,7 +174,7 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
 typedef struct diti_verdict { /* about a segment that must run again */
     uint32_t segment, step;   /* step: how many were done */
     uint32_t record;
-    const char *name; /* of the op that is to blame; owned by the plan */
+    const char *name; /* name of the op that is to blame; owned by the plan */
     bool lost;        /* running it again does not help */
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u

@@ -25,7 +25,7 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 /* diti_stream_claim for a plan. */
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
-DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* it is about to be destroyed */
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* call before the plan is destroyed */
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
@@ -39,7 +39,8 @@ DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* 
 DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
 /* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+/* Takes over the exponents of a plan that is replaced. */
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
 
 /* --- records of guards (guard.c, guard_plan.c) --- */
 /* Words of a record, as in guard.glsl. The first record is diti_health. */
@@ -50,20 +51,20 @@ enum {
     DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
     DITI_RECORD_WORDS = 8
 };
-#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
+#define DITI_RECORD_RUN 4u /* word of the first record, behind diti_health: guard_run */
 
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
    more than once, so that the same slice can be queued again before its timestamps were read --- */
 #define DITI_PROFILE_SETS 4u
 typedef struct diti_profile_slice {
-    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+    uint32_t first_query, stride; /* first query of set 0: two for the slice, two for each dispatch; from set to set */
     uint32_t sets, next, busy;
     VkCommandBuffer commands[DITI_PROFILE_SETS];
 } diti_profile_slice;
 typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
     uint64_t value, submission, submit_ns;
     uint32_t slice, set, step;
-    bool lost; /* its set was used again */
+    bool lost; /* the set was used again */
 } diti_profile_flight;
 typedef struct diti_profile {
     bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
@@ -72,7 +73,7 @@ typedef struct diti_profile {
     diti_profile_flight *flights; /* a ring */
     uint32_t flight_first, flight_count, flight_capacity;
     uint64_t *ticks, last_end_ns;
-    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+    uint32_t runs[DITI_MAX_SEGMENTS]; /* runs of each segment since the first one began */
 } diti_profile;
 /* Between making slices and recording them; does nothing where no trace is kept. */
 DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);

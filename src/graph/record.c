@@ -105,7 +105,7 @@ static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer comma
     memset(&info, 0, sizeof info);
     inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* one step may be queued twice */
     info.pInheritanceInfo = secondary ? &inheritance : NULL;
     vk = plan->device->vk.BeginCommandBuffer(commands, &info);
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);

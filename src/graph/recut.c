@@ -3,7 +3,7 @@
    commands are made again beside the old ones, which are freed when they have run. */
 #include "graph/plan_internal.h"
 
-typedef struct diti_plan_retired { /* of one cut */
+typedef struct diti_plan_retired { /* leftovers of one cut */
     struct diti_plan_retired *next;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
@@ -14,7 +14,7 @@ typedef struct diti_plan_retired { /* of one cut */
     size_t slice_count, slice_capacity;
     diti_segment segments[DITI_MAX_SEGMENTS];
     float limit_us;
-    uint64_t value, frame; /* of the timeline and of frames, when it was retired */
+    uint64_t value, frame; /* values of the timeline and of frames when the cut was retired */
 } diti_plan_retired;
 
 /* --- whether --- */
@@ -63,22 +63,22 @@ DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t mo
 
 /* --- what sources take, as slices have shown --- */
 
-typedef struct diti_recut_sum { /* what was expected of something besides its launches, and what it took */
+typedef struct diti_recut_sum { /* an expected time without launches, and the time that was measured */
     double expected, us;
 } diti_recut_sum;
 
 typedef struct diti_recut_source {
     diti_recut_sum sum;
-    uint32_t groups; /* of its largest piece */
+    uint32_t groups; /* workgroups of its largest piece */
     uint32_t class_of;
 } diti_recut_source;
 
 typedef struct diti_recut_facts {
     diti_recut_source *sources;
     diti_recut_sum *classes; /* sources with one pipeline are of one class */
-    VkPipeline *pipelines;   /* of classes */
+    VkPipeline *pipelines;   /* pipeline of each class */
     uint32_t class_count;
-    float launch;                  /* that the slices were cut with */
+    float launch;                  /* time of a launch that the slices were cut with */
     double kinds[DITI_COST_KINDS]; /* the largest ratio of its classes; 0: none was measured */
     double all;
 } diti_recut_facts;
@@ -249,7 +249,7 @@ static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
     plan->slice_count = now.slice_count;
     plan->slice_capacity = now.slice_capacity;
     plan->limit_us = now.limit_us;
-    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* whose slices change, and nothing else */
+    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* the slices of a segment change, and nothing else */
         plan->segments[i].first = now.segments[i].first;
         plan->segments[i].count = now.segments[i].count;
     }

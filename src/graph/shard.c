@@ -9,7 +9,7 @@ typedef struct diti_shard {
     diti_graph *graph;
     uint32_t self, devices, segment;
     diti_tensor end;    /* tensors from here on are made here */
-    uint32_t *received; /* of each tensor before it: the number of its exchange */
+    uint32_t *received; /* the number of the exchange of each tensor before `end` */
 } diti_shard;
 
 static bool diti_shard_has(const diti_shard *shard, const diti_mark *mark) {

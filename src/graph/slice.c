@@ -106,8 +106,8 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
                          &stop);
         base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
         size = diti_element_size(tensor->format);
-        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
-                                               wraps, as in the kernel */
+        zero = base + tensor->first * size; /* place of the tensor's first element; may lie before the range: the
+                                               difference wraps, as in the kernel */
         ranges[i].offset = (base + begin) / alignment * alignment;
         ranges[i].range = base + stop - ranges[i].offset;
         slice->push[binding->offset_word] =
@@ -223,7 +223,7 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
     most = most / align * align;
     if (most == 0) most = align;
-    pieces = (dispatch->groups - 1) / most + 1; /* of equal size, so that the last one fills the device, too */
+    pieces = (dispatch->groups - 1) / most + 1; /* equal pieces: the last one fills the device, too */
     pieces = (dispatch->groups - 1) / pieces + 1;
     pieces = (pieces + align - 1) / align * align;
     return pieces < most ? pieces : most;
@@ -265,7 +265,7 @@ static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *er
  * one --- */
 
 typedef struct diti_hazard {
-    VkBuffer buffer; /* of a block; weights are never written */
+    VkBuffer buffer; /* buffer of a block; weights are never written */
     uint64_t begin, end;
     bool written;
 } diti_hazard;

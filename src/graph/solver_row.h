@@ -15,7 +15,7 @@
     MEMBER(7, d2)                                                                                                      \
     MEMBER(8, noise)                                                                                                   \
     MEMBER(9, guidance) /* the scale */                                                                                \
-    MEMBER(10, number)  /* of the step, from 1 on: what health says when this step goes wrong */                       \
+    MEMBER(10, number)  /* number of the step, from 1 on, which health tells when this step goes wrong */              \
     MEMBER(11, noise_v)                                                                                                \
     MEMBER(12, x_y)                                                                                                    \
     MEMBER(13, y_x)                                                                                                    \
@@ -25,7 +25,7 @@
     MEMBER(17, e2)                                                                                                     \
     MEMBER(18, rescale)         /* 0..1: how far guidance keeps the deviation of the conditional prediction */         \
     MEMBER(19, project)         /* 0..1: how much of what points along that prediction guidance leaves out */          \
-    MEMBER(20, norm_limit)      /* of what guidance adds */                                                            \
+    MEMBER(20, norm_limit)      /* largest norm that guidance may add */                                               \
     MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
     MEMBER(22, kept_x0)                                                                                                \
     MEMBER(23, kept_noise)

@@ -4,11 +4,11 @@
 #include "graph/ops_internal.h"
 #include "graph/plan_internal.h"
 
-#define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
-#define DITI_TUNE_US 4000.0f        /* about so long is one run */
+#define DITI_TUNE_RUNS 5u    /* runs of each candidate, in turn, so that what else the machine does meets all alike */
+#define DITI_TUNE_US 4000.0f /* about so long is one run */
 #define DITI_TUNE_SLICE_US 500000u  /* runs are not cut */
 #define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
-#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+#define DITI_TUNE_GAIN 0.97         /* fraction of the usual tiles' time below which a candidate replaces them */
 
 /* --- measuring --- */
 
@@ -69,10 +69,10 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
                                           : (uint32_t)((double)DITI_TUNE_US / us);
 }
 
-typedef struct diti_tuning {                /* of one case */
+typedef struct diti_tuning {                /* the candidates of one case */
     diti_plan *plans[DITI_TUNE_CANDIDATES]; /* NULL: the candidate is the same kernel as an earlier one */
     diti_dispatch made[DITI_TUNE_CANDIDATES];
-    double us[DITI_TUNE_CANDIDATES]; /* of the shortest run */
+    double us[DITI_TUNE_CANDIDATES]; /* time of the shortest run */
 } diti_tuning;
 
 static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
@@ -96,7 +96,7 @@ static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c
                         !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
     if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
     diti_graph_free(&graph);
-    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* it may compile */
+    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* first runs may compile */
     return result;
 }
 

@@ -43,8 +43,8 @@ static const uint8_t diti_gguf_value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8,
 typedef struct diti_gguf {
     diti_checkpoint *checkpoint;
     const diti_file *file;
-    const char *name;    /* of the file */
-    const char *subject; /* what is being read: a key's or tensor's name, for messages */
+    const char *name;    /* name of the file */
+    const char *subject; /* the key or tensor that is being read, for messages */
     uint64_t at, size;
     uint64_t buffer_at;
     size_t buffer_size;

@@ -40,7 +40,7 @@ DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
     const char *name;
-    const char *type_name; /* what the file calls the type */
+    const char *type_name; /* the type's name in the file */
     dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name.
                               DIT_TYPE_I8_ROW: bytes that mean nothing without their scales, see below */
     uint32_t rank;         /* 0..5 */
@@ -63,7 +63,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_sour
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
                                                     diti_checkpoint **out, dit_error *err);
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* first file's name, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
 /* Bytes that its files lack at their ends; 0 unless only headers are read. */
 DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint);
@@ -164,7 +164,7 @@ typedef struct diti_text {
 typedef struct diti_meta {
     const char *name; /* first, as diti_name_index wants it */
     const char *text; /* strings and numbers; NULL for arrays */
-    uint32_t type;    /* of the value or of the array's elements */
+    uint32_t type;    /* type of the value or of the array's elements */
     bool array;
     uint64_t count;         /* 1 unless an array */
     const void *data;       /* numbers, aligned to 16 bytes */
@@ -190,7 +190,7 @@ struct diti_checkpoint {
     diti_stored_tensor *tensors;
     size_t tensor_count, tensor_capacity;
     diti_name_index index;
-    diti_metadata metadata; /* of the first file */
+    diti_metadata metadata; /* metadata of the first file */
     uint64_t absent;        /* see diti_checkpoint_absent */
     void *chunks;           /* memory of names and metadata, freed with the checkpoint */
 };
@@ -238,7 +238,7 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
 /* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
 typedef struct diti_zip_entry {
     const char *name;
-    uint64_t offset, size; /* of its bytes in the file */
+    uint64_t offset, size; /* range of the entry's bytes in the file */
     uint32_t crc;          /* 0: not computed */
 } diti_zip_entry;
 typedef struct diti_zip {
@@ -254,7 +254,7 @@ DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char
 DIT_INTERNAL dit_result diti_zip_check(const diti_env *env, const diti_file *file, const diti_zip_entry *entry,
                                        dit_error *err);
 
-typedef enum diti_pickle_callable { /* what a pickle may name */
+typedef enum diti_pickle_callable { /* the names that a pickle may use */
                                     DITI_PICKLE_ORDERED_DICT,
                                     DITI_PICKLE_TENSOR_V2,
                                     DITI_PICKLE_TENSOR_V3,
@@ -294,7 +294,7 @@ typedef struct diti_pickle {
     size_t item_count, item_capacity;
     diti_pickle_pair *pairs;
     size_t pair_count, pair_capacity;
-    uint32_t root; /* what was pickled */
+    uint32_t root; /* item that was pickled */
 } diti_pickle;
 /* bytes must live as long as the pickle, and have less than 2^31 of them. file is for messages. */
 DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,

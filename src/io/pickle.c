@@ -8,7 +8,7 @@
 typedef struct diti_pickle_global {
     const char *module, *name;
     diti_pickle_callable callable;
-    const char *type; /* of a storage or an element, as safetensors calls it; NULL: bytes */
+    const char *type; /* type of a storage or an element, as safetensors calls it; NULL: bytes */
 } diti_pickle_global;
 
 static const diti_pickle_global diti_pickle_globals[] = {

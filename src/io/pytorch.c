@@ -7,7 +7,7 @@ enum { DITI_PYTORCH_MAX_PICKLE = 16 * 1024 * 1024, DITI_PYTORCH_MAX_DEPTH = 16, 
 typedef struct diti_pytorch {
     diti_checkpoint *checkpoint;
     const diti_file *file;
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     dit_error *err;
     diti_zip zip;
     char root[256]; /* NAME */
@@ -230,7 +230,7 @@ static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) 
 
 typedef struct diti_pytorch_level { /* a dictionary that is being walked through */
     uint32_t next, left;
-    size_t name_length; /* of what stands in front of its keys */
+    size_t name_length; /* length of the name that stands in front of the dictionary's keys */
 } diti_pytorch_level;
 
 typedef struct diti_pytorch_walk {

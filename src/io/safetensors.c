@@ -15,7 +15,7 @@ static const diti_format_type diti_safetensors_types[] = {
 typedef struct diti_safetensors {
     diti_checkpoint *checkpoint;
     const char *name;
-    uint64_t data_size; /* that the file has; UINT64_MAX where only headers are read */
+    uint64_t data_size; /* bytes of data in the file; UINT64_MAX where only headers are read */
     dit_error *err;
 } diti_safetensors;
 

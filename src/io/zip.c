@@ -93,7 +93,7 @@ static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 
 /* --- entries --- */
 
-typedef struct diti_zip_record { /* of the directory */
+typedef struct diti_zip_record { /* an entry of the directory */
     uint64_t packed, size, local;
     uint32_t flags, method, name_length, crc;
     const unsigned char *name;

@@ -20,7 +20,7 @@ static double diti_auto_stream(const diti_device *device) { return 1e15 / (doubl
 
 /* The memory of a device that a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-    const diti_weights *weights = &model->transformer->component.weights; /* what of them is there counts as free */
+    const diti_weights *weights = &model->transformer->component.weights; /* resident ones count as free */
     double used, own = (double)diti_replicas_bytes(weights->replicas, device);
     if (device == model->device) own += (double)weights->bytes;
     diti_lock(&device->lock);

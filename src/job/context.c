@@ -101,7 +101,7 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
         result = diti_device_open_beside(desc, &context->env, place, device, err);
         if (result < 0) return result;
         context->device_count++;
-        (*device)->fail_submit_after = 0; /* it has failed */
+        (*device)->fail_submit_after = 0; /* the override has had its effect */
         for (i = 0; i <= DITI_CLASSES; i++)
             if (proofs[i] != DITI_PROOF_UNKNOWN) diti_proof_put(*device, (diti_class)i, proofs[i]);
     }

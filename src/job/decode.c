@@ -14,22 +14,23 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
-DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
+DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->program.x0, 0), NULL);
-    job->program.preview =
+    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
+    share->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, job->program.preview, 0, job->request.shape.swap, 0);
+    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
-static diti_group diti_decode_group(const dit_job *job) {
+static diti_group diti_decode_group(const diti_share *share) {
     diti_group group = DITI_ZERO;
     uint32_t i;
-    group.count = job->assignment.share_total;
-    group.index = job->assignment.share;
+    group.count = share->assignment.share_total;
+    group.index = share->assignment.share;
     for (i = 0; i < group.count; i++) {
         group.devices[i] = i;
-        group.weights[i] = (float)job->request.shape.shares[job->assignment.folded ? i / 2 : i];
+        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
     }
     return group;
 }
@@ -53,57 +54,62 @@ static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
-static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
+static void diti_decode_emit_picture(const diti_share *share, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
                                      diti_tensor latent) {
-    diti_group group = diti_decode_group(job);
+    const dit_job *job = share->job;
+    diti_group group = diti_decode_group(share);
     diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
-    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
-    for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
-        uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
-        if (count) diti_decode_receive(graph, rgba, rgb, other, count, share);
+    uint32_t i, first, pixels = diti_decode_pixels(job, &group, share->assignment.share, &first);
+    for (i = 1; i < share->assignment.share_total && share->assignment.share == 0; i++) {
+        uint32_t other, count = diti_decode_pixels(job, &group, i, &other);
+        if (count) diti_decode_receive(graph, rgba, rgb, other, count, i);
     }
     if (!pixels || diti_graph_failed(graph)) return;
-    if (job->assignment.share) {
+    if (share->assignment.share) {
         first = 0;
         rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "band of a picture");
         rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "band of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
-                   job->program.health_words);
-    if (!job->assignment.share) return;
+                   share->program.health_words);
+    if (!share->assignment.share) return;
     diti_send(graph, rgba, 0);
     diti_send(graph, rgb, 0);
 }
 
 /* The texels of the pictures' images have a place of their own unless they are rgba. */
-static void diti_decode_emit_texels(dit_job *job, diti_graph *graph) {
+static void diti_decode_emit_texels(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     diti_texels kind = job->request.shape.texels;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              words = kind == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels, image;
     diti_tensor all = kind == DITI_TEXELS_RGBA ? 0 : diti_tensor_state(graph, DITI_U32, count, words, "texels");
     for (image = 0; image < count; image++) {
-        job->program.texels[image] = all ? diti_tensor_view(graph, all, image, 1, 0, words) : job->program.rgba[image];
-        if (all) diti_texels_out(graph, job->program.rgb[image], job->program.texels[image], kind == DITI_TEXELS_GREY);
+        share->program.texels[image] =
+            all ? diti_tensor_view(graph, all, image, 1, 0, words) : share->program.rgba[image];
+        if (all)
+            diti_texels_out(graph, share->program.rgb[image], share->program.texels[image], kind == DITI_TEXELS_GREY);
     }
 }
 
-DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
+DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
     diti_tensor rgba = 0, rgb = 0;
-    if (job->assignment.share == 0) {
+    if (share->assignment.share == 0) {
         rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
         rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
     }
     for (image = 0; image < count && job->model->vae; image++) {
-        if (job->assignment.share == 0) {
-            job->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-            job->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        if (share->assignment.share == 0) {
+            share->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+            share->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         }
-        job->program.latents[image] = diti_decode_planes(job, graph, job->program.latent, image);
-        diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
-                                 job->program.latents[image]);
+        share->program.latents[image] = diti_decode_planes(job, graph, share->program.latent, image);
+        diti_decode_emit_picture(share, graph, share->program.rgba[image], share->program.rgb[image],
+                                 share->program.latents[image]);
     }
-    if (job->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(job, graph);
+    if (share->assignment.share == 0 && job->model->vae) diti_decode_emit_texels(share, graph);
 }

@@ -2,11 +2,11 @@
 #include "job/job.h"
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
-static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
+static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *whose, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
-    *first = job->model->fixed_text ? share->first_branch * tokens : 0;
+    *first = job->model->fixed_text ? whose->first_branch * tokens : 0;
     if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
-    return share->branches * tokens;
+    return whose->branches * tokens;
 }
 
 /* Inputs reach the device with its first op, behind which alone they can be sent. */
@@ -15,28 +15,29 @@ static bool diti_emit_can_send(diti_graph *graph, diti_tensor x) {
     return info->format == DITI_F32 && diti_tensor_get(graph, info->parent)->storage != DITI_STORAGE_INPUT;
 }
 
-static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    diti_tensor whole = job->program.text.texts[text], sent = whole;
+static void diti_emit_send_text(diti_share *share, diti_graph *graph, uint32_t text) {
+    const dit_job *job = share->job;
+    diti_tensor whole = share->program.text.texts[text], sent = whole;
     uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
     if (!diti_emit_can_send(graph, whole)) {
         sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
         diti_copy(graph, whole, sent, "text to send");
     }
-    for (i = 1; i < job->assignment.share_total; i++) {
-        diti_assignment share;
-        diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
-        rows = diti_emit_share_rows(job, &share, text, &first);
+    for (i = 1; i < share->assignment.share_total; i++) {
+        diti_assignment other;
+        diti_assign(&job->request.shape, share->assignment.folded, i, share->assignment.share_total, &other);
+        rows = diti_emit_share_rows(job, &other, text, &first);
         diti_send(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i);
     }
-    rows = diti_emit_share_rows(job, &job->assignment, text, &first);
-    job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+    rows = diti_emit_share_rows(job, &share->assignment, text, &first);
+    share->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
 }
 
-static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
-    job->program.text.texts[text] =
-        diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_receive_by_end(graph, job->program.text.texts[text], 0);
+static void diti_emit_receive_text(diti_share *share, diti_graph *graph, uint32_t text) {
+    uint32_t first, rows = diti_emit_share_rows(share->job, &share->assignment, text, &first);
+    share->program.text.texts[text] =
+        diti_tensor_new(graph, DITI_F32, rows, share->job->model->texts[text].columns, "text from the first share");
+    diti_receive_by_end(graph, share->program.text.texts[text], 0);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -45,20 +46,21 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
 }
 
 /* The first share sends what it has encoded to the others. */
-static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
+static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
     uint32_t text;
-    for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
-        if (!diti_emit_has_text(job, text)) continue;
-        if (job->assignment.share)
-            diti_emit_receive_text(job, graph, text);
+    for (text = 0; text < DITI_TEXTS && share->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
+        if (!diti_emit_has_text(share->job, text)) continue;
+        if (share->assignment.share)
+            diti_emit_receive_text(share, graph, text);
         else
-            diti_emit_send_text(job, graph, text);
+            diti_emit_send_text(share, graph, text);
     }
 }
 
-static void diti_emit_text(dit_job *job, diti_graph *graph) {
-    diti_text_use *use = &job->program.text;
-    if (job->assignment.share) return;
+static void diti_emit_text(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_text_use *use = &share->program.text;
+    if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
@@ -70,27 +72,29 @@ static void diti_emit_text(dit_job *job, diti_graph *graph) {
 }
 
 /* Images share the prompts, but each has a class of its own. */
-static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
-    diti_denoise *denoise = &job->program.denoise;
+static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
     if (job->model->transformer->traits.class_count) {
         denoise->text_batch = denoise->branches * denoise->batch;
-        denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        denoise->labels = share->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
-    if (!job->model->fixed_text) /* these know which rows are whose */
-        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
+    if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
+        share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
-    denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
-    denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
-    denoise->pooled = job->program.text.texts[DITI_TEXT_POOLED];
-    denoise->text_items = job->program.text_items;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->assignment.first_branch;
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
+    denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
+    denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
+    denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
+    denoise->text_items = share->program.text_items;
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
 
 /* Makes the tensors that the solver works on and remembers. */
-static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
+static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_desc *solver) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
              pixels = job->request.latent_width * job->request.latent_height;
@@ -100,152 +104,155 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     solver->corrects = shape->corrects;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
-    job->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
-    job->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-    job->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
-                                              : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
-    job->program.step =
+    share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    share->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    share->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+                                                : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+    share->program.step =
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->program.coefficients =
+    share->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
     if (shape->scaled_input)
-        job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+        share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        job->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
-    solver->x = job->program.latent;
-    solver->h1 = job->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver->h2 = job->program.history[1] =
+        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    solver->x = share->program.latent;
+    solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = share->program.history[1] =
         diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
     if (shape->preview_interval)
-        solver->x0 = job->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver->health = job->program.health_words;
+        solver->x0 = share->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver->health = share->program.health_words;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
-    const diti_job_request *request = &job->request;
-    diti_denoise *denoise = &job->program.denoise;
-    if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
+static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    diti_denoise *denoise = &share->program.denoise;
+    if (!request->shape.starts) diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->branches = job->assignment.branches;
+    denoise->branches = share->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    diti_emit_conditions(job, graph);
+    diti_emit_conditions(share, graph);
     denoise->pixels[0] = request->shape.height;
     denoise->pixels[1] = request->shape.width;
-    denoise->latent = job->program.latent;
-    denoise->step = job->program.step;
-    denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
+    denoise->latent = share->program.latent;
+    denoise->step = share->program.step;
+    denoise->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
-    diti_transformer_prepare(job->model->transformer, graph, denoise);
-    diti_patches_begin(job, graph);
+    diti_transformer_prepare(share->job->model->transformer, graph, denoise);
+    diti_patches_begin(share, graph);
 }
 
-static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
-             pixels = diti_tensor_get(graph, job->program.latent)->columns;
+static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
+             pixels = diti_tensor_get(graph, share->program.latent)->columns;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
     if (shape->scaled_input)
-        job->program.denoise.input_scale =
-            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
-    prediction = diti_guidance_emit(job, graph, kind);
+        share->program.denoise.input_scale =
+            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
+    prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic)
         solver.noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), planes, pixels);
-    solver.coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
+            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), planes,
+            pixels);
+    solver.coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
-    diti_advance_step(graph, job->program.step);
+    diti_advance_step(graph, share->program.step);
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
-static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     static const char *const kinds[] = {"", " with skipped blocks", " without guidance"}, *const forms[] = {
                                                                                               "step", "patches",
                                                                                               "next patches",
                                                                                               "last patches"};
     int kind, form;
-    job->program.step_segment = graph->segment_count;
+    share->program.step_segment = graph->segment_count;
     for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
         for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
             char name[32];
-            job->program.step_segments[form][kind] = UINT32_MAX;
-            if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
+            share->program.step_segments[form][kind] = UINT32_MAX;
+            if (!diti_patches_has(share, (diti_step_kind)kind, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
-            job->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
-            if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+            share->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
+            if (diti_patches_emit(share, graph, (diti_step_kind)kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
-                diti_emit_step(job, graph, (diti_step_kind)kind, states);
+                diti_emit_step(share, graph, (diti_step_kind)kind, states);
         }
     }
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
    is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
-static bool diti_emit_agrees(const dit_job *job) {
+static bool diti_emit_agrees(const diti_share *share) {
+    const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&job->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < job->assignment.share_total)
+    if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
+    if (!context || context->device_count < share->assignment.share_total)
         return false; /* others are in another process */
-    for (i = 0; i < job->assignment.share_total; i++)
+    for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
 /* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
-static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-    if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;
+static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
+    if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
-    if (job->assignment.share_total == 1) return;
-    graph->guard_alike = diti_group_count(&job->assignment.axes.sequence) > 1;
+    if (share->assignment.share_total == 1) return;
+    graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
-    if (!diti_patches_used(&job->request.shape))
-        diti_guard_join(graph, job->assignment.share, job->assignment.share_total);
+    if (!diti_patches_used(&share->job->request.shape))
+        diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
 
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
+DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc states;
     diti_tensor guards;
     uint32_t prepare;
-    graph->int8_payload = shape->int8_payload && job->assignment.share_total > 1;
-    diti_emit_guards(job, graph);
-    diti_emit_states(job, graph, &states);
-    job->program.encode_segment = diti_graph_segment(graph, "encode", false);
-    diti_emit_text(job, graph);
-    diti_emit_share_text(job, graph);
+    graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
+    diti_emit_guards(share, graph);
+    diti_emit_states(share, graph, &states);
+    share->program.encode_segment = diti_graph_segment(graph, "encode", false);
+    diti_emit_text(share, graph);
+    diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
-    job->program.start_segment = UINT32_MAX;
+    share->program.start_segment = UINT32_MAX;
     if (shape->starts) {
-        job->program.start_segment = diti_graph_segment(graph, "start picture", false);
-        diti_start_emit(job, graph, &states);
+        share->program.start_segment = diti_graph_segment(graph, "start picture", false);
+        diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
     }
     prepare = diti_graph_segment(graph, "prepare", false);
-    diti_emit_prepare(job, graph);
+    diti_emit_prepare(share, graph);
     diti_guard_judge(graph);
-    diti_emit_steps(job, graph, &states);
-    job->program.preview_segment = UINT32_MAX;
-    if (shape->preview_interval && job->model->vae) {
-        job->program.preview_segment = diti_graph_segment(graph, "preview", true);
+    diti_emit_steps(share, graph, &states);
+    share->program.preview_segment = UINT32_MAX;
+    if (shape->preview_interval && share->job->model->vae) {
+        share->program.preview_segment = diti_graph_segment(graph, "preview", true);
     }
     guards = graph->guards;
-    if (job->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
-    if (job->program.preview_segment != UINT32_MAX && job->assignment.share == 0) {
-        diti_decode_emit_preview(job, graph);
+    if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
+    if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
+        diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
-    job->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
-    diti_patches_share_latent(job, graph);
-    diti_decode_emit(job, graph);
+    share->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    diti_patches_share_latent(share, graph);
+    diti_decode_emit(share, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->split.shard && job->assignment.share_total > 1)
-        diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
+    if (shape->split.shard && share->assignment.share_total > 1)
+        diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
 }

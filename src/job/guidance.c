@@ -72,9 +72,9 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 }
 
 /* Evaluates the conditional branch alone, without some blocks. */
-static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
-    const diti_transformer *transformer = job->model->transformer;
-    diti_denoise denoise = job->program.denoise;
+static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
+    const diti_transformer *transformer = share->job->model->transformer;
+    diti_denoise denoise = share->program.denoise;
     denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -91,32 +91,32 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
 }
 
 /* k * (c - s), c the conditional prediction, s the same without the blocks. */
-static diti_tensor diti_guidance_skipped(dit_job *job, diti_graph *graph, diti_tensor conditional) {
-    float k = job->request.guidance.skip_layer;
-    diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks);
+static diti_tensor diti_guidance_skipped(diti_share *share, diti_graph *graph, diti_tensor conditional) {
+    float k = share->job->request.guidance.skip_layer;
+    diti_tensor skipped = diti_guidance_run(share, graph, share->job->request.guidance.skip_blocks);
     if (diti_graph_failed(graph)) return 0;
     return diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
 }
 
 /* u + scale * (c - u) + k * (c - s): the solver makes it of both branches when each has k * (c - s) added. */
-static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+static diti_tensor diti_guidance_skip(diti_share *share, diti_graph *graph, diti_tensor prediction) {
     uint32_t rows, columns;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, prediction)->rows / 2;
     columns = diti_tensor_get(graph, prediction)->columns;
     return diti_guidance_sum(
         graph, prediction, 1,
-        diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
+        diti_guidance_skipped(share, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
 }
 
 /* Does so where the conditional branch has a device of its own. */
-static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
+static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
-    uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];
+    uint32_t device = share->assignment.guidance.devices[1 - share->assignment.guidance.index];
     const diti_tensor_info *both = diti_tensor_get(graph, all);
     diti_tensor skipped;
-    if (job->assignment.guidance.index) {
-        skipped = diti_guidance_skipped(job, graph, conditional);
+    if (share->assignment.guidance.index) {
+        skipped = diti_guidance_skipped(share, graph, conditional);
         if (!diti_graph_failed(graph)) diti_send(graph, skipped, device);
     } else {
         skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
@@ -126,16 +126,16 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
 }
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
-static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = job->model->transformer;
-    uint32_t rows = diti_tensor_get(graph, job->program.latent)->rows * (job->request.shape.learned ? 2u : 1u);
-    uint32_t columns = diti_tensor_get(graph, job->program.latent)->columns, own = job->assignment.guidance.index,
+static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = share->job->model->transformer;
+    uint32_t rows = diti_tensor_get(graph, share->program.latent)->rows * (share->job->request.shape.learned ? 2u : 1u);
+    uint32_t columns = diti_tensor_get(graph, share->program.latent)->columns, own = share->assignment.guidance.index,
              other = 1 - own;
-    uint32_t device = job->assignment.guidance.devices[other];
+    uint32_t device = share->assignment.guidance.devices[other];
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &job->program.denoise);
+        all = diti_transformer_step(transformer, graph, &share->program.denoise);
         diti_send(graph, all, device);
         return all;
     }
@@ -145,16 +145,16 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &share->program.denoise), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
-    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = job->model->transformer;
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = share->job->model->transformer;
     diti_tensor prediction;
-    if (job->assignment.guidance.count > 1) return diti_guidance_divided(job, graph, kind);
-    if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &job->program.denoise);
-    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
+    if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
+    if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
+    prediction = diti_transformer_step(transformer, graph, &share->program.denoise);
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }

@@ -2,7 +2,7 @@
 #include "job/job.h"
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
-    diti_device *device = job->device;
+    diti_device *device = job->shares[0]->device;
     VkMemoryRequirements need;
     VkResult vk;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
@@ -15,7 +15,7 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->device;
+    const diti_device *device = job->shares[0]->device;
     VkImageViewUsageCreateInfo usage;
     VkImageViewCreateInfo info;
     VkResult vk;
@@ -40,8 +40,9 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 /* Whether queues of another family use the pictures. Zero may be a family or no wish at all: it counts where the
    application's device has such queues. */
 static bool diti_image_leaves(const dit_job *job) {
+    const diti_device *device = job->shares[0]->device;
     uint32_t family = job->target.dst_queue_family;
-    return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
+    return family < 64 && family != device->queue_family && (device->families >> family & 1u);
 }
 
 static VkImageUsageFlags diti_image_usage(const dit_target *target) {
@@ -71,7 +72,7 @@ DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_ta
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->device;
+    const diti_device *device = job->shares[0]->device;
     VkImageCreateInfo info;
     uint32_t families[2];
     VkResult vk;
@@ -140,18 +141,19 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-    dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
+    diti_share *first = job->shares[0];
+    dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->assignment.share == 0; i++)
+    for (i = 0; i < job->request.shape.image_count && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval && job->assignment.share == 0)
+    if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
 
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
-    diti_device *device = job->device;
+    diti_device *device = job->shares[0]->device;
     if (!image->owned) return;
     diti_destroy_ImageView(device, image->view);
     diti_destroy_Image(device, image->image);
@@ -163,7 +165,7 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     uint32_t i;
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
-    diti_buffer_destroy(job->device, &job->health_readback);
+    diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
 }
 
 /* --- commands --- */
@@ -184,6 +186,7 @@ static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
 
 /* Also waits for the dispatches that wrote the buffer, and for whoever read the image's old content. */
 static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
+    const diti_vk_api *vk = &job->shares[0]->device->vk;
     VkImageMemoryBarrier to_copy = diti_image_barrier(image);
     VkMemoryBarrier written;
     memset(&written, 0, sizeof written);
@@ -193,15 +196,15 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
     to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
-                                       1, &written, 0, NULL, 1, &to_copy);
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written,
+                           0, NULL, 1, &to_copy);
 }
 
 /* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
     VkImageMemoryBarrier to_user = diti_image_barrier(image);
     const dit_target *target = &job->target;
-    uint32_t own = job->device->queue_family;
+    const diti_device *device = job->shares[0]->device;
     VkPipelineStageFlags stage =
         target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -214,22 +217,22 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     }
     if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
                           target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
-        to_user.srcQueueFamilyIndex = own;
+        to_user.srcQueueFamilyIndex = device->queue_family;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
         stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
     }
-    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
-                                       &to_user);
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1, &to_user);
 }
 
 static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
                                    const diti_job_image *image) {
+    const diti_share *first = job->shares[0];
     VkBufferImageCopy copy;
     VkDeviceSize size;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
-    buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(first->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.mipLevel = image->mip;
     copy.imageSubresource.baseArrayLayer = image->layer;
@@ -238,19 +241,20 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
     diti_image_begin_copy(job, commands, image);
-    job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
-                                         &copy);
+    first->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
+                                           &copy);
     diti_image_end_copy(job, commands, image);
 }
 
 static void diti_image_record_health(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->device->vk;
+    const diti_share *first = job->shares[0];
+    const diti_vk_api *vk = &first->device->vk;
     VkMemoryBarrier barrier;
     VkBufferCopy copy;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
-    buffer = diti_plan_buffer(job->program.plan, job->program.health_words, &copy.srcOffset, &copy.size);
+    buffer = diti_plan_buffer(first->program.plan, first->program.health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -265,23 +269,24 @@ DIT_INTERNAL void diti_job_await_report(dit_job *job) {
     diti_health *health = (diti_health *)job->health_readback.block.mapped;
     memset(health, 0, sizeof *health);
     health->step = DITI_NO_REPORT;
-    diti_buffer_flush(job->device, &job->health_readback);
+    diti_buffer_flush(job->shares[0]->device, &job->health_readback);
 }
 
 /* The commands of a picture that has to be repeated say so, whenever they write their report. */
 DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
     const volatile diti_health *health = (const volatile diti_health *)job->health_readback.block.mapped;
-    diti_buffer_invalidate(job->device, &job->health_readback);
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     return health->step != DITI_NO_REPORT && !health->blocked;
 }
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
+    const diti_share *first = job->shares[0];
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, job->program.texels[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0; i++)
+        diti_image_record_copy(job, commands, first->program.texels[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->program.preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->shares[0]->program.preview, &job->preview_image);
 }

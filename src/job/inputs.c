@@ -2,7 +2,8 @@
 #include "job/job.h"
 
 /* One for each image of each branch; the unconditional one has the class that means none. */
-static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_classes(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
                                               count = diti_job_branches(&job->request.shape) * images;
@@ -10,12 +11,13 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
     }
-    return diti_plan_write(job->program.plan, job->program.labels, labels + job->assignment.first_branch * images,
-                           job->assignment.branches * images * sizeof *labels, err);
+    return diti_plan_write(share->program.plan, share->program.labels, labels + share->assignment.first_branch * images,
+                           share->assignment.branches * images * sizeof *labels, err);
 }
 
 /* Which rows belong to which branch, as keys of the images. */
-static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
     uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
     diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
@@ -25,20 +27,21 @@ static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, lengths, branch);
         items[branch][3] = lengths[branch];
     }
-    return diti_plan_write(job->program.plan, job->program.text_items, items[job->assignment.first_branch],
-                           job->assignment.branches * sizeof *items, err);
+    return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
+                           share->assignment.branches * sizeof *items, err);
 }
 
-static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
-    if (job->program.labels) return diti_inputs_classes(job, err);
-    if (!job->model->fixed_text) result = diti_inputs_items(job, err);
-    if (result < 0 || job->assignment.share) return result;
+    if (share->program.labels) return diti_inputs_classes(share, err);
+    if (!job->model->fixed_text) result = diti_inputs_items(share, err);
+    if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
     prompts.given = job->request.conditioning;
-    return diti_prompts_write(job->model, &job->env, job->program.plan, &job->program.text, &prompts, err);
+    return diti_prompts_write(job->model, &job->env, share->program.plan, &share->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
@@ -75,7 +78,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 }
 
 /* Timesteps, solver coefficients and input scales of all steps. */
-static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t count = request->schedule.count, i;
     size_t columns = diti_job_solver_columns(&request->shape);
@@ -89,46 +93,49 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    job->program.denoise.guidance = request->guidance.distilled;
+    share->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->program.plan,
-                                                           &job->program.denoise, timesteps, err);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
+                                                           &share->program.denoise, timesteps, err);
     if (result >= 0)
-        result = diti_plan_write(job->program.plan, job->program.coefficients, table,
+        result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
-    if (result >= 0 && job->program.input_scales)
-        result = diti_plan_write(job->program.plan, job->program.input_scales, scales, count * sizeof *scales, err);
+    if (result >= 0 && share->program.input_scales)
+        result = diti_plan_write(share->program.plan, share->program.input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
     return result;
 }
 
-static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
+/* The noise that a run begins with has the level of the first step, which the request forgets then. */
+static void diti_inputs_scale_noise(dit_job *job) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
-    for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
-        request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    DITI_TRY(diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err));
-    if (!job->program.step_noise) return DIT_OK;
-    return diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
+    for (i = 0; i < count && !request->shape.starts; i++) request->noise[i] *= request->schedule.initial;
+    request->schedule.initial = 1;
+}
+
+static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    size_t count = diti_job_latent_values(share->job);
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise, count * sizeof(float), err));
+    if (!share->program.step_noise) return DIT_OK;
+    return diti_plan_write(share->program.plan, share->program.step_noise, request->step_noise,
                            count * request->shape.steps * sizeof(float), err);
 }
 
-static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
-    DITI_TRY(diti_inputs_text(job, err));
-    DITI_TRY(diti_inputs_schedule(job, err));
-    DITI_TRY(diti_inputs_noise(job, err));
-    if (job->request.start) DITI_TRY(diti_start_write(job, err));
-    return diti_guard_write(job->program.plan, job->begins_at, err);
+static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
+    DITI_TRY(diti_inputs_text(share, err));
+    DITI_TRY(diti_inputs_schedule(share, err));
+    DITI_TRY(diti_inputs_noise(share, err));
+    if (share->job->request.start) DITI_TRY(diti_start_write(share, err));
+    return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
-    for (i = 0; i < job->share_count && result >= 0; i++) {
-        if (i) job->shares[i]->request = job->request; /* which stays the caller's job's to free */
-        result = diti_inputs_write(job->shares[i], err);
-    }
-    job->request.start = job->request.mask = NULL; /* of the desc */
-    job->request.schedule.initial = 1;             /* the noise has it now */
+    diti_inputs_scale_noise(job);
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
+    job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     return result;
 }

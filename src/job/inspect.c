@@ -36,7 +36,8 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    diti_free(&env, job->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -51,7 +52,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
-    diti_job_emit(job, &inspection->graph);
+    diti_share_emit(job->shares[0], &inspection->graph);
     return diti_plan_measure(&inspection->graph, &inspection->memory, err);
 }
 
@@ -95,7 +96,7 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
         out->activations += inputs;
         out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
     }
-    out->host = (size_t)inspection->memory.inputs + sizeof *job +
+    out->host = (size_t)inspection->memory.inputs + sizeof *job + sizeof *job->shares[0] +
                 count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }
 
@@ -153,7 +154,7 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
     op.name = dispatch->name;
     op.segment = inspection->graph.segments[dispatch->segment].name;
     op.index = index;
-    op.runs = diti_job_runs(inspection->job, dispatch->segment, UINT32_MAX);
+    op.runs = diti_share_runs(inspection->job->shares[0], dispatch->segment, UINT32_MAX);
     op.kind = kinds[dispatch->cost_kind];
     memcpy(op.shape, dispatch->shape, sizeof op.shape);
     op.flops = dispatch->flops;

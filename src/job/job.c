@@ -4,10 +4,16 @@
 /* --- creation --- */
 
 /* Back to the start of a run. */
-static void diti_job_rewind_share(dit_job *job) {
-    memset(&job->run, 0, sizeof job->run);
+static void diti_job_rewind(dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++) {
+        diti_share *share = job->shares[i];
+        memset(&share->run, 0, sizeof share->run);
+        share->run.total_us = diti_share_predict_us(share);
+    }
+    job->begun = job->recording = job->loading = false;
+    job->moved_us = 0;
     memset(&job->before, 0, sizeof job->before);
-    job->run.total_us = diti_job_predict_us(job);
     diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -18,14 +24,9 @@ static void diti_job_rewind_share(dit_job *job) {
     diti_unlock(&job->status_lock);
 }
 
-static void diti_job_rewind(dit_job *job) {
-    uint32_t i;
-    for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
-}
-
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
-    dit_result result = diti_job_plan(job, progress, err);
+    dit_result result = diti_share_plan(job->shares[0], progress, err);
     if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
@@ -64,7 +65,6 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
     job->context = ctx;
-    job->device = ctx->device;
     job->model = desc->model;
     job->target = desc->target;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
@@ -82,7 +82,7 @@ DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_warm_up: job is NULL");
-    if (job->run.begun)
+    if (job->begun)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_warm_up: the job's run has begun; warm it up before, or after dit_job_restart");
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_plan_warm(job->shares[i]->program.plan, err);
@@ -141,24 +141,26 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 
 /* Plans job->request anew; the new plan goes on where that of *before stood. */
 static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, dit_error *err) {
+    diti_share *first = job->shares[0];
     dit_result result;
-    memset(&job->program, 0, sizeof job->program);
-    result = diti_job_plan(job, &job->context->progress, err);
+    memset(&first->program, 0, sizeof first->program);
+    result = diti_share_plan(first, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
+    if (result == DIT_OK) diti_plan_continue(first->program.plan, before->plan);
     return result;
 }
 
 /* For a request with more or fewer text rows. On failure the job keeps its old program. */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
     if (!before) return diti_fail_memory(err, "the job");
-    *before = job->program;
+    *before = first->program;
     result = diti_job_plan_again(job, before, err);
-    diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);
-    if (result != DIT_OK) job->program = *before;
+    diti_program_destroy(first->device, result == DIT_OK ? before : &first->program);
+    if (result != DIT_OK) first->program = *before;
     diti_free(&job->env, before);
     return result;
 }
@@ -179,7 +181,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;
-    if (!job->mesh) { /* they go with the plan; without them the job can only be restarted */
+    if (!job->mesh) { /* shares go with the plan; without them the job can only be restarted */
         dit_result added = diti_job_add_shares(job, &job->context->progress, taken ? err : NULL);
         if (taken) result = added;
     }
@@ -189,13 +191,14 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 
 /* The copies into the images of another target. On failure the job keeps those that it has. */
 static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
-    diti_program before = job->program;
+    diti_share *first = job->shares[0];
+    diti_program before = first->program;
     dit_result result;
-    job->program.command_pool = VK_NULL_HANDLE;
+    first->program.command_pool = VK_NULL_HANDLE;
     result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    diti_destroy_CommandPool(job->device, result == DIT_OK ? before.command_pool : job->program.command_pool);
-    if (result != DIT_OK) job->program = before;
+    diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
+    if (result != DIT_OK) first->program = before;
     return result;
 }
 
@@ -244,7 +247,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
     DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
     result = diti_job_keep_split(job, &request, err);
-    if (job->assignment.share_total == 1) request.shape.resumes = false;
+    if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);

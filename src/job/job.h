@@ -51,14 +51,14 @@ typedef struct diti_text_shape {
 
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
 typedef struct diti_encoder {
-    diti_encoder_kind kind; /* that the family has in this place */
+    diti_encoder_kind kind; /* kind that the family has in this place */
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* of that text: where its results begin */
+    uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
@@ -68,20 +68,20 @@ typedef struct diti_encoder {
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
-    dit_context *context;                            /* likewise */
+    dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
-    const diti_pipeline_class *pipeline; /* of model_index.json; NULL: it tells no more than the transformer */
+    const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
-    uint32_t parts;      /* of dit_model_desc, all ones for 0 */
+    uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
@@ -100,7 +100,7 @@ typedef struct diti_conditioning {
 /* The predictions that a step evaluates. */
 typedef enum diti_step_kind {
     DITI_STEP_USUAL,    /* all branches */
-    DITI_STEP_SKIPPING, /* and the conditional one again, without some blocks */
+    DITI_STEP_SKIPPING, /* all branches, and the conditional one again, without some blocks */
     DITI_STEP_ALONE,    /* outside the interval of guidance: the conditional branch */
     DITI_STEP_KINDS
 } diti_step_kind;
@@ -108,7 +108,7 @@ typedef enum diti_step_kind {
 /* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
-    float *weights;      /* of them; NULL: brackets in prompts are text */
+    float *weights;      /* weight of each token; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
@@ -123,25 +123,25 @@ typedef struct diti_job_shape {
     bool mixed;                        /* guidance with rescale or projection */
     bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
-    uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* from a picture; what a mask leaves of it stays */
-    bool draws_start;    /* its latent is drawn from a distribution */
-    bool start_swap;     /* it is BGRA */
+    bool draws_start;    /* the start picture's latent is drawn from a distribution */
+    bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
     VkImageLayout start_layout;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
-    diti_texels texels;              /* of the target */
+    diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
     bool resumes;                    /* goes on without one of them that fails */
-    uint32_t patches, warmup;        /* of PipeFusion */
-    bool int8_payload;               /* what goes between devices is int8 */
-    bool int8_kept;                  /* and what PipeFusion keeps of other patches */
+    uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
+    bool int8_payload;               /* devices send values as int8 */
+    bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
@@ -150,9 +150,9 @@ typedef struct diti_job_shape {
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
     DITI_FORM_WHOLE,   /* all of it */
-    DITI_FORM_PATCHES, /* the same patch by patch; of stages without the solver's part */
-    DITI_FORM_NEXT,    /* that of the step before, and this step's evaluation */
-    DITI_FORM_REST,    /* that of the step before, where no such step follows */
+    DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
+    DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
+    DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
     DITI_STEP_FORMS
 } diti_step_form;
 #define DITI_JOB_MAX_PATCHES 64u
@@ -162,21 +162,21 @@ enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* bra
 
 typedef struct diti_job_request {
     diti_job_shape shape;
-    double predicted_seconds; /* of a picture where the planner chose the split; else 0 */
+    double predicted_seconds; /* seconds of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
     dit_guidance guidance; /* with the model's default in place of a scale of 0 */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
     float *noise;                             /* [image_count, C, h, w], unit normal */
-    float *start_noise;                       /* likewise, for the start picture's latents; NULL: not drawn */
+    float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
-    const dit_image *start, *mask;            /* of the desc, while it is there */
+    const dit_image *start, *mask;            /* the desc's pictures, while it is there */
     float *step_noise;                        /* [steps, image_count, C, h, w] when stochastic */
-    diti_prompt_tokens tokens[DITI_ENCODERS]; /* of the branches that are encoded in the plan */
-    uint32_t lengths[2][2];               /* of the first and the second text: tokens of each branch that are read */
-    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
-    diti_conditioning conditioning[2];    /* of those that are given */
+    diti_prompt_tokens tokens[DITI_ENCODERS]; /* tokens of the branches that are encoded in the plan */
+    uint32_t lengths[2][2];               /* tokens of each branch that are read, in the first and the second text */
+    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* classes of class-conditional models, one per picture */
+    diti_conditioning conditioning[2];    /* embeddings of the branches that are given */
 } diti_job_request;
 
 /* Where a run is: the next slice to submit. repeat counts steps. */
@@ -185,7 +185,7 @@ typedef struct diti_job_cursor {
 } diti_job_cursor;
 
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
-    uint64_t value;              /* of the plan's timeline */
+    uint64_t value;              /* value of the plan's timeline when the slice is finished */
     float us;                    /* predicted */
     double done_us;              /* predicted work of the run when it is finished */
     uint32_t steps_done;
@@ -197,7 +197,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
    on the device if they never run. */
 typedef struct diti_job_before {
     bool known;    /* the newest call can be taken back */
-    bool recorded; /* it has recorded something */
+    bool recorded; /* the newest call has recorded something */
     diti_job_cursor cursor;
     uint32_t last_segment;
     bool unjudged, restores;
@@ -209,21 +209,21 @@ typedef struct diti_job_before {
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
-    uint64_t values[2]; /* of the plan's timeline when a place is filled; 0: it has nothing new */
-    uint32_t steps[2];  /* that were finished then */
+    uint64_t values[2]; /* values of the plan's timeline when a place is filled; 0: the place has nothing new */
+    uint32_t steps[2];  /* steps that were finished then */
     unsigned char *states;
-    size_t bytes;  /* of states */
+    size_t bytes;  /* bytes of states */
     uint32_t step; /* steps that are finished in states */
     bool valid;    /* states are something */
 } diti_snapshot;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
-    VkImageView view;   /* of dit's own images */
-    diti_buffer memory; /* of dit's own images */
+    VkImageView view;   /* view of dit's own images */
+    diti_buffer memory; /* memory of dit's own images */
     VkFormat format;
-    VkImageLayout layout; /* that it is left in */
-    uint32_t mip, layer;  /* of the application's, that are written */
+    VkImageLayout layout; /* layout that the image is left in */
+    uint32_t mip, layer;  /* level and layer of an application's image that are written */
     bool owned;
 } diti_job_image;
 
@@ -233,19 +233,19 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
    every branch has a place in each text; else prompts stand one after the other in the first text alone, those that
    are encoded before those that are given. */
 typedef struct diti_text_use {
-    uint32_t branches; /* of guidance: unconditional, conditional */
+    uint32_t branches; /* branches of guidance: unconditional, conditional */
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
-    uint32_t encoded_rows, given_rows; /* of the first text, where lengths are not fixed */
+    uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
-typedef struct diti_prompts {         /* what the host writes for them */
-    const diti_prompt_tokens *tokens; /* of each encoder */
-    const uint32_t *lengths;          /* of the first text: tokens of each branch that are read */
-    const diti_conditioning *given;   /* of each branch */
+typedef struct diti_prompts {         /* the host writes these */
+    const diti_prompt_tokens *tokens; /* tokens of each encoder */
+    const uint32_t *lengths;          /* tokens of each branch that are read, in the first text */
+    const diti_conditioning *given;   /* embeddings of each branch */
 } diti_prompts;
 
 /* Which part of a job's work one device does (assign.c). */
@@ -253,9 +253,9 @@ typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
     diti_group all;                  /* all shares */
-    diti_axes axes;                  /* who divide every evaluation */
-    diti_group guidance;             /* who evaluate other branches of the same rows */
-    uint32_t first_branch, branches; /* of guidance that are evaluated here */
+    diti_axes axes;                  /* groups that divide every evaluation */
+    diti_group guidance;             /* shares that evaluate other branches of the same rows */
+    uint32_t first_branch, branches; /* range of guidance's branches that are evaluated here */
 } diti_assignment;
 
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
@@ -274,54 +274,59 @@ typedef struct diti_program {
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
-    VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
+    VkCommandBuffer snapshot_copies[2], states_copy;  /* copies of the job's first share; copy of a resumed share */
 } diti_program;
 
 /* How far a run of the program is; all zeros at its start, but for total_us. */
 typedef struct diti_run {
     diti_job_cursor cursor;
-    bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
-    bool loading;                         /* weights can be loaded without waiting for anything */
+    bool all_submitted;
     /* what guards want (graph/guard.c): segments are run again */
     diti_health health;    /* the newest that was seen */
-    uint32_t last_segment; /* that was wholly submitted */
-    bool unjudged;         /* what its guards say is not known yet */
-    bool careful;          /* of patches that overflowed: no share goes on before the others have come as far */
-    uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
+    uint32_t last_segment; /* newest segment that was wholly submitted */
+    bool unjudged;         /* the guards' verdict on that segment is not known yet */
+    bool careful;          /* patches overflowed: no share goes on before the others have come as far */
+    uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
-    uint64_t moved_us; /* the host's clock when something was last seen to go on */
-    uint32_t cuts;     /* how often work was cut anew since the segment began */
+    uint32_t cuts; /* how often work was cut anew since the segment began */
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
 } diti_run;
 
-/* A job: what is asked for, which part of it a device does, how, and how far it is. A job on several devices has a
-   share for each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
-struct dit_job {
-    diti_env env;
-    dit_context *context;
-    diti_device *device; /* that this job, or this share of one, runs on */
-    const dit_model *model;
-    dit_target target;
-    diti_job_request request;
+/* One device's part of a job: which part of the work it is, the program that does it, and how far the program is. */
+typedef struct diti_share {
+    dit_job *job;
+    uint32_t member; /* index of this share in job->shares, and of its plan in job->mesh */
+    diti_device *device;
     diti_assignment assignment;
     diti_program program;
     diti_run run;
-    diti_job_before before;
-    struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
-    uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
-    bool is_secondary;                          /* it is a share of another job */
+    diti_buffer states; /* a resumed share begins its steps with these, which program.states_copy puts in place */
+    bool states_due;    /* the copy of states is not submitted yet */
+} diti_share;
+
+/* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
+   its status tells how far that one is. */
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    const dit_model *model;
+    dit_target target;
+    diti_job_request request;
+    diti_share *shares[DITI_MAX_DEVICES]; /* shares of this process */
+    uint32_t share_count;
     uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
-    diti_mesh *mesh;                            /* of all shares; NULL: one device */
-    uint32_t member;                            /* of it */
-    bool resumed;                               /* it has gone on without a device */
-    uint32_t begins_at;                         /* steps that were finished before: their outcome is in states */
-    diti_snapshot snapshot;                     /* of the caller's job */
-    diti_buffer states;                         /* that a resumed share begins its steps with */
-    bool resumes_states;                        /* they are not in place yet */
-    diti_buffer health_readback;                /* diti_health, copied at the end */
+    diti_mesh *mesh;                            /* connects the plans of all shares; NULL: one device */
+    bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
+    bool loading;                               /* weights can be loaded without waiting for anything */
+    uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
+    diti_job_before before;
+    bool resumed;       /* the job has gone on without a device */
+    uint32_t begins_at; /* steps that were finished before: their outcome is in states */
+    diti_snapshot snapshot;
+    diti_buffer health_readback; /* diti_health of the first share, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
@@ -333,7 +338,7 @@ struct dit_job {
 };
 
 /* parts.c: where the parts of a pipeline are */
-typedef struct diti_model_part { /* what a loader of one component needs */
+typedef struct diti_model_part { /* files of one component, for its loader */
     diti_package *package;
     const diti_checkpoint *checkpoint; /* NULL: there is none */
     const char *prefix;
@@ -341,8 +346,8 @@ typedef struct diti_model_part { /* what a loader of one component needs */
 } diti_model_part;
 typedef struct diti_model_want {
     dit_role role;
-    const char *folder;     /* of a diffusers repository */
-    diti_encoder_kind kind; /* of text encoders; DITI_ENCODER_NONE: any */
+    const char *folder;     /* folder of a diffusers repository */
+    diti_encoder_kind kind; /* kind of a text encoder; DITI_ENCODER_NONE: any */
 } diti_model_want;
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
                                           diti_model_part *part, dit_error *err);
@@ -360,11 +365,11 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
-DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* and is there */
+DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
-DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
+DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* frees its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
 /* The parts that a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
@@ -419,40 +424,41 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
-DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* of guidance: 1 without it */
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* branches of guidance: 1 without guidance */
 /* Columns of a row of diti_solver_desc.coefficients. */
 DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 /* Once it is known whether there is guidance. */
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* the step is evaluated all at once */
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* false: it is done as steps usually are. */
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states);
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph); /* that first stages alone have */
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
-/* states: of the solver, job->latent among them, all zeros: the latents to begin with, and what a mask needs. */
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
+/* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
+ */
+DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
-DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
-DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
+DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
@@ -471,16 +477,16 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
    new bit in device->dropped: the device is of no use any more, but would be without that class. */
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* order.c: how a run comes to the segments of its plan */
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment);         /* as one step more */
-DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor); /* behind a slice */
+DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment);
+DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment);       /* as one step more */
+DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor); /* behind a slice */
 /* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
-DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
+DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps);
 /* Steps of a run that is over, or a new one; all of a run. */
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
-DIT_INTERNAL double diti_job_predict_us(const dit_job *job);
+DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
+DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
 /* In record mode: whether segments that have run must run again. */
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: the same, going back to it, or an error where that does not help. */
@@ -501,22 +507,25 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
-                                               dit_error *err); /* of PipeFusion, where there are any */
+                                               dit_error *err); /* for PipeFusion, where there are patches */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. Returns how many
- * shares there are. */
-DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
+/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
+DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+/* Appends a share to the job, without an assignment. device: NULL where the share is only measured. */
+DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err);
+DIT_INTERNAL void diti_share_destroy(diti_share *share);
+DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
-/* Allocates the job's own commands, in a pool that is made with the first of them; they are open until they are ended.
+/* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
+ * ended.
  */
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkCommandBuffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
@@ -528,16 +537,16 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* f
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
 /* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job);
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done);
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 /* A share begins, at that step where it is not 0. */
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
 DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
 /* All of them, of a model or (NULL) of all: nothing uses them. */

@@ -89,7 +89,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     encoder->prefix = part.prefix;
     if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
         encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
-        if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* which tells what it misses */
+        if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
     if (result >= 0 && part.checkpoint) {

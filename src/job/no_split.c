@@ -21,11 +21,10 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-    (void)context, (void)err;
-    job->shares[0] = job;
-    job->share_count = 1;
+    diti_share *share;
+    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
     job->request.shape.resumes = false; /* there is no device to go on with */
-    diti_assign(&job->request.shape, false, 0, 1, &job->assignment);
+    diti_assign(&job->request.shape, false, 0, 1, &share->assignment);
     return DIT_OK;
 }
 
@@ -36,7 +35,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->program.plan); }
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->shares[0]->program.plan); }
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
     (void)shape;
@@ -66,29 +65,29 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
     return true;
 }
 
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
-    return form == DITI_FORM_WHOLE && (job->request.shape.kinds >> kind & 1u);
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
+    return form == DITI_FORM_WHOLE && (share->job->request.shape.kinds >> kind & 1u);
 }
 
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
-    (void)job, (void)segment, (void)steps;
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
+    (void)share, (void)segment, (void)steps;
     return UINT32_MAX;
 }
 
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
-    (void)job, (void)segment, (void)form;
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
+    (void)share, (void)segment, (void)form;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    (void)job, (void)graph, (void)kind, (void)form, (void)states;
+    (void)share, (void)graph, (void)kind, (void)form, (void)states;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
 /* --- resume.c --- */
 
@@ -111,28 +110,28 @@ DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) { (void)job; }
 
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job) { (void)job; }
 
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
-    (void)job;
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
+    (void)share;
     return false;
 }
 
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    (void)job, (void)segment, (void)value, (void)err;
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err) {
+    (void)share, (void)segment, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) { (void)share, (void)done; }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
     return why->result;
 }
 
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    (void)job, (void)value, (void)err;
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
+    (void)share, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us) {
     (void)share, (void)step, (void)total_us;
 }

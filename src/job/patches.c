@@ -18,27 +18,30 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
 }
 
 /* More than one stage: what a step predicts is worked on in the segment after it. */
-static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->assignment.axes.pipefusion) > 1; }
+static bool diti_patches_piped(const diti_share *share) {
+    return diti_group_count(&share->assignment.axes.pipefusion) > 1;
+}
 
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t form, kind;
     bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
-    if (!diti_patches_piped(job)) return UINT32_MAX;
+    if (!diti_patches_piped(share)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
         for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (job->program.step_segments[form][kind] != segment) continue;
+            if (share->program.step_segments[form][kind] != segment) continue;
             more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return job->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+            return share->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
         }
     }
     return UINT32_MAX;
 }
 
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
     uint32_t kind;
-    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
-        if (job->program.step_segments[form][kind] == segment) return true;
+    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(share); kind++)
+        if (share->program.step_segments[form][kind] == segment) return true;
     return false;
 }
 
@@ -52,43 +55,44 @@ typedef struct diti_patching {
 } diti_patching;
 
 /* A patch's columns of planes. */
-static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
+static diti_tensor diti_patches_view(const diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                      uint32_t rows, uint32_t patch, uint32_t patches) {
     uint32_t first,
-        count = diti_transformer_strip(job->model->transformer, &job->program.denoise, patch, patches, &first);
+        count = diti_transformer_strip(share->job->model->transformer, &share->program.denoise, patch, patches, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
-static void diti_patches_bands(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                               diti_tensor *row_bands) {
-    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
-    row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
-    row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
-    row_bands[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+static void diti_patches_bands(diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t patch,
+                               uint32_t patches, diti_tensor *row_bands) {
+    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = share->job->request.shape.guided ? all / 2 : all;
+    row_bands[DITI_STRIP_FIRST] = diti_patches_view(share, graph, planes, 0, rows, patch, patches);
+    row_bands[DITI_STRIP_LAST] = diti_patches_view(share, graph, planes, all - rows, rows, patch, patches);
+    row_bands[DITI_STRIP_BOTH] = diti_patches_view(share, graph, planes, 0, all, patch, patches);
 }
 
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->program.kept_kv, 0, sizeof job->program.kept_kv);
-    job->program.kept_kv.int8 = shape->int8_kept;
-    job->program.denoise.kept_kv = diti_patches_used(shape) ? &job->program.kept_kv : NULL;
-    if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
-    rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+    memset(&share->program.kept_kv, 0, sizeof share->program.kept_kv);
+    share->program.kept_kv.int8 = shape->int8_kept;
+    share->program.denoise.kept_kv = diti_patches_used(shape) ? &share->program.kept_kv : NULL;
+    if (!diti_patches_piped(share) || share->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
+    rows = diti_tensor_get(graph, share->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =
-        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
+        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, share->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_bands(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_bands(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
+        diti_patches_bands(share, graph, planes, patch, shape->patches, share->program.row_bands[patch]);
+    if (!diti_graph_failed(graph))
+        diti_patches_bands(share, graph, planes, 0, 1, share->program.row_bands[shape->patches]);
 }
 
 /* A stage of a branch, as exchanges number it, and which of a patch's bands its prediction is; false: the
    branch is left out. */
-static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
+static bool diti_patches_peer(const diti_share *share, diti_step_kind kind, uint32_t stage, uint32_t branch,
                               uint32_t *row_band, uint32_t *device) {
-    const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
-    bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
+    const diti_group *stages = &share->assignment.axes.pipefusion, *guidance = &share->assignment.guidance;
+    bool alone = kind == DITI_STEP_ALONE || !share->job->request.shape.guided;
     *device = stages->devices[stage];
     *row_band = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
     if (guidance->count < 2) return true;
@@ -99,114 +103,116 @@ static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t 
 
 /* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
    each of them. */
-static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
+static void diti_patches_send(const diti_share *share, diti_graph *graph, diti_tensor prediction) {
     uint32_t branch, row_band, device;
-    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
-        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &row_band, &device);
+    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++) {
+        diti_patches_peer(share, DITI_STEP_USUAL, 0, branch, &row_band, &device);
         diti_send(graph, prediction, device);
     }
 }
 
-static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, row_band, device, last = job->assignment.axes.pipefusion.count - 1;
+static void diti_patches_receive(const diti_share *share, diti_graph *graph, const diti_patching *p) {
+    uint32_t patch, branch, row_band, device, last = share->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
-        for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-            if (diti_patches_peer(job, p->kind, last, branch, &row_band, &device))
-                diti_receive_carried(graph, job->program.row_bands[p->first + patch][row_band], device);
+        for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+            if (diti_patches_peer(share, p->kind, last, branch, &row_band, &device))
+                diti_receive_carried(graph, share->program.row_bands[p->first + patch][row_band], device);
 }
 
-static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
+static void diti_patches_join(const diti_share *share, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, row_band, device;
-    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-        if (diti_patches_peer(job, p->kind, 0, branch, &row_band, &device))
-            diti_receive_join(graph, job->program.row_bands[p->first + patch][row_band]);
+    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+        if (diti_patches_peer(share, p->kind, 0, branch, &row_band, &device))
+            diti_receive_join(graph, share->program.row_bands[p->first + patch][row_band]);
 }
 
 /* ---- a segment ---- */
 
-/* Selects the rows of the solver's tables that job->program.step names. */
-static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
-    const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
-    solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
-    if (job->program.step_noise)
+/* Selects the rows of the solver's tables that share->program.step names. */
+static void diti_patches_select(const diti_share *share, diti_graph *graph, diti_step_kind kind,
+                                diti_solver_desc *solver) {
+    const diti_tensor_info latent = *diti_tensor_get(graph, share->program.latent);
+    solver->guided = share->job->request.shape.guided && kind != DITI_STEP_ALONE;
+    if (share->program.step_noise)
         solver->noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), latent.rows,
+            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), latent.rows,
             latent.columns);
-    solver->coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
+    solver->coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
 }
 
-static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
+static void diti_patches_solve(const diti_share *share, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_tensor_rows(graph, job->program.latent);
-    diti_patches_join(job, graph, p, patch);
-    solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
-    solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
-    solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
-    solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
-    solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
-                     &solver);
+    uint32_t rows = diti_tensor_rows(graph, share->program.latent);
+    diti_patches_join(share, graph, p, patch);
+    solver.x = diti_patches_view(share, graph, whole->x, 0, rows, patch, p->count);
+    solver.h1 = diti_patches_view(share, graph, whole->h1, 0, rows, patch, p->count);
+    solver.h2 = diti_patches_view(share, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
+    solver.x0 = diti_patches_view(share, graph, whole->x0, 0, rows, patch, p->count);
+    solver.noise = diti_patches_view(share, graph, whole->noise, 0, rows, patch, p->count);
+    diti_solver_step(
+        graph, share->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
 }
 
 /* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
-static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
+static void diti_patches_evaluate(diti_share *share, diti_graph *graph, const diti_patching *p,
                                   const diti_solver_desc *solver) {
-    diti_denoise *denoise = &job->program.denoise;
+    diti_denoise *denoise = &share->program.denoise;
     bool alone = p->kind == DITI_STEP_ALONE,
-         idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
+         idle = alone && share->assignment.guidance.count > 1 && share->assignment.guidance.index == 0;
     denoise->patches = p->count;
     denoise->first_branch = alone ? denoise->branches - 1 : 0;
-    if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
+    if (share->program.input_scales && !share->assignment.axes.pipefusion.index)
         denoise->input_scale =
-            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
+            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
         diti_tensor prediction = 0;
-        if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
-        if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
-        if (prediction) diti_patches_send(job, graph, prediction);
+        if (solver) diti_patches_solve(share, graph, p, solver, denoise->patch);
+        if (!idle) prediction = diti_transformer_patch(share->job->model->transformer, graph, denoise);
+        if (prediction) diti_patches_send(share, graph, prediction);
     }
     denoise->patch = denoise->first_branch = 0;
-    if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
+    if (!share->assignment.axes.pipefusion.index) diti_patches_receive(share, graph, p);
 }
 
-/* Rows of the tables are those of the step before until job->program.step moves on. */
-static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+/* Rows of the tables are those of the step before until share->program.step moves on. */
+static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                               const diti_solver_desc *states) {
-    bool first = job->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+    bool first = share->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
     diti_solver_desc solver = *states;
     diti_patching p;
     uint32_t patch;
     p.kind = kind;
-    p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
-    p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
-    if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
-    if (late) diti_advance_step(graph, job->program.step);
-    if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
+    p.first = form == DITI_FORM_WHOLE ? share->job->request.shape.patches : 0;
+    p.count = form == DITI_FORM_WHOLE ? 1 : share->job->request.shape.patches;
+    if (first && form != DITI_FORM_PATCHES) diti_patches_select(share, graph, kind, &solver);
+    if (late) diti_advance_step(graph, share->program.step);
+    if (form != DITI_FORM_REST) diti_patches_evaluate(share, graph, &p, first && late ? &solver : NULL);
     for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
-        diti_patches_solve(job, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->program.step);
+        diti_patches_solve(share, graph, &p, &solver, patch);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, share->program.step);
 }
 
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    job->program.denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
-    if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
-    return diti_patches_piped(job);
+    share->program.denoise.patches = form == DITI_FORM_PATCHES ? share->job->request.shape.patches : 0;
+    if (diti_patches_piped(share) && !diti_graph_failed(graph)) diti_patches_step(share, graph, kind, form, states);
+    return diti_patches_piped(share);
 }
 
 /* Whether some run has segments of that form, wherever it begins. */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
-    const diti_job_request *request = &job->request;
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
+    const diti_job_request *request = &share->job->request;
     uint32_t step, patched = 0;
     if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
     for (step = request->shape.warmup; step < request->shape.steps; step++)
         patched += diti_job_step_kind(request, step) == kind;
     if (!diti_patches_used(&request->shape)) return false;
     return form == DITI_FORM_PATCHES ? patched > 0
-                                     : diti_patches_piped(job) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
+                                     : diti_patches_piped(share) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
 }
 
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    if (diti_patches_piped(job)) diti_broadcast(graph, &job->assignment.axes.pipefusion, 0, job->program.latent);
+DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph) {
+    if (diti_patches_piped(share)) diti_broadcast(graph, &share->assignment.axes.pipefusion, 0, share->program.latent);
 }

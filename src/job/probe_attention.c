@@ -97,7 +97,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
     p.head_dim = head_dim;
     p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
     p.keys = 77;
-    p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* what attention_half.comp does in F16 */
+    p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* attention_half.comp computes these in F16 */
     width = p.heads * p.head_dim;
     inputs = (p.queries + 2 * p.keys) * width;
     values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);

@@ -4,8 +4,8 @@
 #include "job/job.h"
 
 typedef struct diti_product {
-    uint32_t m, n, k;       /* of a convolution: pixels, channels that come out, channels that go in */
-    uint32_t height, width; /* of a convolution of 3 x 3; 0: a linear layer */
+    uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
+    uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
     bool i8;                /* weights are rows of int8 */
     bool out_f32;

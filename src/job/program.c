@@ -1,27 +1,37 @@
-/* The program of a share: its plan, and the commands of the job beside those of the plan. */
+/* Shares, and their programs: the plan, and the commands beside those of the plan. */
 #include "job/job.h"
 
-static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
-    const diti_device *device = job->device;
+DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err) {
+    diti_share *share = (diti_share *)diti_alloc_zero(&job->env, sizeof *share);
+    if (!share) return diti_fail_memory(err, "the job");
+    share->job = job;
+    share->device = device;
+    share->member = job->share_count;
+    job->shares[job->share_count++] = *out = share;
+    return DIT_OK;
+}
+
+static dit_result diti_share_create_pool(diti_share *share, dit_error *err) {
+    const diti_device *device = share->device;
     VkCommandPoolCreateInfo info;
     VkResult vk;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     info.queueFamilyIndex = device->queue_family;
-    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->program.command_pool);
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &share->program.command_pool);
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
 }
 
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-    const diti_device *device = job->device;
+DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkCommandBuffer *out, dit_error *err) {
+    const diti_device *device = share->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
     VkResult vk;
-    DITI_TRY(job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err));
+    DITI_TRY(share->program.command_pool ? DIT_OK : diti_share_create_pool(share, err));
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = job->program.command_pool;
+    allocate.commandPool = share->program.command_pool;
     allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     allocate.commandBufferCount = 1;
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -32,59 +42,61 @@ DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer
                             : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
 }
 
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = job->device->vk.EndCommandBuffer(commands);
-    job->program.plan->counters.recordings++;
+DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = share->device->vk.EndCommandBuffer(commands);
+    share->program.plan->counters.recordings++;
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    job->program.start_copy = VK_NULL_HANDLE;
-    DITI_TRY(diti_job_allocate_commands(job, &job->program.finish, err));
-    diti_job_record_finish(job, job->program.finish);
-    DITI_TRY(diti_job_end_commands(job, job->program.finish, err));
+    diti_share *first = job->shares[0];
+    first->program.start_copy = VK_NULL_HANDLE;
+    DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
+    diti_job_record_finish(job, first->program.finish);
+    DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
     if (job->request.shape.start_image) {
-        DITI_TRY(diti_job_allocate_commands(job, &job->program.start_copy, err));
-        diti_job_record_start(job, job->program.start_copy);
-        DITI_TRY(diti_job_end_commands(job, job->program.start_copy, err));
+        DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
+        diti_job_record_start(job, first->program.start_copy);
+        DITI_TRY(diti_share_end_commands(first, first->program.start_copy, err));
     }
-    if (!job->request.shape.preview_interval || job->assignment.share) return DIT_OK;
-    DITI_TRY(diti_job_allocate_commands(job, &job->program.preview_copy, err));
-    diti_job_record_preview(job, job->program.preview_copy);
-    return diti_job_end_commands(job, job->program.preview_copy, err);
+    if (!job->request.shape.preview_interval || first->assignment.share) return DIT_OK;
+    DITI_TRY(diti_share_allocate_commands(first, &first->program.preview_copy, err));
+    diti_job_record_preview(job, first->program.preview_copy);
+    return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
-static void diti_job_ops(dit_job *job, diti_graph *graph) {
+static void diti_share_ops(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, job->program.denoise.family);
-    memset(&job->program.text, 0, sizeof job->program.text);
-    memset(&job->program.denoise, 0, sizeof job->program.denoise);
-    diti_graph_init(graph, job->device);
+    diti_free(&job->env, share->program.denoise.family);
+    memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.denoise, 0, sizeof share->program.denoise);
+    diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
-    diti_job_emit(job, graph);
+    diti_share_emit(share, graph);
     diti_trace_close(&scope, 0);
 }
 
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err) {
     diti_graph graph;
     dit_result result;
     bool again;
     do {
-        diti_job_ops(job, &graph);
+        diti_share_ops(share, &graph);
         if (graph.wanted_count && !diti_graph_failed(&graph)) {
             result = diti_tune_run(&graph, progress, err);
             diti_graph_free(&graph);
             if (result != DIT_OK) return result;
-            diti_job_ops(job, &graph);
+            diti_share_ops(share, &graph);
         }
-        result = diti_plan_create(&graph, progress, &job->program.plan, err);
+        result = diti_plan_create(&graph, progress, &share->program.plan, err);
         again = graph.again;
         diti_graph_free(&graph);
         if (again && err) memset(err, 0, sizeof *err);
     } while (again);
-    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->program.plan))
-        result = diti_plan_prepare_secondaries(job->program.plan, err);
+    if (result == DIT_OK && !share->device->owns_device && !diti_plan_streams(share->program.plan))
+        result = diti_plan_prepare_secondaries(share->program.plan, err);
     return result;
 }
 
@@ -92,4 +104,10 @@ DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *progra
     diti_free(&device->env, program->denoise.family);
     diti_destroy_CommandPool(device, program->command_pool);
     diti_plan_destroy(program->plan);
+}
+
+DIT_INTERNAL void diti_share_destroy(diti_share *share) {
+    diti_program_destroy(share->device, &share->program);
+    diti_buffer_destroy(share->device, &share->states);
+    diti_free(&share->job->env, share);
 }

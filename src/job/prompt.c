@@ -186,7 +186,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
     return first;
 }
 
-typedef struct diti_prompt_input { /* of the prompts that are encoded, one after the other */
+typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;

@@ -7,37 +7,37 @@
 
 enum { DITI_SNAPSHOT_TENSORS = 3 };
 
-static diti_tensor diti_snapshot_tensor(const dit_job *job, uint32_t i) {
-    return i ? job->program.history[i - 1] : job->program.latent;
+static diti_tensor diti_snapshot_tensor(const diti_share *share, uint32_t i) {
+    return i ? share->program.history[i - 1] : share->program.latent;
 }
 
-static VkDeviceSize diti_snapshot_bytes(const dit_job *job) {
+static VkDeviceSize diti_snapshot_bytes(const diti_share *share) {
     VkDeviceSize bytes = 0;
     uint32_t i;
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++) {
-        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_snapshot_tensor(job, i)];
+        const diti_tensor_info *tensor = &share->program.plan->tensors[diti_snapshot_tensor(share, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
 }
 
-static void diti_snapshot_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+static void diti_snapshot_barrier(const diti_share *share, VkCommandBuffer commands, VkPipelineStageFlags from,
                                   VkPipelineStageFlags to, VkAccessFlags access) {
     VkMemoryBarrier barrier;
     memset(&barrier, 0, sizeof barrier);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
     barrier.dstAccessMask = access;
-    job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+    share->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
-static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
-                                      VkDeviceSize *at, bool back) {
-    const diti_tensor_info *tensor = &job->program.plan->tensors[index];
+static void diti_snapshot_record_rows(const diti_share *share, VkCommandBuffer commands, diti_tensor index,
+                                      VkBuffer host, VkDeviceSize *at, bool back) {
+    const diti_tensor_info *tensor = &share->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
-    VkBuffer buffer = diti_plan_buffer(job->program.plan, index, &offset, &size);
+    VkBuffer buffer = diti_plan_buffer(share->program.plan, index, &offset, &size);
     VkBufferCopy copy;
     copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
     if (copy.size == pitch) {
@@ -47,39 +47,41 @@ static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer comman
     for (row = 0; row < rows; row++, *at += copy.size) {
         copy.srcOffset = back ? *at : offset + row * pitch;
         copy.dstOffset = back ? offset + row * pitch : *at;
-        job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
+        share->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
     }
 }
 
-static void diti_snapshot_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
-                                        bool back) {
+static void diti_snapshot_record_states(const diti_share *share, VkCommandBuffer commands, VkBuffer host,
+                                        VkDeviceSize at, bool back) {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     uint32_t i;
-    diti_snapshot_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    diti_snapshot_barrier(share, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
-        diti_snapshot_record_rows(job, commands, diti_snapshot_tensor(job, i), host, &at, back);
-    if (back) diti_snapshot_record_rows(job, commands, job->program.step, host, &at, back);
-    diti_snapshot_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+        diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
+    if (back) diti_snapshot_record_rows(share, commands, share->program.step, host, &at, back);
+    diti_snapshot_barrier(share, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
 DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     dit_result result = DIT_OK;
     uint32_t place;
     for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->program.snapshot_copies[place], err);
+        result = diti_share_allocate_commands(first, &first->program.snapshot_copies[place], err);
         if (result < 0) break;
-        diti_snapshot_record_states(job, job->program.snapshot_copies[place], job->snapshot.buffer.buffer,
+        diti_snapshot_record_states(first, first->program.snapshot_copies[place], job->snapshot.buffer.buffer,
                                     place * job->snapshot.bytes, false);
-        result = diti_job_end_commands(job, job->program.snapshot_copies[place], err);
+        result = diti_share_end_commands(first, first->program.snapshot_copies[place], err);
     }
     return result;
 }
 
-/* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
-   once, for what has come to a device stays there. */
+/* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
+   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
+    diti_share *share;
     dit_result result;
     uint32_t axis;
     if (!job->request.shape.resumes) return DIT_OK;
@@ -87,14 +89,16 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     if (!whole) return diti_fail_memory(err, "the job");
     whole->env = job->env;
     whole->context = job->context;
-    whole->device = job->context->devices[1];
     whole->model = job->model;
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    diti_assign(&whole->request.shape, false, 0, 1, &whole->assignment);
-    result = diti_job_plan(whole, progress, err);
-    diti_program_destroy(whole->device, &whole->program);
+    result = diti_share_create(whole, job->context->devices[1], &share, err);
+    if (result == DIT_OK) {
+        diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
+        result = diti_share_plan(share, progress, err);
+        diti_share_destroy(share);
+    }
     diti_free(&job->env, whole);
     return result;
 }
@@ -102,17 +106,16 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
 DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     diti_snapshot *snapshot = &job->snapshot;
     if (!job->request.shape.resumes) return DIT_OK;
-    snapshot->bytes = (size_t)diti_snapshot_bytes(job);
+    snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
-    DITI_TRY(diti_buffer_create(job->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
+    DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
                                 &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
 }
 
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
-    diti_buffer_destroy(job->device, &job->snapshot.buffer);
-    diti_buffer_destroy(job->device, &job->states);
+    diti_buffer_destroy(job->shares[0]->device, &job->snapshot.buffer);
     diti_free(&job->env, job->snapshot.states);
     memset(&job->snapshot, 0, sizeof job->snapshot);
 }
@@ -123,43 +126,45 @@ DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
 }
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
-static bool diti_snapshot_wants(const dit_job *job, uint32_t segment) {
-    return job->snapshot.buffer.buffer &&
-           (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
-           !diti_patches_is(job, segment, DITI_FORM_PATCHES);
+static bool diti_snapshot_wants(const diti_share *share, uint32_t segment) {
+    return !share->member && share->job->snapshot.buffer.buffer &&
+           (segment + 1 == share->program.step_segment || diti_share_is_step(share, segment)) &&
+           !diti_patches_is(share, segment, DITI_FORM_PATCHES);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
-static uint32_t diti_snapshot_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
-    return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
+static uint32_t diti_snapshot_steps(const diti_share *share, uint32_t segment, uint32_t counted) {
+    return diti_patches_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
-DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
-    const diti_job_cursor *at = &job->run.cursor;
-    if (at->segment > job->program.decode_segment || !diti_snapshot_wants(job, at->segment)) return false;
-    return job->snapshot.values[diti_snapshot_steps(job, at->segment,
-                                                    at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
-                                2] != 0;
+DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
+    const diti_job_cursor *at = &share->run.cursor;
+    if (at->segment > share->program.decode_segment || !diti_snapshot_wants(share, at->segment)) return false;
+    return share->job->snapshot
+               .values[diti_snapshot_steps(share, at->segment,
+                                           at->repeat + (diti_share_counts(share, at->segment) ? 1u : 0u)) %
+                       2] != 0;
 }
 
-DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_snapshot_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
-    if (!diti_snapshot_wants(job, segment)) return DIT_OK;
-    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.snapshot_copies[place], value, err));
-    job->snapshot.values[place] = *value;
-    job->snapshot.steps[place] = steps;
+DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t steps = diti_snapshot_steps(share, segment, share->run.cursor.repeat), place = steps % 2;
+    if (!diti_snapshot_wants(share, segment)) return DIT_OK;
+    DITI_TRY(diti_plan_submit_commands(share->program.plan, share->program.snapshot_copies[place], value, err));
+    share->job->snapshot.values[place] = *value;
+    share->job->snapshot.steps[place] = steps;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
-    diti_snapshot *snapshot = &job->snapshot;
+DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) {
+    diti_snapshot *snapshot = &share->job->snapshot;
     uint32_t i, place;
+    if (share->member) return;
     for (i = 0; i < 2; i++) {
         place = snapshot->steps[0] <= snapshot->steps[1] ? i : 1 - i; /* the older one first */
         if (!snapshot->values[place] || snapshot->values[place] > done) continue;
         snapshot->values[place] = 0;
-        if (job->run.health.blocked) continue; /* it runs again */
-        diti_buffer_invalidate(job->device, &snapshot->buffer);
+        if (share->run.health.blocked) continue; /* the step runs again */
+        diti_buffer_invalidate(share->device, &snapshot->buffer);
         memcpy(snapshot->states, (const unsigned char *)snapshot->buffer.block.mapped + place * snapshot->bytes,
                snapshot->bytes);
         snapshot->step = snapshot->steps[place];
@@ -204,48 +209,45 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 }
 
 /* A share begins its steps with the states, and the number of those that are over. */
-static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *snapshot, dit_error *err) {
+static dit_result diti_resume_write_states(diti_share *share, const diti_snapshot *snapshot, dit_error *err) {
     VkDeviceSize bytes = snapshot->bytes + sizeof(uint32_t);
     DITI_TRY(diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err));
-    DITI_TRY(diti_job_allocate_commands(share, &share->program.states_copy, err));
+    DITI_TRY(diti_share_allocate_commands(share, &share->program.states_copy, err));
     memcpy(share->states.block.mapped, snapshot->states, snapshot->bytes);
     memcpy((unsigned char *)share->states.block.mapped + snapshot->bytes, &snapshot->step, sizeof snapshot->step);
     diti_buffer_flush(share->device, &share->states);
     diti_snapshot_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
-    share->resumes_states = true;
-    return diti_job_end_commands(share, share->program.states_copy, err);
+    share->states_due = true;
+    return diti_share_end_commands(share, share->program.states_copy, err);
 }
 
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err));
-    job->resumes_states = false;
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
+    DITI_TRY(diti_plan_submit_commands(share->program.plan, share->program.states_copy, value, err));
+    share->states_due = false;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us) {
     memset(&share->run.cursor, 0, sizeof share->run.cursor);
     share->run.cursor.repeat = step;
-    share->run.begun = true;
     share->run.all_submitted = share->run.unjudged = false;
     share->run.flight_first = share->run.flight_count = share->run.last_segment = share->run.tries = 0;
-    share->run.submitted_us = diti_job_steps_us(share, step);
+    share->run.submitted_us = diti_share_steps_us(share, step);
     share->run.total_us = total_us;
-    share->run.moved_us = diti_clock_us();
-    share->status.result = DIT_WORKING;
-    share->status.step_count = share->request.shape.steps;
+    share->job->moved_us = diti_clock_us();
 }
 
 /* The rest of the old plan, for the new one: an application may wait for its timeline. */
-static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
+static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(rest, 0, sizeof *rest);
-    rest->device = job->program.plan->device;
-    rest->timeline.semaphore = job->program.plan->timeline.semaphore;
-    rest->timeline.submitted = job->program.plan->timeline.submitted;
-    rest->counters = job->program.plan->counters;
-    job->program.plan->timeline.semaphore = VK_NULL_HANDLE;
-    job->program.plan->timeline.submitted = 0;
-    diti_program_destroy(job->device, &job->program);
-    memset(&job->program, 0, sizeof job->program);
+    rest->device = share->program.plan->device;
+    rest->timeline.semaphore = share->program.plan->timeline.semaphore;
+    rest->timeline.submitted = share->program.plan->timeline.submitted;
+    rest->counters = share->program.plan->counters;
+    share->program.plan->timeline.semaphore = VK_NULL_HANDLE;
+    share->program.plan->timeline.submitted = 0;
+    diti_program_destroy(share->device, &share->program);
+    memset(&share->program, 0, sizeof share->program);
 }
 
 static void diti_resume_drop(diti_device *device, diti_plan *rest) {
@@ -253,19 +255,19 @@ static void diti_resume_drop(diti_device *device, diti_plan *rest) {
 }
 
 /* The new plan keeps the counters, and on the same device the timeline. */
-static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
+static void diti_resume_take_over(diti_share *share, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
-    uint64_t submitted = job->program.plan->timeline.submitted;
-    bool same = rest->device == job->device;
-    if (!same) rest->timeline.semaphore = job->program.plan->timeline.semaphore;
-    diti_plan_continue(job->program.plan, rest);
+    uint64_t submitted = share->program.plan->timeline.submitted;
+    bool same = rest->device == share->device;
+    if (!same) rest->timeline.semaphore = share->program.plan->timeline.semaphore;
+    diti_plan_continue(share->program.plan, rest);
     if (same) return;
-    job->program.plan->timeline.submitted = submitted;
+    share->program.plan->timeline.submitted = submitted;
     rest->timeline.semaphore = other;
 }
 
 static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
-    dit_result result = diti_job_plan(job, &job->context->progress, err);
+    dit_result result = diti_share_plan(job->shares[0], &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
     if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
@@ -274,8 +276,8 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 
 /* Devices that are left, in the order of their ranks, and how much of the work each had. */
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
-    uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
-    for (share = 0; share < job->assignment.share_total; share += folds) {
+    uint32_t folds = job->shares[0]->assignment.folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->shares[0]->assignment.share_total; share += folds) {
         if (job->device_of_share[share] == job->device_of_share[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
         devices[count++] = job->device_of_share[share];
@@ -298,11 +300,12 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
 
 /* Without the device of share `failed`. */
 static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
-    diti_device *before = job->device;
+    diti_share *first = job->shares[0];
+    diti_device *before = first->device;
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
     bool moves = job->device_of_share[failed] == job->device_of_share[0];
-    double total_us = job->run.total_us;
+    double total_us = first->run.total_us;
     diti_plan rest;
     dit_result result;
     left = diti_resume_left(job, failed, devices, parts);
@@ -310,18 +313,16 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
-    diti_resume_leave_plan(job, &rest);
+    diti_resume_leave_plan(first, &rest);
     diti_buffer_destroy(before, &job->snapshot.buffer);
     job->snapshot.values[0] = job->snapshot.values[1] = 0;
-    left = diti_job_redivide(job, devices);
-    job->device = job->context->devices[job->device_of_share[0]];
+    diti_job_redivide(job, devices);
+    first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
     job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
-    diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
-    if (result == DIT_OK) diti_resume_take_over(job, &rest);
+    if (result == DIT_OK) diti_resume_take_over(first, &rest);
     diti_resume_drop(before, &rest);
-    for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
@@ -334,15 +335,16 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
 static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t i, failed = UINT32_MAX;
-    if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
         if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
-    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
+    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* both are on that device */
     return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
 }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    diti_share *first = job->shares[0];
     uint32_t failed = diti_resume_failed(job, why), i;
     dit_error other = DITI_ZERO;
     char name[DITI_SPLIT_NAME];
@@ -359,7 +361,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->device_of_share[failed], job->device_of_share[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_snapshot_poll(job, job->program.plan->timeline.submitted);
+    if (diti_device_check(first->device, NULL) >= 0) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;

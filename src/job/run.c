@@ -4,26 +4,28 @@
 /* --- the order of slices --- */
 
 /* The slice at the cursor was submitted. */
-static void diti_run_mark_submitted(dit_job *job) {
-    uint32_t segment = job->run.cursor.segment;
-    diti_run_advance(job, &job->run.cursor);
-    if (job->run.cursor.slice) return;
-    job->run.last_segment = segment;
-    job->run.unjudged = job->program.plan->guards != 0;
+static void diti_run_mark_submitted(diti_share *share) {
+    uint32_t segment = share->run.cursor.segment;
+    diti_run_advance(share, &share->run.cursor);
+    if (share->run.cursor.slice) return;
+    share->run.last_segment = segment;
+    share->run.unjudged = share->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const dit_job *job) { return job->run.cursor.segment > job->program.decode_segment; }
+static bool diti_run_at_end(const diti_share *share) {
+    return share->run.cursor.segment > share->program.decode_segment;
+}
 
-static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
-    if (segment < job->program.step_segment) return DIT_STAGE_ENCODE;
-    return segment < job->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
+    if (segment < share->program.step_segment) return DIT_STAGE_ENCODE;
+    return segment < share->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh && !job->is_secondary) diti_beats_leave(job->mesh, result != DIT_OK);
-    if (job->mesh && !job->is_secondary && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -45,43 +47,47 @@ static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
-static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
-    uint32_t step = job->program.plan->guards && !job->run.recording ? job->run.health.step : flight->steps_done;
+/* A job's status tells how far its first share is. */
+static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
+    dit_job *job = share->job;
+    uint32_t step = share->program.plan->guards && !job->recording ? share->run.health.step : flight->steps_done;
     float fraction = 0;
+    if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->run.recording) job->status.step = step; /* patches may begin again */
-    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
+    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
+    job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
-    if (job->run.total_us > 0) fraction = (float)(flight->done_us / job->run.total_us);
+    if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }
 
 /* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
-static diti_job_flight diti_run_next_slice(dit_job *job) {
+static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_job_flight flight;
-    uint32_t segment = job->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
-    flight.us = diti_plan_slice_us(job->program.plan, segment, job->run.cursor.slice);
-    flight.stage = diti_run_stage(job, segment);
-    job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
-    flight.done_us = job->run.submitted_us;
-    diti_run_mark_submitted(job);
-    flight.steps_done = job->run.cursor.repeat;
-    flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
+    flight.us = diti_plan_slice_us(share->program.plan, segment, share->run.cursor.slice);
+    flight.stage = diti_run_stage(share, segment);
+    share->run.submitted_us +=
+        (double)diti_plan_slice_planned_us(share->program.plan, segment, share->run.cursor.slice);
+    flight.done_us = share->run.submitted_us;
+    diti_run_mark_submitted(share);
+    flight.steps_done = share->run.cursor.repeat;
+    flight.preview = segment == share->program.preview_segment && share->run.cursor.segment != segment;
     return flight;
 }
 
 /* --- cutting anew --- */
 
-#define DITI_LEAST_SLICE_US 250u /* that a budget alone asks for: shorter ones are mostly launches */
+#define DITI_LEAST_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
-static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
-    const diti_device *device = job->device;
-    if (!job->run.recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
+static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
+    const diti_device *device = share->device;
+    if (!share->job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
         return device->max_slice_us;
     return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
 }
@@ -91,94 +97,107 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    were too long, so that a decoder, which runs once, learns from its own beginning. Guards and streams, which have
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
-static bool diti_run_wants_cut(dit_job *job, float limit) {
-    const diti_plan *plan = job->program.plan;
-    bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
+static bool diti_run_wants_cut(const diti_share *share, float limit) {
+    const diti_plan *plan = share->program.plan;
+    bool first = share->run.cursor.segment == 0 && share->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (job->run.cursor.slice == 0) job->run.cuts = 0;
-    if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
-        !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
+    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MOST_CUTS ||
+        !diti_plan_slice_is_start(plan, share->run.cursor.segment, share->run.cursor.slice))
         return false;
-    return other ||
-           diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0);
+    return other || diti_plan_is_off(plan, share->job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY,
+                                     share->run.cursor.slice ? 2 : 0);
 }
 
-static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    float limit = (float)diti_run_limit_us(job, budget_us);
-    if (!diti_run_wants_cut(job, limit)) return;
-    diti_plan_cut_anew(job->program.plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
-    job->run.cuts++;
+/* Cuts are counted for each segment anew. Call it where work may be cut, before diti_run_wants_cut. */
+static void diti_run_count_cuts(diti_run *run) {
+    if (run->cursor.slice == 0) run->cuts = 0;
+}
+
+static void diti_run_cut_anew(diti_share *share, uint32_t budget_us) {
+    float limit = (float)diti_run_limit_us(share, budget_us);
+    diti_run_count_cuts(&share->run);
+    if (!diti_run_wants_cut(share, limit)) return;
+    diti_plan_cut_anew(share->program.plan, limit, share->run.cursor.segment, &share->run.cursor.slice);
+    share->run.cuts++;
 }
 
 /* --- what the guards say --- */
 
 /* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
-static bool diti_run_must_wait(const dit_job *job) {
-    bool steps = diti_job_is_step(job, job->run.last_segment) && diti_job_is_step(job, job->run.cursor.segment);
-    bool agrees = job->run.careful || (job->mesh && !diti_patches_used(&job->request.shape));
-    return job->run.unjudged && job->run.cursor.slice == 0 && (agrees || !steps || job->run.health.blocked);
+static bool diti_run_must_wait(const diti_share *share) {
+    bool steps =
+        diti_share_is_step(share, share->run.last_segment) && diti_share_is_step(share, share->run.cursor.segment);
+    bool agrees = share->run.careful || (share->job->mesh && !diti_patches_used(&share->job->request.shape));
+    return share->run.unjudged && share->run.cursor.slice == 0 && (agrees || !steps || share->run.health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
-static dit_result diti_run_count_retry(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
-    job->run.tries = same ? job->run.tries + 1 : 1;
-    job->run.again_segment = verdict->segment;
-    job->run.again_step = verdict->step;
-    return diti_guard_check(job->program.plan, verdict, job->run.tries, job->request.shape.steps, err);
+static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *verdict, dit_error *err) {
+    bool same = verdict->segment == share->run.again_segment && verdict->step == share->run.again_step;
+    share->run.tries = same ? share->run.tries + 1 : 1;
+    share->run.again_segment = verdict->segment;
+    share->run.again_step = verdict->step;
+    return diti_guard_check(share->program.plan, verdict, share->run.tries, share->job->request.shape.steps, err);
 }
 
-static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
+/* Tells the log that a share goes back, and the job's status where it is the first one. */
+static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) {
+    dit_job *job = share->job;
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
+    if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.result = DIT_WORKING;
     job->status.reruns++;
     job->status.rerun_op = verdict->name;
     diti_unlock(&job->status_lock);
-    job->run.cursor.segment = segment;
-    job->run.cursor.slice = 0;
-    job->run.cursor.repeat = step;
+}
+
+static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
+    diti_run_tell_rerun(share, verdict);
+    share->run.cursor.segment = segment;
+    share->run.cursor.slice = 0;
+    share->run.cursor.repeat = step;
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
-static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    dit_result result = diti_run_count_retry(job, verdict, err);
-    if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
-    if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
+static dit_result diti_run_again(diti_share *share, const diti_verdict *verdict, dit_error *err) {
+    dit_result result = diti_run_count_retry(share, verdict, err);
+    if (result >= 0) result = diti_guard_restore(share->program.plan, verdict->step, err);
+    if (result >= 0) diti_run_go_back(share, verdict, verdict->segment, verdict->step);
     return result;
 }
 
 /* Whether all shares of a job are judged at the same time (diti_run_go_together). */
-static bool diti_run_goes_together(const dit_job *job) {
-    if (job->run.careful) return true;
-    if (!job->run.health.blocked) return false;
-    if (!diti_patches_used(&job->request.shape)) return job->program.plan->guard_alike;
-    return job->mesh || diti_job_is_step(job, job->run.health.blocked - 1);
+static bool diti_run_goes_together(const diti_share *share) {
+    if (share->run.careful) return true;
+    if (!share->run.health.blocked) return false;
+    if (!diti_patches_used(&share->job->request.shape)) return share->program.plan->guard_alike;
+    return share->job->mesh || diti_share_is_step(share, share->run.health.blocked - 1);
 }
 
 /* Nothing is in flight, so the newest report is about the last segment. */
-static dit_result diti_run_settle(dit_job *job, dit_error *err) {
+static dit_result diti_run_settle(diti_share *share, dit_error *err) {
     diti_verdict verdict;
-    if (!job->run.unjudged || job->run.cursor.slice || diti_run_goes_together(job)) return DIT_OK;
-    job->run.unjudged = false;
-    return diti_guard_raise(job->program.plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+    if (!share->run.unjudged || share->run.cursor.slice || diti_run_goes_together(share)) return DIT_OK;
+    share->run.unjudged = false;
+    return diti_guard_raise(share->program.plan, &verdict) ? diti_run_again(share, &verdict, err) : DIT_OK;
 }
 
 /* Patches: every share from its first segment on, or from where a lost device had left it. */
 static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
+    diti_snapshot_forget(job);
     for (i = 0; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         uint32_t tries = share->run.tries;
-        diti_snapshot_forget(share);
-        diti_resume_set_out(share, share->begins_at, share->run.total_us);
+        diti_resume_set_out(share, job->begins_at, share->run.total_us);
         share->run.tries = tries;
-        share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
+        share->states_due = share->states.buffer != VK_NULL_HANDLE;
         memset(&share->run.health, 0, sizeof share->run.health);
-        result = diti_guard_write(share->program.plan, share->begins_at, err);
+        result = diti_guard_write(share->program.plan, job->begins_at, err);
     }
     return result;
 }
@@ -197,7 +216,7 @@ static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, d
         if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
     }
     if (blamed == UINT32_MAX) return DIT_OK;
-    diti_run_go_back(job, &verdicts[blamed], 0, 0);
+    diti_run_go_back(job->shares[0], &verdicts[blamed], 0, 0);
     return diti_run_start_over(job, err);
 }
 
@@ -209,12 +228,12 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
     uint32_t i;
     diti_guard_raise_all(plans, job->share_count, verdicts);
     for (i = 0; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         if (!over) {
             result = diti_run_again(share, &verdicts[i], err);
         } else if (verdicts[i].name) {
             result = diti_run_count_retry(share, &verdicts[i], err);
-            if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
+            if (result >= 0 && !told) diti_run_go_back(job->shares[0], &verdicts[i], 0, 0);
             told = true;
         }
     }
@@ -224,45 +243,49 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
 /* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
    again. *moved: shares may go on that waited for others. */
 static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_plan *plans[DITI_MAX_DEVICES];
     bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
+        const diti_share *share = job->shares[i];
         any = any || (share->run.health.blocked && diti_run_goes_together(share));
         all = all && share->run.unjudged && !share->run.cursor.slice && !share->run.flight_count &&
-              share->run.cursor.segment == job->run.cursor.segment &&
-              share->run.cursor.repeat == job->run.cursor.repeat;
+              share->run.cursor.segment == first->run.cursor.segment &&
+              share->run.cursor.repeat == first->run.cursor.repeat;
         plans[i] = share->program.plan;
     }
-    if (any && patches && !job->run.careful) return diti_run_grow_careful(job, plans, err);
-    if (!all || (!any && !job->run.careful)) return DIT_OK;
+    if (any && patches && !first->run.careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !first->run.careful)) return DIT_OK;
     for (i = 0; i < job->share_count; i++) job->shares[i]->run.unjudged = false;
     *moved = true;
     if (!any) return DIT_OK;
-    return diti_run_raise_together(job, plans,
-                                   patches && (job->mesh || diti_job_is_step(job, job->run.health.blocked - 1)), err);
+    return diti_run_raise_together(
+        job, plans, patches && (job->mesh || diti_share_is_step(first, first->run.health.blocked - 1)), err);
 }
 
 /* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory
    that segments share. Steps and previews leave alone what comes into any of them. */
-static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
-    uint32_t last = job->run.cursor.slice ? job->run.cursor.segment : job->run.last_segment;
-    if (diti_patches_used(&job->request.shape)) return false;
-    return last == segment || (segment >= job->program.step_segment && last >= job->program.step_segment &&
-                               segment < job->program.decode_segment && last < job->program.decode_segment);
+static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
+    uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
+    if (diti_patches_used(&share->job->request.shape)) return false;
+    return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
+                               segment < share->program.decode_segment && last < share->program.decode_segment);
 }
 
 /* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as
    soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
     diti_verdict verdict;
-    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
-    job->run.restores = diti_run_may_repeat(job, verdict.segment);
-    DITI_TRY(diti_run_count_retry(job, &verdict, err));
-    DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
-    diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
-    job->run.all_submitted = false;
+    if (!diti_job_must_repeat(job) || !diti_guard_raise(first->program.plan, &verdict) || !verdict.record)
+        return DIT_OK;
+    first->run.restores = diti_run_may_repeat(first, verdict.segment);
+    DITI_TRY(diti_run_count_retry(first, &verdict, err));
+    DITI_TRY(diti_guard_write(first->program.plan, first->run.restores ? verdict.step : 0, err));
+    diti_run_go_back(first, &verdict, first->run.restores ? verdict.segment : 0,
+                     first->run.restores ? verdict.step : 0);
+    first->run.all_submitted = false;
     diti_job_await_report(job);
     return DIT_OK;
 }
@@ -286,11 +309,11 @@ static dit_result diti_run_check_health(dit_job *job) {
     uint32_t i;
     memset(&error, 0, sizeof error);
     result = diti_job_verdict(job, &error);
-    diti_buffer_invalidate(job->device, &job->health_readback);
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         result = diti_plan_read(share->program.plan, share->program.health_words, &health, sizeof health, &error);
         if (result >= 0) result = diti_run_judge(job, &health, &error);
     }
@@ -299,90 +322,92 @@ static dit_result diti_run_check_health(dit_job *job) {
 
 /* --- step mode --- */
 
-static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
-    return (job->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
+static uint32_t diti_run_flight_index(const diti_share *share, uint32_t i) {
+    return (share->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
 }
 
 /* Drops what the GPU has finished from the ring. */
-static dit_result diti_run_poll(dit_job *job, dit_error *err) {
+static dit_result diti_run_poll(diti_share *share, dit_error *err) {
     uint64_t done = 0;
-    DITI_TRY(diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err));
-    diti_plan_learn(job->program.plan);
-    diti_plan_free_retired(job->program.plan, false);
-    diti_guard_read(job->program.plan, &job->run.health);
-    diti_snapshot_poll(job, done);
-    while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
-        job->run.moved_us = diti_clock_us();
-        diti_run_report(job, &job->run.flight[job->run.flight_first]);
-        job->run.flight_first = diti_run_flight_index(job, 1);
-        job->run.flight_count--;
+    DITI_TRY(diti_timeline_value(share->device, diti_plan_timeline(share->program.plan), &done, err));
+    diti_plan_learn(share->program.plan);
+    diti_plan_free_retired(share->program.plan, false);
+    diti_guard_read(share->program.plan, &share->run.health);
+    diti_snapshot_poll(share, done);
+    while (share->run.flight_count && share->run.flight[share->run.flight_first].value <= done) {
+        share->job->moved_us = diti_clock_us();
+        diti_run_report(share, &share->run.flight[share->run.flight_first]);
+        share->run.flight_first = diti_run_flight_index(share, 1);
+        share->run.flight_count--;
     }
-    return job->run.flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
+    return share->run.flight_count == 0 ? diti_run_settle(share, err) : DIT_OK;
 }
 
-static float diti_run_flight_us(const dit_job *job) {
+static float diti_run_flight_us(const diti_share *share) {
     float us = 0;
     uint32_t i;
-    for (i = 0; i < job->run.flight_count; i++) us += job->run.flight[diti_run_flight_index(job, i)].us;
+    for (i = 0; i < share->run.flight_count; i++) us += share->run.flight[diti_run_flight_index(share, i)].us;
     return us;
 }
 
-static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-    if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
-    if (diti_snapshot_busy(job)) return false;
-    if (job->mesh && !diti_run_at_end(job) &&
-        !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
+static bool diti_run_may_submit(const diti_share *share, uint32_t budget_us) {
+    if (share->run.all_submitted || share->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(share))
         return false;
-    if (job->run.flight_count == 0) return true;
-    if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
-    if (!diti_plan_may_submit(job->program.plan, job->run.cursor.segment, job->run.cursor.slice)) return false;
-    return diti_run_flight_us(job) +
-               diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice) <=
+    if (diti_snapshot_busy(share)) return false;
+    if (share->job->mesh && !diti_run_at_end(share) &&
+        !diti_mesh_ready(share->job->mesh, share->member, share->run.cursor.segment, share->run.cursor.slice))
+        return false;
+    if (share->run.flight_count == 0) return true;
+    if (diti_run_at_end(share)) return true; /* the copy into the image is cheap */
+    if (!diti_plan_may_submit(share->program.plan, share->run.cursor.segment, share->run.cursor.slice)) return false;
+    return diti_run_flight_us(share) +
+               diti_plan_slice_us(share->program.plan, share->run.cursor.segment, share->run.cursor.slice) <=
            (float)budget_us;
 }
 
-static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
+static dit_result diti_run_submit_finish(diti_share *share, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
-    if (job->is_secondary) { /* the picture is the first one's */
-        flight->value = job->program.plan->timeline.submitted;
+    if (share->member) { /* the picture is the first one's */
+        flight->value = share->program.plan->timeline.submitted;
         flight->stage = DIT_STAGE_DECODE;
-        job->run.all_submitted = true;
+        share->run.all_submitted = true;
         return DIT_OK;
     }
-    result = diti_plan_submit_commands(job->program.plan, job->program.finish, &flight->value, err);
-    flight->done_us = job->run.total_us;
-    flight->steps_done = job->request.shape.steps;
+    result = diti_plan_submit_commands(share->program.plan, share->program.finish, &flight->value, err);
+    flight->done_us = share->run.total_us;
+    flight->steps_done = share->job->request.shape.steps;
     flight->stage = DIT_STAGE_DECODE;
-    job->run.finish_value = flight->value;
-    job->run.all_submitted = result >= 0;
+    share->run.finish_value = flight->value;
+    share->run.all_submitted = result >= 0;
     return result;
 }
 
-static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
-    diti_job_cursor at = job->run.cursor;
+static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flight, dit_error *err) {
+    const dit_job *job = share->job;
+    diti_job_cursor at = share->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
-    *flight = diti_run_next_slice(job);
-    if (job->resumes_states && at.segment >= job->program.step_segment)
-        result = diti_job_submit_states(job, &value, err);
-    if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
-        result = diti_plan_submit_commands(job->program.plan, job->program.start_copy, &value, err);
+    *flight = diti_run_next_slice(share);
+    if (share->states_due && at.segment >= share->program.step_segment)
+        result = diti_share_submit_states(share, &value, err);
+    if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
+        result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
     if (result >= 0)
-        result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
-                           : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview && job->assignment.share == 0)
-        result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
-    if (result >= 0 && job->run.cursor.slice == 0) result = diti_snapshot_submit(job, at.segment, &value, err);
+        result = job->mesh ? diti_mesh_submit(job->mesh, share->member, at.segment, at.slice, &value, err)
+                           : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview && share->assignment.share == 0)
+        result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
+    if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);
     flight->value = value;
     return result;
 }
 
-static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
-    diti_job_flight *flight = &job->run.flight[diti_run_flight_index(job, job->run.flight_count)];
+static dit_result diti_run_submit_next(diti_share *share, dit_error *err) {
+    diti_job_flight *flight = &share->run.flight[diti_run_flight_index(share, share->run.flight_count)];
     dit_result result =
-        diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
-    if (result >= 0) job->run.flight_count++;
+        diti_run_at_end(share) ? diti_run_submit_finish(share, flight, err) : diti_run_submit_slice(share, flight, err);
+    if (result >= 0) share->run.flight_count++;
     return result;
 }
 
@@ -396,19 +421,19 @@ static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 }
 
 /* DIT_OK when the weights of the next slice are there. */
-static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
-    if (diti_run_at_end(job)) return DIT_OK;
-    return diti_plan_load(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, bytes, err);
+static dit_result diti_run_load(diti_share *share, uint64_t *bytes, dit_error *err) {
+    if (diti_run_at_end(share)) return DIT_OK;
+    return diti_plan_load(share->program.plan, share->run.cursor.segment, share->run.cursor.slice, bytes, err);
 }
 
 /* Weights of the slices to come, while the GPU works. */
-static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+static dit_result diti_run_load_ahead(diti_share *share, uint64_t *bytes, dit_error *err) {
     diti_stream_walk walk = DITI_ZERO;
-    diti_job_cursor cursor = job->run.cursor;
-    dit_result result = diti_plan_streams(job->program.plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= job->program.decode_segment) {
-        result = diti_plan_load_ahead(job->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
-        diti_run_advance(job, &cursor);
+    diti_job_cursor cursor = share->run.cursor;
+    dit_result result = diti_plan_streams(share->program.plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= share->program.decode_segment) {
+        result = diti_plan_load_ahead(share->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
+        diti_run_advance(share, &cursor);
     }
     return result < 0 ? result : DIT_OK;
 }
@@ -418,7 +443,7 @@ static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_err
     dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
-    job->run.loading = *bytes == 0;
+    job->loading = *bytes == 0;
     return result;
 }
 
@@ -442,31 +467,31 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_run_end(job, DIT_CANCELLED, NULL);
         return DIT_CANCELLED;
     }
-    if (job->assignment.share_total > 1 && !job->mesh) {
+    if (job->shares[0]->assignment.share_total > 1 && !job->mesh) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
         return diti_run_fail(job, &error);
     }
-    if (job->run.begun && job->run.recording != recording) {
+    if (job->begun && job->recording != recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->run.begun) {
-        job->run.moved_us = diti_clock_us();
+    if (!job->begun) {
+        job->moved_us = diti_clock_us();
         for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
-    if (!job->run.begun && recording) diti_job_await_report(job);
-    job->run.begun = true;
-    job->run.recording = recording;
+    if (!job->begun && recording) diti_job_await_report(job);
+    job->begun = true;
+    job->recording = recording;
     return DIT_WORKING;
 }
 
 /* Submits what can be submitted of one share; *moved becomes true when something was. */
-static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
-    dit_result result = diti_run_poll(job, err);
-    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-        if (job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
-        result = diti_run_load(job, bytes, err);
-        if (result == DIT_OK) result = diti_run_submit_next(job, err);
+static dit_result diti_run_share(diti_share *share, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
+    dit_result result = diti_run_poll(share, err);
+    while (result == DIT_OK && diti_run_may_submit(share, budget_us)) {
+        if (share->run.cursor.slice == 0) diti_run_cut_anew(share, budget_us);
+        result = diti_run_load(share, bytes, err);
+        if (result == DIT_OK) result = diti_run_submit_next(share, err);
         *moved = *moved || result == DIT_OK;
     }
     return result;
@@ -484,14 +509,11 @@ static diti_device *diti_run_waits(const dit_job *job) {
 
 /* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
-    uint64_t now = diti_clock_us(), newest = moved ? now : job->run.moved_us;
+    uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
     diti_device *waits = diti_run_waits(job);
-    uint32_t i;
-    for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->run.moved_us > newest) newest = job->shares[i]->run.moved_us;
     if (newest > now || !waits) newest = now;
-    job->run.moved_us = newest;
-    return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
+    job->moved_us = newest;
+    return waits && now - newest >= job->shares[0]->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
 /* Slices or copies of one device may have waited for what another one has just submitted. */
@@ -553,15 +575,15 @@ static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *er
     uint32_t i;
     if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
     for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
-        dit_job *share = job->shares[i];
+        diti_share *share = job->shares[i];
         if (!share->run.flight_count) continue;
         waited = true;
         result = diti_timeline_wait(share->device, diti_plan_timeline(share->program.plan),
                                     share->run.flight[share->run.flight_first].value, timeout_ns, err);
     }
     if (waited || result < 0) return result;
-    return diti_plan_pause(job->program.plan,
-                           err); /* another job uses the memory for streamed weights, or a rank is awaited */
+    /* another job uses the memory for streamed weights, or a rank is awaited */
+    return diti_plan_pause(job->shares[0]->program.plan, err);
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
@@ -572,10 +594,10 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
     glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
-        result = dit_job_step(job, job->device->max_slice_us);
+        result = dit_job_step(job, job->shares[0]->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
-        if (job->run.loading) continue;
+        if (job->loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
         if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) return error.result;
@@ -584,14 +606,14 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 /* --- record mode --- */
 
-static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
-    diti_job_cursor at = job->run.cursor;
-    diti_job_flight flight = diti_run_next_slice(job);
-    if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
-        diti_job_record_start(job, commands);
-    diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
-    if (flight.preview) diti_job_record_preview(job, commands);
-    diti_run_report(job, &flight);
+static void diti_run_record_slice(diti_share *share, VkCommandBuffer commands) {
+    diti_job_cursor at = share->run.cursor;
+    diti_job_flight flight = diti_run_next_slice(share);
+    if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
+        diti_job_record_start(share->job, commands);
+    diti_plan_execute(share->program.plan, at.segment, at.slice, commands);
+    if (flight.preview) diti_job_record_preview(share->job, commands);
+    diti_run_report(share, &flight);
 }
 
 static void diti_run_expect(dit_job *job, float us) {
@@ -601,14 +623,15 @@ static void diti_run_expect(dit_job *job, float us) {
 }
 
 static void diti_run_remember(dit_job *job) {
+    diti_share *first = job->shares[0];
     diti_job_before *before = &job->before;
     before->known = before->recorded = true;
-    before->cursor = job->run.cursor;
-    before->last_segment = job->run.last_segment;
-    before->unjudged = job->run.unjudged;
-    before->restores = job->run.restores;
-    before->submitted_us = job->run.submitted_us;
-    before->dispatches = job->program.plan->counters.dispatches;
+    before->cursor = first->run.cursor;
+    before->last_segment = first->run.last_segment;
+    before->unjudged = first->run.unjudged;
+    before->restores = first->run.restores;
+    before->submitted_us = first->run.submitted_us;
+    before->dispatches = first->program.plan->counters.dispatches;
     diti_lock(&job->status_lock);
     before->status = job->status;
     diti_unlock(&job->status_lock);
@@ -616,44 +639,49 @@ static void diti_run_remember(dit_job *job) {
 
 /* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. Where work is
    to be cut anew a frame ends, since one that is taken back begins again with the slices that it began with. */
-static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
+static dit_result diti_run_record_slices(diti_share *share, VkCommandBuffer commands, uint32_t budget_us, float *us,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
-    float limit = (float)diti_run_limit_us(job, budget_us);
+    float limit = (float)diti_run_limit_us(share, budget_us);
     dit_result result = DIT_OK;
-    diti_run_cut_anew(job, budget_us);
-    diti_run_remember(job);
-    if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
-    job->run.restores = false;
-    diti_frame_begin(job->program.plan, commands);
-    while (!diti_run_at_end(job)) {
+    diti_run_cut_anew(share, budget_us);
+    diti_run_remember(share->job);
+    if (share->run.restores) diti_plan_record_guards(share->program.plan, commands);
+    share->run.restores = false;
+    diti_frame_begin(share->program.plan, commands);
+    while (!diti_run_at_end(share)) {
         float next;
-        if (*us > 0 && job->run.cursor.slice == 0 && diti_run_wants_cut(job, limit)) break;
-        next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
+        if (*us > 0 && share->run.cursor.slice == 0) {
+            diti_run_count_cuts(&share->run);
+            if (diti_run_wants_cut(share, limit)) break;
+        }
+        next = diti_plan_slice_us(share->program.plan, share->run.cursor.segment, share->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
-        result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
-                                         commands, err);
+        result = diti_plan_record_stream(share->program.plan, share->run.cursor.segment, share->run.cursor.slice,
+                                         &bytes, commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
-        diti_run_record_slice(job, commands);
+        diti_run_record_slice(share, commands);
     }
-    diti_plan_mark_stream(job->program.plan, commands);
-    if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
+    diti_plan_mark_stream(share->program.plan, commands);
+    if (result >= 0) result = diti_run_load_ahead(share, &bytes, err);
     return result < 0 ? result : DIT_OK;
 }
 
 static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, dit_error *err) {
+    diti_share *first = job->shares[0];
     float us = 0;
-    dit_result result = diti_run_record_slices(job, commands, budget_us, &us, err);
+    dit_result result = diti_run_record_slices(first, commands, budget_us, &us, err);
     diti_run_expect(job, us);
-    if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
+    if (result < 0 || !diti_run_at_end(first)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
-    job->run.all_submitted = true;
+    first->run.all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
     return DIT_OK;
 }
 
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    diti_plan *plan;
     diti_trace_scope scope;
     dit_error error;
     dit_result result;
@@ -663,16 +691,17 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     result = diti_run_begin(job, true);
     job->before.known = result == DIT_OK;
     if (result != DIT_WORKING) return result;
+    plan = job->shares[0]->program.plan;
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(job->program.plan, &error);
-    if (result >= 0) result = diti_plan_prepare_stream(job->program.plan, &error);
+        result = diti_plan_prepare_secondaries(plan, &error);
+    if (result >= 0) result = diti_plan_prepare_stream(plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    diti_frames_learn(job->program.plan);
-    diti_plan_free_retired(job->program.plan, false);
+    diti_frames_learn(plan);
+    diti_plan_free_retired(plan, false);
     scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
@@ -681,18 +710,20 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 }
 
 DIT_API dit_result dit_job_unrecord(dit_job *job) {
+    diti_share *first;
     diti_job_before *before;
     if (!job || !job->before.known) return DIT_ERROR_INVALID_ARGUMENT;
     before = &job->before;
     before->known = false;
     if (!before->recorded) return DIT_OK;
-    job->run.cursor = before->cursor;
-    job->run.last_segment = before->last_segment;
-    job->run.unjudged = before->unjudged;
-    job->run.restores = before->restores;
-    job->run.submitted_us = before->submitted_us;
-    job->run.all_submitted = false;
-    diti_plan_unrecord(job->program.plan, before->dispatches);
+    first = job->shares[0];
+    first->run.cursor = before->cursor;
+    first->run.last_segment = before->last_segment;
+    first->run.unjudged = before->unjudged;
+    first->run.restores = before->restores;
+    first->run.submitted_us = before->submitted_us;
+    first->run.all_submitted = false;
+    diti_plan_unrecord(first->program.plan, before->dispatches);
     diti_lock(&job->status_lock);
     job->status = before->status;
     diti_unlock(&job->status_lock);
@@ -700,10 +731,9 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
-    if (!job || !job->program.plan) return DIT_ERROR_INVALID_ARGUMENT;
-    if (!diti_frames_told(job->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !diti_frames_told(job->shares[0]->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
     diti_lock(&job->status_lock);
-    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
+    job->status.last_slice_us = diti_plan_last_slice_us(job->shares[0]->program.plan);
     diti_unlock(&job->status_lock);
     return DIT_OK;
 }
@@ -720,7 +750,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
-    if (job->assignment.share)
+    if (job->shares[0]->assignment.share)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
     if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
@@ -731,7 +761,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     }
     if (status.result < 0 && err) *err = why;
     if (status.result != DIT_OK) return status.result;
-    return job->run.recording ? diti_run_check_health(job) : DIT_OK;
+    return job->recording ? diti_run_check_health(job) : DIT_OK;
 }
 
 static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
@@ -764,7 +794,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
     if (!pixels) return diti_fail_memory(err, "reading the picture");
-    result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
+    result = diti_plan_read(job->shares[0]->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
     diti_free(&job->env, pixels);
@@ -773,13 +803,14 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
 
 static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch,
                                 dit_error *err) {
+    const diti_program *program = &job->shares[0]->program;
     size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
     dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
     float *planes;
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
     if (!planes) return diti_fail_memory(err, "reading the picture");
-    result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    result = diti_plan_read(program->plan, program->rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
             for (c = 0; c < 3; c++)
@@ -792,23 +823,26 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 }
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
+    const diti_program *program = &job->shares[0]->program;
     size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
                   job->request.latent_height * sizeof(float);
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
-    return diti_plan_read(job->program.plan, job->program.latents[image], dst, need, err);
+    return diti_plan_read(program->plan, program->latents[image], dst, need, err);
 }
 
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
                                 size_t row_pitch, dit_error *err) {
+    const diti_program *program;
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
+    program = &job->shares[0]->program;
     switch (what) {
-    case DIT_READ_RGBA8: return diti_read_rgba(job, job->program.rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGBA8: return diti_read_rgba(job, program->rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
-    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->program.preview, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, program->preview, (uint8_t *)dst, size, row_pitch, err);
     }
     return DIT_ERROR_INVALID_ARGUMENT;
 }

@@ -6,7 +6,7 @@
 typedef struct diti_selftest {
     dit_context *context;
     diti_device *device;
-    dit_error why; /* of the last failure; its result is DIT_OK where something was computed wrong */
+    dit_error why; /* error of the last failure; its result is DIT_OK where something was computed wrong */
 } diti_selftest;
 
 /* --- marks: which self-tests have begun and never ended --- */
@@ -88,7 +88,7 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     const uint32_t team = device->team;
     dit_result result;
     device->rung = rung;
-    device->team = 0; /* which is a class of its own */
+    device->team = 0; /* broadcasts are a class of their own */
     result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16 || rung == DITI_RUNG_HALF, agrees, err);
     device->rung = used;
     device->team = team;

@@ -24,13 +24,14 @@ static void diti_share_append(char *out, size_t size, const diti_group *group, c
                 first + (count ? count - 1 : 0), total);
 }
 
-static void diti_share_tell(const dit_job *share, dit_share *out) {
-    const diti_job_shape *shape = &share->request.shape;
+static void diti_share_tell(const diti_share *share, dit_share *out) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
     uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
-    diti_job_split_shape(share->model, &share->request, &split);
+    diti_job_split_shape(job->model, &job->request, &split);
     if (branches > 1)
         diti_format(out->work, sizeof out->work, "branch %u of %u", share->assignment.guidance.index + 1, branches);
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);

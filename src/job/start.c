@@ -85,13 +85,14 @@ static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_t
 }
 
 /* The encoder's means, and logarithms of variances where it has them, as planes. */
-static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
+static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, columns;
     diti_tensor rows;
-    job->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
-                                                 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->program.start_rgba, shape->start_swap),
+    share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+                                                   : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     columns = diti_tensor_get(graph, rows)->columns;
@@ -99,26 +100,29 @@ static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
 }
 
 /* x = row `row` of the start's coefficients, a solver step, applied to a prediction and noise. */
-static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
+static void diti_start_mix(diti_share *share, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
                            diti_tensor prediction, diti_tensor noise, bool learned) {
     diti_solver_desc solver = *states;
     solver.noise = noise;
     solver.learned = learned;
-    solver.coefficients = diti_tensor_view(graph, job->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+    solver.coefficients = diti_tensor_view(graph, share->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
     diti_solver_step(graph, prediction, &solver);
 }
 
 /* latents = mean + deviation * noise of each picture's own */
-static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+static void diti_start_draw(diti_share *share, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+    const dit_job *job = share->job;
     diti_solver_desc one = *states;
     uint32_t i;
-    job->program.start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->program.latent)->rows,
-                                                 diti_tensor_get(graph, job->program.latent)->columns, "start noise");
+    share->program.start_noise =
+        diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, share->program.latent)->rows,
+                          diti_tensor_get(graph, share->program.latent)->columns, "start noise");
     for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
         one.x = diti_start_part(job, graph, states->x, i);
         one.h1 = diti_start_part(job, graph, states->h1, i);
         one.h2 = diti_start_part(job, graph, states->h2, i);
-        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->program.start_noise, i), true);
+        diti_start_mix(share, graph, 0, &one, moments, diti_start_part(job, graph, share->program.start_noise, i),
+                       true);
     }
 }
 
@@ -132,15 +136,17 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
 }
 
 /* The picture's latents, one for each picture that is made. */
-static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor latents) {
+static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                               diti_tensor latents) {
+    const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    diti_tensor moments = diti_start_encode(job, graph);
+    diti_tensor moments = diti_start_encode(share, graph);
     uint32_t i;
     if (diti_graph_failed(graph)) return;
-    if (shape->draws_start) diti_start_draw(job, graph, states, moments);
+    if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->program.latent, i) : moments,
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
@@ -149,24 +155,26 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
            job->request.latent_width * job->request.latent_height;
 }
 
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
-             pixels = diti_tensor_get(graph, job->program.latent)->columns;
+DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
+             pixels = diti_tensor_get(graph, share->program.latent)->columns;
     diti_solver_desc plain = *states;
     diti_tensor latents;
     plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    job->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-    if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
-    diti_broadcast(graph, &job->assignment.all, 0, latents); /* the first share has the picture */
-    diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
+    if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
+    diti_broadcast(graph, &share->assignment.all, 0, latents); /* the first share has the picture */
+    diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
     if (!states->keeps) return;
-    job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, job->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
-    diti_start_map(graph, job->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+    share->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1,
+                   0);
+    diti_start_map(graph, share->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1,
+                   0);
 }
 
 /* --- host inputs --- */
@@ -175,7 +183,8 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
+static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
@@ -184,7 +193,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
     if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -198,7 +207,8 @@ static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t
 }
 
 /* Every plane has the same mask. */
-static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
+static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     uint32_t width = request->latent_width, height = request->latent_height, x, y,
              factor = diti_vae_get_traits(job->model->vae)->factor,
@@ -211,31 +221,32 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
-    result = diti_plan_write(job->program.plan, job->program.mask, mask, area * planes * sizeof *mask, err);
+    result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
     diti_free(&job->env, mask);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
+DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!job->assignment.share) DITI_TRY(diti_start_write_pixels(job, err));
+    if (!share->assignment.share) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
     mix->x_m = request->schedule.start_x0;
     mix->noise = request->schedule.start_noise;
-    DITI_TRY(diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err));
-    if (job->program.start_noise)
-        DITI_TRY(diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
-                                 diti_job_latent_values(job) * sizeof(float), err));
-    return request->mask ? diti_start_write_mask(job, err) : DIT_OK;
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.start_coefficients, rows, sizeof rows, err));
+    if (share->program.start_noise)
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.start_noise, request->start_noise,
+                                 diti_job_latent_values(share->job) * sizeof(float), err));
+    return request->mask ? diti_start_write_mask(share, err) : DIT_OK;
 }
 
 /* --- an image of the application's --- */
 
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->device->vk;
+    const diti_share *first = job->shares[0];
+    const diti_vk_api *vk = &first->device->vk;
     VkImage image = job->request.shape.start_image;
     VkImageLayout layout = job->request.shape.start_layout;
     VkImageMemoryBarrier barrier;
@@ -260,7 +271,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
     copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
                            0, NULL, 1, &barrier);
-    buffer = diti_plan_buffer(job->program.plan, job->program.start_rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(first->program.plan, first->program.start_rgba, &copy.bufferOffset, &size);
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;

@@ -21,7 +21,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;
-    for (i = 0; i < job->share_count && job->assignment.folded; i++)
+    for (i = 0; i < job->share_count && job->shares[0]->assignment.folded; i++)
         if (i != share && job->device_of_share[i] == job->device_of_share[share])
             bytes -= diti_mesh_bytes(job->mesh, share, i);
     return bytes;
@@ -31,8 +31,8 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     uint32_t i;
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (!job || !job->program.plan) return;
-    diti_plan_counters(job->program.plan, out);
+    if (!job) return;
+    diti_plan_counters(job->shares[0]->program.plan, out);
     for (i = 1; i < job->share_count; i++) {
         const dit_counters *more = &job->shares[i]->program.plan->counters;
         out->dispatches += more->dispatches;
@@ -51,22 +51,24 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
     out->layout = image->layout;
     out->width = job->request.shape.width;
     out->height = job->request.shape.height;
-    out->timeline = job->run.recording ? VK_NULL_HANDLE : diti_plan_timeline(job->program.plan);
+    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->shares[0]->program.plan);
     out->value = value;
     out->device = job->device_of_share[0];
     return DIT_OK;
 }
 
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    const diti_share *first;
     dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->assignment.share)
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
         return DIT_ERROR_INVALID_ARGUMENT;
+    first = job->shares[0];
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-    if (!job->run.all_submitted || (job->run.recording && status.result == DIT_WORKING)) return DIT_WORKING;
-    out->final = job->run.recording ? diti_job_reported(job) : status.result == DIT_OK;
-    return diti_job_give(job, &job->images[image], job->run.finish_value, out);
+    if (!first->run.all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    out->final = job->recording ? diti_job_reported(job) : status.result == DIT_OK;
+    return diti_job_give(job, &job->images[image], first->run.finish_value, out);
 }
 
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {

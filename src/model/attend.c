@@ -12,7 +12,7 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.heads = desc->heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
-    attention.int8 = desc->int8 && !lse; /* which moves keys by their mean, and logarithms with them */
+    attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
     attention.name = "attention";

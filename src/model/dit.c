@@ -13,8 +13,8 @@ typedef struct diti_dit_config {
     uint32_t blocks, heads, head_dim, width; /* width: D */
     uint32_t channels, out_channels, patch, classes;
     uint32_t sample_size;     /* latent size of the training */
-    uint32_t frequency_shift; /* of docs/models.md 2.1 */
-    float eps2;               /* of the norm before the feed-forward; all others have 1e-6 */
+    uint32_t frequency_shift; /* the frequency shift of docs/models.md 2.1 */
+    float eps2;               /* eps of the norm before the feed-forward; all others have 1e-6 */
     bool original;
 } diti_dit_config;
 
@@ -231,10 +231,10 @@ static void diti_dit_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_state { /* what prepare leaves for the steps */
+typedef struct diti_dit_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
-    diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
+    diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
 
 static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }

@@ -5,14 +5,14 @@
    share all weights, and attention and feed-forward are one layer's input. */
 #include "model/model.h"
 
-#define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
+#define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
 
 /* ---- configuration ---- */
 
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
-    uint32_t channels;                                 /* of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text, pooled;                             /* columns of the text encoders' outputs */
     uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
     bool guided;                                       /* distilled guidance is an input */
@@ -297,10 +297,10 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_state {          /* what prepare leaves for the steps */
+typedef struct diti_flux_state {          /* prepare leaves these for the steps */
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* of the rows at hand */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_flux_state;

@@ -389,13 +389,13 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
-    diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
-    diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
-    diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines;         /* of the rows at hand */
-    diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
-    diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
+typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps * prompts, 256] */
+    diti_tensor sizes;                    /* input F32 [6, 256]; 0: the model has none */
+    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_rows;                /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
+    diti_adaln adaln;                     /* rows of the blocks, then of the final layer; an item for each prompt */
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 

@@ -15,7 +15,7 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT
 } diti_encoder_kind;
-#define DITI_ENCODERS 3u /* that one model has at most */
+#define DITI_ENCODERS 3u /* most encoders of one model */
 
 /* The latents of a model, where no config.json of an autoencoder tells: latent = (z - shift) * scale (docs/models.md
    4.1). */
@@ -30,26 +30,26 @@ typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
     diti_latents latents;         /* all zero: the family's */
     uint32_t layers;              /* blocks */
-    uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
-    uint32_t width, heads;        /* D, attention heads */
-    uint32_t latent_channels;     /* C */
-    uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
+    uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
+    uint32_t width, heads;    /* D, attention heads */
+    uint32_t latent_channels; /* C */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
-    uint32_t default_size; /* latent height and width */
-    uint32_t text_tokens,
-        text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
+    uint32_t default_size;              /* latent height and width */
+    uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
+                                           name another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    uint32_t text2_tokens, text2_columns;      /* of a second encoder's output; 0: there is none */
-    uint32_t pooled_columns;                   /* of the encoders' pooled outputs, joined; 0: not used */
+    uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
+    uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    bool lacks_encoders;                       /* it was trained to do without some of them: zeros stand for these */
+    bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
-    bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
+    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* its usual value */
+    float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;    /* diti_denoise.skipped is understood */
@@ -71,8 +71,8 @@ typedef struct diti_axes {
    stand before an image (joint attention) those from first_text on. */
 typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
-    uint32_t patch_first, patch_rows, patch_text; /* what the devices of a sequence divide: rows of the image, of the
-                                                     text all or none */
+    uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
+                                                     the text all or none */
 } diti_token_range;
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
@@ -95,7 +95,7 @@ typedef struct diti_stage_inbox {
  * images. */
 typedef struct diti_denoise {
     uint32_t batch, branches;
-    uint32_t height, width;           /* of the latent, multiples of the patch */
+    uint32_t height, width;           /* size of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
@@ -107,7 +107,7 @@ typedef struct diti_denoise {
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
-    diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
+    diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
         *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
     diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
@@ -122,8 +122,8 @@ typedef struct diti_denoise {
     diti_kept_kv *kept_kv;        /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
-    uint32_t block;               /* whose attention it is */
-    diti_stage_inbox inboxes[2];  /* of even and of odd patches */
+    uint32_t block;               /* number of the block whose attention is emitted */
+    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd patches */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -151,17 +151,17 @@ typedef enum diti_modulator {
 typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
-    uint32_t chunks;  /* of a stream; 0: the image's stand alone */
+    uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
     diti_graph *graph;
     diti_denoise *denoise;
-    uint32_t index;             /* of the block */
+    uint32_t index;             /* number of the block */
     uint32_t width;             /* D */
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
     uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
-    diti_modulation modulation; /* of the block */
+    diti_modulation modulation; /* modulation of the block */
     diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
 } diti_pass;
 
@@ -193,14 +193,14 @@ typedef struct diti_place {
 typedef struct diti_family {
     const char *name, *title; /* "sd3", "SD3" */
     diti_signature signature;
-    diti_component_kind kind;   /* of the family's own struct, which begins with a diti_transformer. Its load sets the
-                                   traits */
+    diti_component_kind kind;   /* kind of the family's own struct, which begins with a diti_transformer. Its load sets
+                                   the traits */
     const diti_key_table *keys; /* names of original files */
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
     const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
     const diti_place *places;
-    size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
+    size_t state_size;             /* bytes that prepare leaves for the steps in denoise->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
     /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
@@ -335,8 +335,8 @@ typedef struct diti_sublayer {
     uint32_t reader_count;         /* where all types of these allow it */
     const struct diti_sublayer
         *beside; /* reads the same norm, and stands beside this one in the second layer's input */
-    float eps;   /* of the norm before it */
-    const char *norm_name, *in_name, *out_name; /* of ops */
+    float eps;   /* eps of the norm before the sublayer */
+    const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
 DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
@@ -409,10 +409,10 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
     uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
-    const diti_group *group;               /* that divides them; NULL: none */
+    const diti_group *group;               /* devices that divide the layers; NULL: none */
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
-    diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
+    diti_tensor row;                       /* row of the step at hand, [items, columns] or [items, D] */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
@@ -450,7 +450,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                           diti_tensor positions);
 
 /* --- joint attention (joint.c) --- */
-typedef struct diti_pair { /* the same layer for text and image; text may be missing */
+typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
 typedef struct diti_fused_linear_pair {
@@ -465,9 +465,9 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                            /* those of all steps are, in `all` */
+    bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
-    diti_tensor step_active;              /* of the step at hand: F32 [prompts, D], where none are kept */
+    diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
     diti_tensor step[DITI_MAX_BLOCKS];    /* F32 [prompts, columns], where they are */
 } diti_joint_modulation;
 /* A block's for each row of active (F32 [rows, D]): F32 [rows, columns]. */
@@ -475,7 +475,7 @@ typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint
 /* In prepare, with state->active set. columns: of all modulations together. */
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make);
-DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* of a step */
+DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* begins a step */
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
@@ -487,5 +487,6 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
-#define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
+/* The most bytes of modulations of all blocks and steps together that are made beforehand. */
+#define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 #endif

@@ -8,7 +8,8 @@
 
 #define DITI_PIXART_ALPHA_TOKENS 120u
 #define DITI_PIXART_SIGMA_TOKENS 300u
-#define DITI_PIXART_ALPHA_SCALE 0.18215f /* of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's */
+/* The scale of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's. */
+#define DITI_PIXART_ALPHA_SCALE 0.18215f
 #define DITI_PIXART_SIGMA_SCALE 0.13025f
 #define DITI_PIXART_MAX_BLOCKS 64u
 
@@ -288,7 +289,7 @@ static void diti_pixart_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+typedef struct diti_pixart_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
@@ -296,7 +297,7 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor
         tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
-    diti_tensor step_tables;                  /* of the step at hand, F32 [6 * blocks, D]: six rows of every block */
+    diti_tensor step_tables;                  /* rows of the step at hand, F32 [6 * blocks, D]: six of every block */
     diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
 

@@ -35,7 +35,7 @@ static const char *const diti_sd3_keys[][2] = {
 };
 static const char *const diti_sd3_block_keys[][2] = {
     {"norm1.linear", "x_block.adaLN_modulation.1"},
-    {"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* of the last block: halves swapped */
+    {"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* the last block, whose halves are swapped */
     {"attn.qkv", "x_block.attn.qkv"},                             /* rows q, k, v; three matrices in diffusers */
     {"attn.added_qkv", "context_block.attn.qkv"},
     {"attn.norm_q", "x_block.attn.ln_q"},
@@ -287,7 +287,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_sd3_state { /* what prepare leaves for the steps */
+typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
     diti_tensor positions;      /* F32 [tokens, D] */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */

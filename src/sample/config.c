@@ -419,7 +419,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         schedule = diti_schedule_find(plain);
     }
     if (!schedule) return DIT_OK;
-    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */
+    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* own spacing */
     if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,

@@ -26,24 +26,24 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
    the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
    kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
 typedef struct diti_step {
-    float timestep;         /* what the transformer is told */
+    float timestep;         /* time that the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
     float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
     float y_x, y_y, e0, e1, e2;
     float kept_x0,
-        kept_noise; /* what add_noise makes of a picture for the step after this one; 1 and 0 after the last */
+        kept_noise; /* add_noise's factors for a picture at the step after this one; 1 and 0 after the last */
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
     float initial;               /* latents = noise * initial (init_noise_sigma) */
-    float start_x0, start_noise; /* of a picture to begin with: latents = start_x0 * x0 + start_noise * noise */
+    float start_x0, start_noise; /* to begin with a picture: latents = start_x0 * x0 + start_noise * noise */
     bool draws;                  /* some step's noise is not 0 */
     bool learned;                /* some step's noise_v is not 0 */
     bool corrects;               /* some step has an x_y */
-    const char *sampler;         /* its name in dit_sampler_name */
+    const char *sampler;         /* the sampler's name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
     uint32_t steps;
@@ -133,7 +133,7 @@ typedef struct diti_sampling {
 typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
     double sigma, alpha, noise;   /* sigma: noise / alpha with betas, noise with flows */
 } diti_noise_level;
-typedef struct diti_interval { /* what one step has to cross */
+typedef struct diti_interval { /* the interval that one step has to cross */
     double timestep;
     diti_noise_level from, to;
 } diti_interval;

@@ -74,7 +74,7 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
     if (!sampling->zero_snr) return;
     diti_rescale_zero_snr(out, count);
     if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
-        out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+        out[count - 1] = 1.0f / 16777216.0f; /* the sigmas of these solvers must stay finite */
 }
 
 static double diti_training_sigma(const float *alphas, uint32_t i) {
@@ -353,7 +353,7 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
     if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
-                      sampling->shift); /* its low end is shifted twice, as in diffusers */
+                      sampling->shift); /* the low end is shifted twice, as in diffusers */
 }
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {

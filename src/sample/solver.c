@@ -153,7 +153,7 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     const diti_interval *now = &intervals[i];
     uint32_t order = diti_dpm_order(sampling, intervals, i);
     double alpha = now->to.alpha, lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda;
-    double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* of x0 in x' */
+    double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* missing: the part of x' that is x0 */
     double r0, r1;
     update.x_x = now->to.noise / now->from.noise * (sampling->stochastic ? exp(-h) : 1);
     update.d[0] = alpha * missing;

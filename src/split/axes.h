@@ -7,7 +7,7 @@
 /* Things that methods divide. The degrees of all methods that divide one thing are multiplied, and there must be at
    least as many of it. */
 enum {
-    DITI_DIVIDES_BRANCHES = 1, /* of guidance */
+    DITI_DIVIDES_BRANCHES = 1, /* branches of guidance */
     DITI_DIVIDES_HEADS = 2,
     DITI_DIVIDES_LAYERS = 4,
     DITI_DIVIDES_ROWS = 8
@@ -24,7 +24,7 @@ struct diti_cost;
 typedef struct diti_cost diti_cost;
 
 typedef struct diti_cost_step {
-    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
+    double layers; /* layers that run: behind the slowest stage of a pipeline, as if each stage ran as many */
     double compute, exchange, hidden;
 } diti_cost_step;
 
@@ -35,7 +35,7 @@ typedef struct diti_split_method {
     uint32_t excludes;    /* a bit 1 << axis for each method that cannot stand beside this one */
     bool exact;           /* the picture is that of one device, but for rounding; auto takes no other unless it may */
     bool cuts_blocks;     /* devices hold some blocks, or parts of all; else each can compute every block alone */
-    diti_pattern pattern; /* of what is sent along the axis */
+    diti_pattern pattern; /* pattern of what is sent along the axis */
 
     /* --- names --- */
     /* Reads what may stand behind the degree, which it may change; false: nothing such can stand there. */

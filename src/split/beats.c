@@ -12,15 +12,15 @@ typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
-    uint64_t sent, received; /* so many words */
+    uint64_t sent, received; /* counts of words */
     uint64_t sent_us, silent_us;
-    bool alive; /* it was heard in this run */
+    bool alive; /* the peer was heard in this run */
     bool left;  /* the last word was sent to it */
-    bool over;  /* its last word has come */
+    bool over;  /* the last word of the peer has come */
 } diti_beat;
 
 struct diti_beats {
-    diti_beats *next; /* of those whose words are still on their way to them (diti_peers.deaf) */
+    diti_beats *next; /* the next in diti_peers.deaf, whose words are still on their way */
     dit_transport with;
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;

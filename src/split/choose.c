@@ -5,7 +5,7 @@ typedef struct diti_choose {
     const diti_split_request *request;
     diti_split_cost *best;
     uint32_t most, count;
-    bool grids; /* these are looked at, and nothing else */
+    bool grids; /* grids are looked at, and nothing else */
 } diti_choose;
 
 static bool diti_choose_better(const diti_split_cost *a, const diti_split_cost *b) {

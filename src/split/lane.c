@@ -524,8 +524,8 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
         diti_lane_signal(lane);
 }
 
-#define DITI_LANE_BRIDGE_NS                                                                                            \
-    1000000000u /* what was sent is there when the sending device has had nothing to do so long */
+/* A sending device that has had nothing to do for so long has sent everything. */
+#define DITI_LANE_BRIDGE_NS 1000000000u
 
 /* Waits until everything submitted has ended, or gives its device up. The sending side comes first: one that waits for
    its signals longer than it has anything to do would wait for ever. */

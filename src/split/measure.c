@@ -2,7 +2,7 @@
    links that several pairs share are fast for one of them only. */
 #include "split/mesh.h"
 
-#define DITI_MEASURE_BYTES ((uint64_t)8 << 20) /* that a device sends at a time, to all its peers together */
+#define DITI_MEASURE_BYTES ((uint64_t)8 << 20) /* bytes that a device sends at a time, to all its peers together */
 #define DITI_MEASURE_CHUNKS 8u
 #define DITI_MEASURE_TIMES 2u
 #define DITI_MEASURE_SMALL 256u
@@ -11,7 +11,7 @@
 typedef struct diti_measure {
     diti_peers *peers;
     diti_buffer from[DITI_MAX_DEVICES], to[DITI_MAX_DEVICES];
-    diti_lane *lanes[DITI_MAX_DEVICES * DITI_MAX_DEVICES]; /* of the pattern at hand */
+    diti_lane *lanes[DITI_MAX_DEVICES * DITI_MAX_DEVICES]; /* lanes of the pattern at hand */
     uint32_t lane_count;
     uint32_t landed[DITI_MAX_DEVICES]; /* copies that come to a device: each to a place of its own */
 } diti_measure;
@@ -107,7 +107,7 @@ static dit_result diti_measure_run(diti_measure *m, double *seconds, dit_error *
 /* Everyone sends to its neighbours at distances first, first + stride, ... in its group of `each`. */
 typedef struct diti_measure_pattern {
     uint32_t each, stride;
-    bool pairs, all; /* of two and two; to all others; neither: round */
+    bool pairs, all; /* pairs of devices; each to all others; neither: round */
 } diti_measure_pattern;
 
 static bool diti_measure_sends(const diti_measure_pattern *pattern, uint32_t from, uint32_t to) {

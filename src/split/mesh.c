@@ -230,7 +230,7 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
 static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
     diti_mesh_port *port = &member->ports[exchange];
     if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
-    if (member->next.wait_count) { /* it may use what has just arrived */
+    if (member->next.wait_count) { /* the slice may use what has just arrived */
         if (diti_plan_submit_waits(member->plan, &member->next, &member->error) < 0) return false;
         memset(&member->next, 0, sizeof member->next);
     }

@@ -19,7 +19,7 @@ typedef enum diti_transport {                             /* best first */
                               DITI_TRANSPORT_HOST,        /* pages of the host that both devices import */
                               DITI_TRANSPORT_STAGED,      /* the host copies from one's memory to the other's */
                               DITI_TRANSPORT_APPLICATION, /* dit_transport: one of the two is in another process */
-                              DITI_TRANSPORT_LOCAL,       /* both are the same device: a buffer on it */
+                              DITI_TRANSPORT_LOCAL,       /* the two are one device: a buffer on it */
                               DITI_TRANSPORTS
 } diti_transport;
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
@@ -39,11 +39,11 @@ typedef struct diti_lane_slot {
     diti_buffer buffers[DITI_LANE_SIDES]; /* where nothing is shared; of a device in another process none */
     void *request;                        /* the application's */
     diti_trace_scope scope;               /* from leaving to arriving */
-    uint64_t bytes, whole;                /* of the chunk that is in it, and of its copy */
+    uint64_t bytes, whole;                /* bytes of the chunk in the slot, and of the chunk's whole copy */
     const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-    uint64_t from, bytes; /* of its copy */
+    uint64_t from, bytes; /* range in the whole copy */
 } diti_lane_chunk;
 /* One side of a copy: rows of so many bytes, pitch bytes from one to the next. */
 typedef struct diti_lane_copy {
@@ -55,7 +55,7 @@ typedef struct diti_lane_copy {
     char name[32];
 } diti_lane_copy;
 typedef struct diti_lane_turn { /* a copy that may go on, on one side */
-    uint32_t copy;              /* of the side that is in this process */
+    uint32_t copy;              /* index of the copy on the side that is in this process */
     VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
     uint64_t value;
 } diti_lane_turn;
@@ -71,10 +71,10 @@ typedef struct diti_lane_owed {
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
-    VkCommandBuffer commands[DITI_LANE_SLOTS]; /* of each slot: recorded anew for the chunk that comes to it */
+    VkCommandBuffer commands[DITI_LANE_SLOTS]; /* commands of each slot: recorded anew for the chunk that comes to it */
     VkSemaphore timeline;                      /* counts chunks */
     uint64_t opened, submitted, finished;      /* chunks since the lane was made; finished: as far as was seen */
-    uint64_t signals;                  /* what the timeline comes to: a run that ended early leaves numbers out */
+    uint64_t signals;                  /* value that the timeline comes to: a run that ended early leaves numbers out */
     diti_lane_turn *turns;             /* a ring */
     uint32_t first, count, turn_count; /* turn_count: room */
     uint32_t chunk;                    /* the next one of the first turn's copy */
@@ -91,7 +91,7 @@ typedef struct diti_lane {
     diti_lane_slot slots[DITI_LANE_SLOTS];
     diti_lane_side sides[DITI_LANE_SIDES];
     uint64_t passed;    /* chunks that the host has brought from side to side, or seen to be there */
-    uint64_t bytes;     /* of chunks that were copied in, or handed to the application */
+    uint64_t bytes;     /* bytes of chunks that were copied in, or handed to the application */
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
@@ -100,8 +100,8 @@ typedef struct diti_lane {
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
-    uint64_t told_us, told_bytes;     /* of which the log knows (diti_mesh_tell) */
-    uint32_t runs;                    /* that ended */
+    uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_tell) */
+    uint32_t runs;                    /* runs that ended */
     diti_trace *trace;
 } diti_lane;
 
@@ -114,7 +114,7 @@ typedef struct diti_lane_desc {
     VkDeviceSize slot_bytes;
     const dit_transport *application;
     diti_lane_owed **owed; /* where there is an application's transport */
-    uint32_t tag;          /* of the lane, DITI_LANE_TAG_BITS */
+    uint32_t tag;          /* tag of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -142,7 +142,7 @@ DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list
 /* ================= peers ================= */
 typedef struct diti_split_links { /* measured between the devices of a context */
     uint32_t count;
-    double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* of one pair alone, both sending */
+    double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* rates of one pair alone, both sending */
     diti_split_rates inside, across;
     uint32_t per_socket; /* devices; 0: all */
     double latency;
@@ -150,7 +150,7 @@ typedef struct diti_split_links { /* measured between the devices of a context *
 typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
-    uint32_t count;              /* of devices in this process */
+    uint32_t count;              /* devices in this process */
     uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
     VkDeviceSize chunk;          /* bytes copied at a time */
     dit_transport application;
@@ -160,7 +160,7 @@ typedef struct diti_peers {
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
-    struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
+    struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
@@ -179,30 +179,30 @@ typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
     bool open;     /* since the cursor of its plan came to its begin */
-    uint64_t last; /* what its side's timeline reaches then */
+    uint64_t last; /* value that the timeline of the port's side reaches then */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
     diti_plan *plan;
     diti_device *device;
     diti_mesh_port *ports; /* one for each of the plan's exchanges */
     uint32_t *open;        /* exchanges that are open */
-    uint32_t open_count;   /* of those */
+    uint32_t open_count;   /* entries of open */
     uint32_t met, last;    /* events of the segment at hand: the one to come to next, and their end */
-    diti_submission next;  /* what its next slice waits for */
-    dit_error error;       /* of waits that could not be submitted */
+    diti_submission next;  /* semaphores that the plan's next slice waits for */
+    dit_error error;       /* error of waits that could not be submitted */
     bool arrived;          /* at the segment at hand */
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
-    uint32_t first, count; /* of members in this process */
+    uint32_t first, count; /* members in this process */
     uint32_t all, each;    /* members of all processes, and of each */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
     struct diti_beats *beats; /* NULL: all members are in this process */
-    uint64_t silence_us;      /* that a rank which took part may give no sign of life */
+    uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
     diti_peers *peers;
-    uint64_t limit_us;             /* of standing still */
+    uint64_t limit_us;             /* longest time of standing still */
     uint64_t moves;                /* how often something moved, as it was seen */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
@@ -212,9 +212,9 @@ typedef struct diti_beats diti_beats;
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed);          /* this rank's run has ended */
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed); /* tells the others that this rank's run has ended */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
-DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* and those behind it; NULL is fine */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,

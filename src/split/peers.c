@@ -11,7 +11,7 @@ typedef struct diti_peers_test {
     diti_buffer buffers[DITI_LANE_SIDES];
     diti_lane *lane;
     uint64_t limit_us;
-    unsigned char *bytes; /* what is sent, then what came */
+    unsigned char *bytes; /* bytes to send, then those that came */
 } diti_peers_test;
 
 static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {

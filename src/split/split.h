@@ -24,18 +24,18 @@ typedef struct diti_split {
     uint32_t shard;  /* not 0: devices keep the weights of some blocks each */
 } diti_split;
 
-typedef struct diti_split_shape { /* of a denoiser at one size of picture */
+typedef struct diti_split_shape { /* a denoiser at one size of picture */
     uint32_t layers, hidden, heads;
     uint32_t feed;       /* width of the feed-forward */
-    uint32_t rows;       /* of the image or clip */
+    uint32_t rows;       /* rows of the image or clip */
     uint32_t text;       /* rows of the text, or keys of the cross attention */
-    uint32_t text_width; /* of the keys of the cross attention before their projection */
-    uint32_t row_values; /* of the latent that one row stands for */
+    uint32_t text_width; /* width of the keys of the cross attention before their projection */
+    uint32_t row_values; /* values of the latent that one row stands for */
     uint32_t skips;      /* blocks that also read an earlier one's output */
     bool joint;          /* text and image attend together */
     bool gated;          /* a third matrix in the feed-forward */
     bool guided;         /* two branches of guidance per step */
-    double weight_bytes; /* of the denoiser */
+    double weight_bytes; /* bytes of the denoiser's weights */
 } diti_split_shape;
 
 typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */
@@ -57,15 +57,15 @@ typedef struct diti_split_box { /* a machine */
 
 typedef struct diti_split_system { /* how the methods are carried out */
     double element;      /* bytes of a value that is sent: 2, or 1 for int8 (its row scales are not counted) */
-    double overlap;      /* of Ring's attention that hides its copies, 0..1 */
+    double overlap;      /* fraction of Ring's attention that hides its copies, 0..1 */
     double merge;        /* bytes of memory traffic per value to merge two partial attentions */
     double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
-    uint32_t patches;    /* of PipeFusion; 0: as many as stages */
-    uint32_t steps;      /* of the sampler */
+    uint32_t patches;    /* patches of PipeFusion; 0: as many as stages */
+    uint32_t steps;      /* steps of the sampler */
     double serial;       /* seconds of a picture that are not split: text encoders, autoencoder */
     uint32_t skip_first, skip_blocks, skip_from, skip_interval; /* cache: skip_blocks layers from skip_first are left
                               out in step skip_from and every skip_interval-th after it; skip_blocks 0: none */
@@ -82,10 +82,10 @@ typedef struct diti_split_request {
 
 typedef struct diti_split_cost {
     diti_split split;
-    double seconds;           /* of a picture */
-    double device_seconds;    /* the same if the host took no time */
+    double seconds;           /* seconds of a picture */
+    double device_seconds;    /* seconds of a picture if the host took no time */
     double compute, exchange; /* seconds of a step with nothing skipped: arithmetic, and copies that it does not hide */
-    double hidden;            /* and those that it hides */
+    double hidden;            /* seconds of copies that the arithmetic hides */
     double sent;              /* bytes per device and step, the busiest */
     double memory; /* bytes on the fullest device: the denoiser's weights, activations, kept keys and values */
     bool fits;
@@ -94,12 +94,12 @@ typedef struct diti_split_cost {
 typedef struct diti_split_plan {
     char note[128]; /* for the reader; no quotes, backslashes, line breaks */
     diti_split split;
-    uint32_t patches, warmup;          /* of PipeFusion */
-    bool int8;                         /* what is sent */
-    bool kept_int8;                    /* what PipeFusion keeps of other patches */
-    bool any;                          /* of auto: methods that make a slightly other picture, too */
-    double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
-                                          0: as the devices' rates */
+    uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
+    bool int8;                         /* devices send values as int8 */
+    bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
+    bool any;                          /* auto may choose methods that make a slightly other picture, too */
+    double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
+                                          all 0: as the devices' rates */
 } diti_split_plan;
 
 /* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named

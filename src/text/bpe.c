@@ -68,7 +68,7 @@ typedef struct diti_bpe_pair {
 typedef struct diti_bpe_run {
     const diti_tokenizer *tokenizer;
     char *text;            /* the word, and a space behind it */
-    int32_t *ids;          /* of the symbol that begins at this byte; -1: none does */
+    int32_t *ids;          /* id of the symbol that begins at this byte; -1: none does */
     uint32_t *next, *prev; /* bytes where its neighbours begin */
     diti_bpe_pair *heap;
     uint32_t length;

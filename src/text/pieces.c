@@ -14,7 +14,7 @@ static int diti_piece_compare(const diti_piece *a, const diti_piece *b) {
     int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
     if (order) return order;
     if (a->length != b->length) return a->length < b->length ? -1 : 1;
-    return a->id < b->id ? -1 : 1; /* of equal pieces the lowest id is found */
+    return a->id < b->id ? -1 : 1; /* the lowest id of equal pieces is found */
 }
 
 static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t count) {

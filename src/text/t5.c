@@ -145,7 +145,7 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
     const diti_t5_config *config = &t5->config;
     const char *embedding = "shared.weight";
     uint32_t i;
-    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
+    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the tied table */
     diti_load_table(loader, &t5->embedding, config->vocabulary, config->columns, embedding);
     for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
     diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");

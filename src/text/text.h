@@ -19,7 +19,7 @@ typedef struct diti_encoder_use {
     uint32_t batch, rows, tokens; /* batch: items; tokens: the most that one of them has */
     diti_tensor ids;
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
-    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
+    diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
     bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
     bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */

@@ -100,7 +100,7 @@ typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_CLIP,
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
-typedef struct diti_merge { /* of BPE: two neighbours that become one, the lowest rank first */
+typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
     int32_t left, right, result;
     uint32_t rank;
 } diti_merge;
@@ -117,7 +117,7 @@ typedef struct diti_tokenizer {
     uint32_t rules;             /* the others: diti_clean_rule */
     char *pool;                 /* the bytes of all pieces */
     size_t pool_size, pool_used;
-    diti_piece_index words;               /* what text is made of */
+    diti_piece_index words;               /* pieces that text is made of */
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
@@ -132,11 +132,11 @@ typedef struct diti_tokenizer {
 typedef struct diti_tokens {
     int32_t *ids;
     float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-    uint32_t capacity;   /* of ids and weights */
+    uint32_t capacity;   /* entries that ids and weights have room for */
     uint32_t count;      /* ids before the padding */
     uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* those, as text */
-    bool lost_more;      /* and more than that */
+    char lost_text[160]; /* the lost tokens, as text */
+    bool lost_more;      /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -175,7 +175,7 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer,
                                                dit_error *err); /* once all merges are there */
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
-#define DITI_WORD_LIMIT 100u /* of WordPiece: longer words are unknown */
+#define DITI_WORD_LIMIT 100u /* longest word of WordPiece: longer ones are unknown */
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 /* root: a tokenizer.json of that kind. */
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -197,7 +197,7 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 typedef struct diti_token_sink {
     diti_tokens *tokens;
     uint32_t room;
-    float weight; /* of the tokens to come */
+    float weight; /* weight of the tokens to come */
 } diti_token_sink;
 DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
 /* Text without special pieces. */
@@ -212,7 +212,7 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
    ones multiply; \( \) \[ \] are brackets of the text --- */
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
-    size_t first, length; /* of the prompt's text */
+    size_t first, length; /* range in the prompt's text */
     double weight;
 } diti_prompt_part;
 typedef struct diti_prompt {

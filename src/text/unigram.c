@@ -30,7 +30,7 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 typedef struct diti_lattice { /* per byte position: the best path that ends there */
     float *score;
     uint32_t *from; /* where its last piece begins; UINT32_MAX: not reached */
-    int32_t *id;    /* that piece */
+    int32_t *id;    /* id of that piece */
 } diti_lattice;
 
 static void diti_lattice_free(const diti_env *env, diti_lattice *lattice) {

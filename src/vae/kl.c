@@ -289,7 +289,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
+    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) edges = diti_row_band_begin(graph, row_band, x);

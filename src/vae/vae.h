@@ -49,7 +49,7 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
 typedef struct diti_kl_resnet {
     diti_layer norm1, conv1, norm2, conv2;
     diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
-    uint32_t channels;   /* of the output */
+    uint32_t channels;   /* channels of the output */
 } diti_kl_resnet;
 
 typedef struct diti_kl_attention {
@@ -93,7 +93,7 @@ struct diti_vae {
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
-    uint32_t ldm_levels;          /* of the decoder, where LDM's names count them from the other end */
+    uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
     uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
     const char *tiny_file;              /* for messages while it is loaded */
@@ -106,7 +106,7 @@ typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines;          /* of the latent, of all bands together; 0: of an encoder, which has no bands */
+    uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */

@@ -8,11 +8,11 @@ typedef struct diti_cache_header {
     uint32_t magic, version;
     uint8_t uuid[16]; /* pipelineCacheUUID */
     uint32_t vendor, device, driver_version;
-    uint32_t rung, is_cpu; /* whose kernels speed is about */
+    uint32_t rung, is_cpu; /* rung and kind of the device whose kernels speed is about */
     diti_speed speed;      /* measured earlier, so that the next context need not; all 0: unknown */
     uint32_t tuned_count, reserved;
     uint64_t spirv_hash, data_size; /* data_size: behind the choices */
-    uint64_t checksum;              /* of everything else, header first */
+    uint64_t checksum;              /* sum over everything else, header first */
 } diti_cache_header;
 
 static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {

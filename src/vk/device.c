@@ -1,6 +1,6 @@
 #include "vk/vk.h"
 
-#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
+#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* vulkan_beta.h has the macro */
 
 static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
     diti_limits *out = &device->limits;

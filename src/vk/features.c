@@ -49,7 +49,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_BF16, 2},
 };
 
-typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
+typedef struct diti_feature_version { /* a feature bit that a structure of a Vulkan version has, too */
     uint32_t feature, type;
     size_t offset;
 } diti_feature_version;

@@ -4,7 +4,7 @@
  */
 #include "vk/vk.h"
 
-enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* of diti_device.stalled */
+enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* values of diti_device.stalled */
 
 typedef enum diti_kept_kind {
 #define DITI_KEPT_KIND(name) DITI_KEPT_##name,
@@ -90,7 +90,7 @@ DIT_INTERNAL void diti_keep_begin(diti_device *device) {
     if (vr == VK_SUCCESS && device->transfer_queue)
         vr = diti_device_ask_queue(device, device->transfer_queue, &device->answers[1]);
     if (vr == VK_SUCCESS) diti_atomic_store(&device->asked, 1); /* else it can't answer any more */
-    if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER); /* it runs nothing any more */
+    if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER); /* nothing runs any more */
 }
 
 /* A device that is lost after all runs nothing, either. */
@@ -138,7 +138,7 @@ static void diti_keep_or_destroy(diti_device *device, const diti_kept *kept) {
         return;
     }
     node = (diti_kept *)diti_alloc(&device->env, sizeof *node);
-    if (!node) return; /* it stays for good */
+    if (!node) return; /* the object stays for good: there is no memory to note it in */
     *node = *kept;
     node->next = NULL;
     diti_lock(&device->lock);

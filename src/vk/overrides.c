@@ -13,7 +13,7 @@ static const char *const diti_override_keys[] = {
     "invocations",   /* invocations in a workgroup */
     "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-    "portions",      /* this line of the table in portions.c, counted from 0 */
+    "portions",      /* line of the table in portions.c, counted from 0 */
     "staging",       /* bytes copied to or from the device at a time */
     "host_budget",   /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
@@ -33,12 +33,12 @@ static const char *const diti_override_keys[] = {
     "launch_us",     /* … and so long for each dispatch */
     "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
     "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
-    "selftest_fail", /* this rung or class of kernels (diti_class_name) computes its self-test wrong */
-    "selftest_lose", /* this one loses the device in its self-test */
+    "selftest_fail", /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
+    "selftest_lose", /* rung or class that loses the device in its self-test */
     "fail_submit",   /* the n-th submit loses the device */
-    "fail_device",   /* which one of several, counted from 0; absent: all */
+    "fail_device",   /* number of the device that fail_submit is about, counted from 0; absent: all devices */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
-    "break_transport", /* this one fails its self-test; bridge: what the next one is about */
+    "break_transport", /* transport that fails its self-test; bridge: the waits of the override below fail */
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
     "chunk",         /* bytes copied between devices at a time */

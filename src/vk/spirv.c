@@ -9,7 +9,7 @@ enum {
     DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
     DITI_SPIRV_COPY = 0,              /* by context */
     DITI_SPIRV_AGAIN = 8,             /* by context */
-    DITI_SPIRV_LENGTH = 16,           /* of a copy from elsewhere; from as far back again */
+    DITI_SPIRV_LENGTH = 16,           /* length of a copy from elsewhere, then of one from as far back again */
     DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,  /* by length 2, 3, 4, more */
     DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER, /* by whether a word goes on, by the guess's bit */
     DITI_SPIRV_ODDS = DITI_SPIRV_LITERAL + 2 * 3 * 256
@@ -21,7 +21,7 @@ typedef struct diti_spirv_reader {
     uint32_t group, left; /* decoded bytes not yet taken */
     uint32_t range, code;
     bool failed;
-    uint16_t odds[DITI_SPIRV_ODDS]; /* of a 0, in 4096 */
+    uint16_t odds[DITI_SPIRV_ODDS]; /* odds of a 0, in 4096 */
 } diti_spirv_reader;
 
 static bool diti_spirv_digit(char c, uint32_t *out) {
@@ -363,7 +363,7 @@ static bool diti_spirv_declare(diti_spirv_matrices *m, uint32_t *at) {
 
 static void diti_spirv_replace_twin(const diti_spirv_matrices *m, uint32_t *at) {
     const uint32_t op = at[0] & 0xffffu, length = at[0] >> 16;
-    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* of arrays, pointers and functions */
+    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* arrays, pointers and functions */
     for (i = 1; m->twin[0] && i < length && i <= last; i++)
         if (at[i] == m->twin[0]) at[i] = m->twin[1];
 }

@@ -61,7 +61,7 @@ DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
     if (!stage) return;
     device = stage->device;
     if (stage->submitted && diti_timeline_wait(device, stage->timeline, stage->submitted, UINT64_MAX, NULL) != DIT_OK)
-        diti_queue_idle(device); /* what still runs must not be freed */
+        diti_queue_idle(device); /* copies that still run must not be freed */
     for (i = 0; i < DITI_STAGE_BUFFERS; i++) {
         diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
         diti_buffer_destroy(device, &stage->buffers[i].buffer);

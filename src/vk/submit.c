@@ -104,7 +104,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
     diti_trace_scope scope;
-    dit_result result = diti_device_check(device, err); /* what it waits for may never come */
+    dit_result result = diti_device_check(device, err); /* a lost device may never reach the value */
     VkResult vr;
     if (result < 0) return result;
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;

@@ -62,18 +62,18 @@ typedef enum diti_rung {
    lower kind does its work (ladder.c). */
 typedef enum diti_class {
     DITI_CLASS_COOP2,             /* products, on rung coop2 */
-    DITI_CLASS_COOP,              /* the same on rung coop, and all else with matrices on either rung */
+    DITI_CLASS_COOP,              /* products on rung coop, and all else with matrices on either rung */
     DITI_CLASS_HALF,              /* gemm_half: rung half, and what fits no matrix above it */
     DITI_CLASS_FP16,              /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
     DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
-    DITI_CLASS_DOT,               /* the same by the integer dot product */
+    DITI_CLASS_DOT,               /* products of int8 rows by the integer dot product */
     DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
     DITI_CLASS_HALF_ATTENTION,    /* attention_half */
     DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
-    DITI_CLASS_DOT_ATTENTION,     /* the same by the integer dot product */
+    DITI_CLASS_DOT_ATTENTION,     /* attention with int8 queries and keys by the integer dot product */
     DITI_CLASSES                  /* none: the base rung, below which there is nothing */
 } diti_class;
 #define DITI_CLASS_BIT(c) (1u << (c))
@@ -130,20 +130,20 @@ typedef struct diti_portions {
     /* without matrices */
     uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
-    uint32_t half_step;         /* of K in a slice of them, in groups of four */
-    uint32_t half_unrolled;     /* of those, how many are written out; the rest is a loop */
+    uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
+    uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
     uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
-    uint32_t half_quads, quads; /* of a head, in groups of four channels, that a thread has the outputs of 4 queries of,
+    uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
-    uint32_t part_rows, part_columns;   /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;           /* of K in a slice, in units of 16 bytes; of convolutions */
-    uint32_t queries;                   /* least of a subgroup in attention */
-    uint32_t channels;                  /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
-    uint32_t pair_channels, pair_heads; /* the same of a subgroup with twice the queries, so that every matrix of keys
+    uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
+    uint32_t step, conv_step;         /* columns of K in a slice, in units of 16 bytes: in products, in convolutions */
+    uint32_t queries;                 /* least of a subgroup in attention */
+    uint32_t channels;                /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
-    uint32_t registers; /* that a thread of attention wants; 0: does not matter to the workgroup's size */
+    uint32_t registers; /* registers that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
@@ -158,10 +158,10 @@ typedef struct diti_coop {
     const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
     diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
-    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
+    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
     uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
     uint32_t most;                                    /* no dimension of flexible shapes is larger */
-    bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
+    bool reductions, conversions, per_element;        /* features of VK_NV_cooperative_matrix2 */
 } diti_coop;
 
 /* The limits that a plan must respect: the device's own limits, lowered by overrides in tests. */
@@ -175,8 +175,8 @@ typedef struct diti_limits {
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
     uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
-    bool cores_told;        /* they are not guessed */
-    uint32_t registers;     /* of a SIMD unit for each lane of its waves, AMD alone; 0: not told */
+    bool cores_told;        /* cores is not guessed */
+    uint32_t registers;     /* registers of a SIMD unit for each lane of its waves, AMD alone; 0: not told */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -186,9 +186,9 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
-#define DITI_CONSTANT_FORMAT 1u /* of modules with matrices: that of their operands */
+#define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
-#define DITI_CONSTANT_TEAM 12u  /* of gemm_broadcast: the size of its subgroups */
+#define DITI_CONSTANT_TEAM 12u  /* size of gemm_broadcast's subgroups */
 #define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -229,7 +229,7 @@ typedef enum diti_trace_track { /* rows of the picture that a viewer draws; thos
                                 DITI_TRACK_COPY, /* between host and device */
                                 DITI_TRACK_PEER, /* between devices */
                                 DITI_TRACK_GPU,
-                                DITI_TRACK_GPU_APPLICATION, /* what ranges of the application enclose */
+                                DITI_TRACK_GPU_APPLICATION, /* slices that ranges of the application enclose */
                                 DITI_TRACKS
 } diti_trace_track;
 typedef enum diti_trace_kind {
@@ -245,11 +245,11 @@ typedef enum diti_trace_kind {
 typedef struct diti_trace_event {
     const char *name; /* static text; NULL: text is the name */
     uint64_t begin_ns, end_ns;
-    double flops, bytes;                /* of this part of the dispatch */
+    double flops, bytes;                /* work of this part of the dispatch */
     uint64_t busy_ns;                   /* ranges; slices: what was predicted */
     uint32_t shape[5];                  /* M, N, K, kernel; queries, keys, heads, head_dim, batch; rows, columns */
-    uint32_t count;                     /* of dispatches or slices */
-    uint32_t plan, step;                /* which plan of the context; times its segment has run */
+    uint32_t count;                     /* number of dispatches or slices */
+    uint32_t plan, step;                /* number of the plan in the context; times its segment has run */
     uint32_t slice;                     /* in its segment */
     uint32_t first, groups, all_groups; /* workgroups of this part, and of the whole dispatch */
     uint8_t kind, lane, row, device;
@@ -263,11 +263,11 @@ typedef struct diti_trace_chunk {
     uint32_t count;
     diti_trace_event events[DITI_TRACE_CHUNK];
 } diti_trace_chunk;
-typedef struct diti_trace_range {   /* of the application, until its end and that of the slices in it */
+typedef struct diti_trace_range {   /* a range of the application, until its end and that of the slices in it */
     uint64_t id;                    /* 0: free */
     uint64_t begin_ns, first, last; /* submissions inside are first to last, once it is closed */
     uint64_t finished, device_begin_ns, device_end_ns, busy_ns;
-    uint32_t slices; /* whose times are known */
+    uint32_t slices; /* slices whose times are known */
     uint8_t row, device;
     bool open;
     char text[64];
@@ -277,21 +277,21 @@ typedef struct diti_trace_range {   /* of the application, until its end and tha
 typedef struct diti_trace {
     diti_env env;
     bool light;        /* the application's marks and ranges, and copies */
-    uint32_t limit;    /* of events */
-    uint64_t start_us; /* of diti_clock_us */
+    uint32_t limit;    /* most events */
+    uint64_t start_us; /* diti_clock_us at the start */
     int lock;          /* guards all that follows; no hook is called under it */
     uint64_t last_ns;  /* the clock may be set back, the trace's stands still then */
     diti_trace_chunk *first, *last;
-    uint32_t count; /* of events in the chunks */
+    uint32_t count; /* events in the chunks */
     uint64_t dropped;
     uint64_t rows[DITI_TRACKS]; /* a bit for each row in use now */
     diti_trace_range ranges[DITI_TRACE_RANGES];
-    uint64_t range_count, submitted; /* so far */
+    uint64_t range_count, submitted; /* ranges and submissions so far */
     uint32_t plans;
 } diti_trace;
 typedef struct diti_trace_clock { /* how a device's timestamps relate to the trace's time */
-    uint64_t ticks, ns;           /* the same moment */
-    uint64_t accuracy_ns;         /* which may lie as much before or after */
+    uint64_t ticks, ns;           /* one moment by both clocks */
+    uint64_t accuracy_ns;         /* the moment may lie as much before or after */
 } diti_trace_clock;
 
 /* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
@@ -309,7 +309,7 @@ typedef struct diti_speed {
     float us_per_gigabyte; /* 10^9 bytes of memory that an op reads or writes */
 } diti_speed;
 
-#define DITI_MAX_DEVICES 16u /* of a context */
+#define DITI_MAX_DEVICES 16u /* most devices of a context */
 
 /* How two devices can have memory in common (peer.c). */
 typedef enum diti_memory_sharing {
@@ -331,14 +331,14 @@ typedef struct diti_tuned { /* as it lies in the cache blob */
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
-    void *library; /* of dlopen, when dit opened the loader */
+    void *library; /* handle of dlopen, when dit opened the loader */
     bool owns_instance, owns_device;
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    uint64_t families;      /* of the application's device: a bit for each of which it has queues */
+    uint64_t families;      /* queue families of the application's device: a bit for each that has queues */
     VkQueue transfer_queue; /* for copies beside computing; NULL: none */
     uint32_t transfer_family;
     void (*lock_queue)(void *user);
@@ -351,40 +351,40 @@ typedef struct diti_device {
     const diti_portions *portions;
     VkPhysicalDeviceMemoryProperties memory;
     VkDeviceSize heap;                 /* bytes of the largest device local heap */
-    uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
+    uint32_t ordinal;                  /* number of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
-    bool shares_instance;              /* it is the first one's */
+    bool shares_instance;              /* the instance is the first device's */
     bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
-    struct diti_device *first; /* of the context's devices; NULL: this is it */
+    struct diti_device *first; /* first of the context's devices; NULL: this one */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
     bool unified;               /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;                /* a software driver: gets its own tile choices */
-    bool software;              /* it is one, whatever an override makes of is_cpu */
+    bool software;              /* a software driver, whatever an override makes of is_cpu */
     bool has_dot;               /* shaderIntegerDotProduct is enabled */
-    bool dot;                   /* it is used, after overrides and the self-test */
+    bool dot;                   /* the integer dot product is used, after overrides and the self-test */
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;           /* its pipelines state that size: other subgroups may have another one */
+    bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
-    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+    uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;  /* its queries and keys may be int8 */
+    bool coop_attention_i8;  /* attention_coop.comp may have queries and keys of int8 */
     bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
     bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;    /* which Vulkan both the device and its instance have */
+    uint32_t api_version;    /* version of Vulkan that both the device and its instance have */
     diti_features features;  /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
@@ -394,7 +394,7 @@ typedef struct diti_device {
     bool slices_by_budget;     /* the application set no max_slice_us: dit_job_record takes its budget in its place */
     uint32_t frames_in_flight; /* calls of dit_job_record whose commands may be pending */
     bool stamps_frames;        /* timestamps in the application's commands can be believed */
-    VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
+    VkDeviceSize memory_limit, memory_used; /* bytes of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
     VkPipelineCache pipeline_cache;
@@ -404,29 +404,29 @@ typedef struct diti_device {
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
     uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
-    uint64_t proof_key;                       /* of device, driver, build and overrides, for diti_proof_find */
+    uint64_t proof_key;                       /* key of device, driver, build and overrides, for diti_proof_find */
     bool tune;                                /* measure what is not known */
     uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
-    VkDeviceSize staging_slot, staging_bytes; /* of that slot; most of each buffer that streams and loading make */
+    VkDeviceSize staging_slot, staging_bytes; /* bytes of that slot; most of a buffer of streams and of loading */
     VkDeviceSize host_budget, host_used; /* test override, 0: none; bytes of buffers for the host, under the lock */
     int stages;                          /* atomic: device memory was not mapped, so that the slot is needed */
     int lost;                            /* latched: nothing is submitted any more */
-    int stalled, asked;                  /* of keep.c; atomic */
+    int stalled, asked;                  /* keep.c's; atomic */
     bool instance_stays, device_stays;   /* another one that has the same instance, or VkDevice, keeps */
-    VkSemaphore answers[2];              /* of the queue and the transfer queue */
+    VkSemaphore answers[2];              /* semaphores of the queue and the transfer queue */
     struct diti_kept *kept, *kept_last;  /* a list, under the lock */
     uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     char fail_pipeline[48];                        /* test override: those of this module fail */
-    uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
+    uint64_t submits, transfer_submits;            /* submissions to both queues; to transfer_queue */
     diti_speed speed;                              /* a careful guess until it is calibrated */
     bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
-    diti_rung calibrated_rung; /* that it found it on */
+    diti_rung calibrated_rung; /* rung on which speed was measured */
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
@@ -546,9 +546,9 @@ typedef struct diti_kept diti_kept;
 DITI_KEPT_OBJECTS(DITI_KEPT_DECLARATION)
 #undef DITI_KEPT_DECLARATION
 DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory); /* freeing unmaps */
-DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* of the application's allocator */
-DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* of the host, which both use */
-DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* it is given up */
+DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* for the application's allocator */
+DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* for the host's, used by both */
+DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* the device is given up */
 DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
 /* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
    driver, too. */
@@ -565,7 +565,7 @@ DIT_INTERNAL void diti_unlock(int *lock);
 typedef struct diti_device_place {
     uint32_t ordinal, count;
     uint32_t dropped;         /* DITI_CLASS_BIT of classes that it is opened without: they lost the device before */
-    const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
+    const diti_device *first; /* device whose instance others use where both are dit's own; NULL: this one */
 } diti_device_place;
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
    place: of several. */
@@ -626,8 +626,8 @@ DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* the one that t
 
 /* --- device groups (group.c) --- */
 #define DITI_GROUP_COMMANDS 8u /* in one submission */
-DIT_INTERNAL void
-diti_device_group_find(diti_device *device); /* of several; fills group_index, group_count and group */
+/* Looks for a group of several devices; fills group_index, group_count and group. */
+DIT_INTERNAL void diti_device_group_find(diti_device *device);
 /* Uses the VkDevice of a member of the same group; false: it is in none, or another one. */
 DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader);
 /* Makes the pNext of VkMemoryAllocateInfo, so that memory is on this device alone. */
@@ -664,7 +664,7 @@ DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_share
 typedef struct diti_stage_buffer {
     diti_buffer buffer;
     VkCommandBuffer commands;
-    uint64_t value; /* of the timeline, when its copies are over */
+    uint64_t value; /* value of the timeline when the buffer's copies are over */
     VkDeviceSize used;
     bool open; /* not submitted yet */
     diti_trace_scope scope;
@@ -672,7 +672,7 @@ typedef struct diti_stage_buffer {
 typedef struct diti_stage {
     diti_device *device;
     VkQueue queue;      /* the transfer queue; NULL: the device's queue */
-    VkDeviceSize bytes; /* of each buffer */
+    VkDeviceSize bytes; /* bytes of each buffer */
     VkCommandPool pool;
     VkSemaphore timeline;
     uint64_t submitted, finished;
@@ -694,7 +694,7 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
-DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* number of pipelines so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
@@ -715,7 +715,7 @@ DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore 
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 typedef struct diti_timeline {
     VkSemaphore semaphore;
-    uint64_t submitted; /* its newest value, when all that was submitted has run */
+    uint64_t submitted; /* newest value of the timeline, when all that was submitted has run */
 } diti_timeline;
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
@@ -769,7 +769,7 @@ typedef struct diti_spirv_module {
 } diti_spirv_module;
 /* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
+DIT_INTERNAL uint64_t diti_spirv_hash(void); /* hash of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */

@@ -57,7 +57,7 @@ DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, c
 
 typedef struct diti_component_block {
     struct diti_component_block *next;
-    double aligned; /* what is behind */
+    double aligned; /* aligns the array behind it */
 } diti_component_block;
 
 DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size) {

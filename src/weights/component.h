@@ -36,7 +36,7 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 /* Matrices that read the same (q, k, v), which other files have as one. */
 typedef struct diti_fused {
     const char *fused, *names[3];
-    uint32_t count; /* of names */
+    uint32_t count; /* number of names */
 } diti_fused;
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
@@ -46,7 +46,7 @@ typedef struct diti_component diti_component;
 typedef struct diti_component_kind {
     const char *what; /* "transformer": for progress and messages */
     const char *role; /* rules of types name tensors ROLE.NAME */
-    size_t size;      /* of the struct that begins with a diti_component */
+    size_t size;      /* bytes of the struct that begins with a diti_component */
     /* The configuration, from shapes and config (may be NULL). */
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */

@@ -81,7 +81,7 @@ static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t
     for (; size && low < streamed->count && result >= 0; low++) {
         const diti_upload *upload = &streamed->uploads[low];
         uint64_t done = from - upload->target, left = diti_upload_bytes(upload) - done;
-        if (from < upload->target) break; /* what fills up the last word */
+        if (from < upload->target) break; /* nothing is read for what fills up the last word */
         if (left > size) left = size;
         result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, left, out, err);
         out += left;

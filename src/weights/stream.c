@@ -291,7 +291,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     diti_stream *stream = client->stream;
     diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
     uint64_t all = UINT64_MAX, before;
-    bool hurry = client->robbed && !ahead; /* or two jobs might rob each other for ever */
+    bool hurry = client->robbed && !ahead; /* without a hurry two jobs might rob each other for ever */
     diti_trace_scope scope;
     dit_result result = DIT_OK;
     if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;

@@ -113,13 +113,13 @@ typedef struct diti_weight_tally {
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
-    char **names; /* what diti_weight.name points at */
+    char **names; /* storage of every diti_weight.name */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
     uint64_t staged;            /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
-    struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
+    struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -162,10 +162,10 @@ DIT_INTERNAL diti_replica *diti_replica_find(diti_replicas *replicas, const diti
 /* One plan at a time brings weights, which takes seconds: the others sleep in diti_replicas_enter. */
 DIT_INTERNAL dit_result diti_replicas_enter(diti_device *device, diti_replicas *replicas, dit_error *err);
 DIT_INTERNAL void diti_replicas_leave(diti_replicas *replicas);
-typedef struct diti_fetch { /* what a device lacks of a component, and gets */
+typedef struct diti_fetch { /* the parts of a component that a device lacks, and gets */
     diti_device *device;
     diti_replicas *replicas;
-    size_t first; /* of its replicas, and of its blocks */
+    size_t first; /* number of the first new replica, and of the first new block */
     size_t first_block;
     uint64_t most; /* bytes of the largest row */
 } diti_fetch;
@@ -190,7 +190,7 @@ typedef struct diti_weight_sizes { /* bytes */
     uint64_t table;                /* largest of those that are read in pieces of any size */
     uint64_t piece;                /* least that can be read at once */
 } diti_weight_sizes;
-typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
+typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     const dit_progress *progress;
     const dit_type_rule *types;
     uint32_t type_count;
@@ -198,7 +198,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention;        /* of dit_model_desc */
+    bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                    every step; set where a value is too large for that: then loading fails and is done again without */
@@ -224,14 +224,14 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* of diti_load_options */
+    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
     uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
-    uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
+    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* of diti_load_options */
-    bool *wide;              /* the same */
+    bool by_need;            /* diti_load_options.by_need */
+    bool *wide;              /* diti_load_options.wide */
     bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
@@ -335,31 +335,31 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
     uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
-    const diti_pieces *pieces; /* of columns; NULL: all */
+    const diti_pieces *pieces; /* pieces of the columns; NULL: all columns */
     uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
     VkDeviceSize offset;       /* in the slot */
 } diti_stream_item;
 typedef struct diti_stream_batch {
-    uint32_t first, count; /* of items */
+    uint32_t first, count; /* range of items */
     uint32_t slot;
     VkDeviceSize bytes;
 } diti_stream_batch;
 typedef struct diti_stream_client { /* a plan, as its stream sees it */
     struct diti_stream *stream;     /* NULL: all its weights are resident */
-    const diti_timeline *timeline;  /* of the plan */
+    const diti_timeline *timeline;  /* timeline of the plan */
     diti_stream_item *items;
     size_t item_count, item_capacity;
     diti_stream_batch *batches;
     size_t batch_count, batch_capacity;
     unsigned char *rows; /* room for whole rows of which some columns are wanted; NULL: there are none */
-    uint64_t row_bytes;  /* so many bytes of them */
-    uint64_t read_bytes; /* that the plan has not counted yet */
+    uint64_t row_bytes;  /* bytes of rows */
+    uint64_t read_bytes; /* bytes that the plan has not counted yet */
     bool robbed;         /* a slot that it was filling was taken: the next time it fills one in one go */
     bool recorded;       /* into the application's commands: slots are free when those have run */
 } diti_stream_client;
 typedef struct diti_stream_slot {
     diti_buffer buffer;
-    diti_stream_client *client; /* whose batch is in it, or on its way; NULL: nothing is */
+    diti_stream_client *client; /* the plan whose batch is in the slot, or on its way; NULL: nothing is */
     uint32_t batch;
     bool ready;       /* all of it was read */
     bool used;        /* a slice that reads it was submitted */
@@ -367,24 +367,24 @@ typedef struct diti_stream_slot {
     uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
-    uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+    uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
     diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
-    bool mirrored;         /* what is in it is only there so far */
+    bool mirrored;         /* the slot's content is only in the mirror so far */
     const diti_buffer *marks;
-    uint32_t mark; /* what the word in marks comes to when the last frame that reads the slot is finished */
+    uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
 } diti_stream_slot;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
     VkDeviceSize slot_bytes;
     VkDeviceSize piece;
-    bool keeps; /* what was read stays in host memory */
+    bool keeps; /* weights that were read stay in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS];
     diti_stage *stage;        /* NULL: the slots are mapped */
-    struct diti_stream *home; /* of the device that the model was loaded on; itself there */
+    struct diti_stream *home; /* stream of the device that the model was loaded on; itself there */
     struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
-    int lock;                 /* of home: guards busy, and the list */
-    bool busy;                /* of home: one thread at a time, for all devices, reads files and the host's copy */
+    int lock;                 /* home's guards busy, and the list */
+    bool busy;                /* home's is for all devices: one thread at a time reads files and the host's copy */
 } diti_stream;
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,

@@ -141,7 +141,7 @@ static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
     uint64_t count = 0, size = 0;
     float *all = NULL;
     char name[64];
-    if (!job->program.step_noise) return;
+    if (!job->shares[0]->program.step_noise) return;
     for (i = 0; i < steps; i++) {
         float *noise;
         diti_format(name, sizeof name, "sched_noise%u", (unsigned)i);
@@ -153,8 +153,8 @@ static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
         free(noise);
     }
     golden_require(p->g,
-                   diti_plan_write(job->program.plan, job->program.step_noise, all, (size_t)size * sizeof *all, NULL) ==
-                       DIT_OK,
+                   diti_plan_write(job->shares[0]->program.plan, job->shares[0]->program.step_noise, all,
+                                   (size_t)size * sizeof *all, NULL) == DIT_OK,
                    "noise of all steps");
     free(all);
 }

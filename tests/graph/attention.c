@@ -406,22 +406,24 @@ static diti_tensor written_qkv(const diti_plan *plan, uint32_t segment, uint32_t
 /* One step, command buffer by command buffer, which are of one dispatch each; the last piece of a product tells that it
    is whole. */
 static void tap_step(dit_job *job, uint32_t middle, taps *out) {
-    uint32_t block = 0, segment = job->program.step_segment, slices = diti_plan_slice_count(job->program.plan, segment);
+    uint32_t block = 0, segment = job->shares[0]->program.step_segment,
+             slices = diti_plan_slice_count(job->shares[0]->program.plan, segment);
     dit_error err = {0};
     uint64_t value;
     for (uint32_t i = 0; i < slices; i++) {
-        diti_tensor qkv = written_qkv(job->program.plan, segment, i),
-                    next = i + 1 < slices ? written_qkv(job->program.plan, segment, i + 1) : 0;
-        if (!CHECK_MESSAGE(diti_plan_submit(job->program.plan, segment, i, &value, &err) >= 0, "%s", err.message))
+        diti_tensor qkv = written_qkv(job->shares[0]->program.plan, segment, i),
+                    next = i + 1 < slices ? written_qkv(job->shares[0]->program.plan, segment, i + 1) : 0;
+        if (!CHECK_MESSAGE(diti_plan_submit(job->shares[0]->program.plan, segment, i, &value, &err) >= 0, "%s",
+                           err.message))
             return;
-        diti_plan_wait(job->program.plan);
+        diti_plan_wait(job->shares[0]->program.plan);
         if (!qkv || next) continue;
         if ((block == 0 || block == middle) && out->count < REAL_TAPS) {
-            const diti_tensor_info *info = &job->program.plan->tensors[qkv];
+            const diti_tensor_info *info = &job->shares[0]->program.plan->tensors[qkv];
             size_t count = (size_t)info->rows * info->columns;
             CHECK(info->rows == REAL_TOKENS && info->columns == 3 * out->heads * out->head_dim);
             out->qkv[out->count] = calloc(count, sizeof(float));
-            read_floats(job->program.plan, qkv, out->qkv[out->count++], count);
+            read_floats(job->shares[0]->program.plan, qkv, out->qkv[out->count++], count);
         }
         block++;
     }
@@ -450,8 +452,8 @@ static void tap_model(taps *out) {
         out->heads = pixart->config.heads;
         out->head_dim = pixart->config.head_dim;
         if (CHECK_MESSAGE(dit_job_create(context, &job_desc, &job, &err) == DIT_OK, "%s", err.message)) {
-            for (uint32_t i = 0; i < job->program.step_segment; i++)
-                CHECK_MESSAGE(diti_plan_run(job->program.plan, i, 1, &err) >= 0, "%s", err.message);
+            for (uint32_t i = 0; i < job->shares[0]->program.step_segment; i++)
+                CHECK_MESSAGE(diti_plan_run(job->shares[0]->program.plan, i, 1, &err) >= 0, "%s", err.message);
             tap_step(job, pixart->config.blocks / 2, out);
             tap_step(job, pixart->config.blocks / 2, out);
         }

@@ -168,8 +168,7 @@ static void test_flux(void) {
         f.device.speed.us_per_gigabyte = 1e8f;
         f.device.max_slice_us = 100;
         if (CHECK(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK))
-            CHECK_MESSAGE(f.plan.dispatch_count <= 32768, "%u pieces",
-                          (unsigned)f.plan.dispatch_count);
+            CHECK_MESSAGE(f.plan.dispatch_count <= 32768, "%u pieces", (unsigned)f.plan.dispatch_count);
     }
     flux_close(&f);
     real_free(&file);
@@ -375,12 +374,13 @@ typedef struct frames {
 } frames;
 
 static float frame_us(const dit_job *job, float *slice) {
-    const diti_frames *all = &job->program.plan->frames;
+    const diti_frames *all = &job->shares[0]->program.plan->frames;
     const diti_frame *frame = &all->list[(all->count - 1) % all->most];
     float us = 0;
     uint32_t i;
-    for (i = 0; i < frame->count && frame->recuts == job->program.plan->recuts; i++) {
-        float one = diti_plan_feigned_us(job->program.plan, &job->program.plan->slices[frame->slices[i]]);
+    for (i = 0; i < frame->count && frame->recuts == job->shares[0]->program.plan->recuts; i++) {
+        float one =
+            diti_plan_feigned_us(job->shares[0]->program.plan, &job->shares[0]->program.plan->slices[frame->slices[i]]);
         if (one > *slice) *slice = one;
         us += one;
     }
@@ -394,7 +394,7 @@ static frames record(engine *e, dit_job *job, uint32_t budget_us, bool tell) {
     dit_status status;
     while (result == DIT_WORKING && out.calls < 20000) {
         VkCommandBuffer commands = engine_begin_commands(e);
-        bool settled = job->run.cursor.repeat >= 1;
+        bool settled = job->shares[0]->run.cursor.repeat >= 1;
         float us, slice = 0;
         result = dit_job_record(job, commands, budget_us);
         engine_run(e, commands, VK_NULL_HANDLE, 0);
@@ -429,25 +429,28 @@ static void test_recut(engine *e) {
         speed->us_per_gigabyte *= wrong[i];
         job = make_job(ctx, &model, NULL);
         if (job) {
-            uint32_t before = (uint32_t)job->program.plan->slice_count, cuts = job->program.plan->recuts;
+            uint32_t before = (uint32_t)job->shares[0]->program.plan->slice_count,
+                     cuts = job->shares[0]->program.plan->recuts;
             frames got = record(e, job, 2000, false);
             printf("taken for %g of what it takes: %u slices become %u, %u frames, of %.0f us at most\n",
-                   (double)wrong[i], before, (uint32_t)job->program.plan->slice_count, got.calls, (double)got.longest);
+                   (double)wrong[i], before, (uint32_t)job->shares[0]->program.plan->slice_count, got.calls,
+                   (double)got.longest);
             check_picture(job, "cut anew");
-            CHECK_MESSAGE(job->program.plan->recuts > cuts && strstr(logged, "cut anew"), "nothing was cut anew");
-            CHECK_MESSAGE(wrong[i] > 1 ? job->program.plan->slice_count < before
-                                       : job->program.plan->slice_count > before,
-                          "%u slices become %u", before, (uint32_t)job->program.plan->slice_count);
+            CHECK_MESSAGE(job->shares[0]->program.plan->recuts > cuts && strstr(logged, "cut anew"),
+                          "nothing was cut anew");
+            CHECK_MESSAGE(wrong[i] > 1 ? job->shares[0]->program.plan->slice_count < before
+                                       : job->shares[0]->program.plan->slice_count > before,
+                          "%u slices become %u", before, (uint32_t)job->shares[0]->program.plan->slice_count);
             CHECK_MESSAGE(got.longest <= 2000 + got.slice && got.slice <= 2000 * 1.25f,
                           "frames of %.0f us, slices of %.0f us", (double)got.longest, (double)got.slice);
             CHECK_MESSAGE(got.last_slice_us > 0, "no slice was measured");
             CHECK_MESSAGE(got.told < 1.5f, "%.1f times as long as it takes is told", (double)got.told);
-            cuts = job->program.plan->recuts;
+            cuts = job->shares[0]->program.plan->recuts;
             restart(job, model);
             got = record(e, job, 2000, false);
             check_picture(job, "the second run");
-            CHECK_MESSAGE(job->program.plan->recuts <= cuts + 1, "it was cut %u times more",
-                          job->program.plan->recuts - cuts);
+            CHECK_MESSAGE(job->shares[0]->program.plan->recuts <= cuts + 1, "it was cut %u times more",
+                          job->shares[0]->program.plan->recuts - cuts);
         }
         dit_job_destroy(job);
         dit_model_destroy(model);
@@ -472,17 +475,18 @@ static void test_recut_steps(bool streamed, bool traced) {
     md.release_text_encoders = streamed;
     job = make_job(ctx, &model, &md);
     if (job) {
-        uint32_t cuts = job->program.plan->recuts, i;
+        uint32_t cuts = job->shares[0]->program.plan->recuts, i;
         dit_result result;
         float longest = 0;
-        CHECK(diti_plan_streams(job->program.plan) == streamed);
+        CHECK(diti_plan_streams(job->shares[0]->program.plan) == streamed);
         do result = dit_job_step(job, traced ? 0 : 4000);
         while (result == DIT_WORKING);
         CHECK_MESSAGE(result == DIT_OK, "%d", result);
         check_picture(job, streamed ? "cut anew while weights are streamed" : "cut anew");
-        CHECK_MESSAGE(job->program.plan->recuts > cuts, "nothing was cut anew%s", traced ? " in a trace" : "");
-        for (i = 0; i < job->program.plan->slice_count; i++) {
-            float us = diti_plan_feigned_us(job->program.plan, &job->program.plan->slices[i]);
+        CHECK_MESSAGE(job->shares[0]->program.plan->recuts > cuts, "nothing was cut anew%s",
+                      traced ? " in a trace" : "");
+        for (i = 0; i < job->shares[0]->program.plan->slice_count; i++) {
+            float us = diti_plan_feigned_us(job->shares[0]->program.plan, &job->shares[0]->program.plan->slices[i]);
             if (us > longest) longest = us;
         }
         CHECK_MESSAGE(longest < 4000 * 1.25f, "a slice of %.0f us", (double)longest);
@@ -511,8 +515,9 @@ static void test_budgets(engine *e) {
         printf("budget %u us: %u frames of %.0f us at most, slices of %.0f us at most\n", budgets[i], got.calls,
                (double)got.longest, (double)got.slice);
         check_picture(job, "a budget");
-        CHECK_MESSAGE(job->program.plan->limit_us <= (float)(budgets[i] < 250 ? 250 : budgets[i]),
-                      "slices of %.0f us for a budget of %u", (double)job->program.plan->limit_us, budgets[i]);
+        CHECK_MESSAGE(job->shares[0]->program.plan->limit_us <= (float)(budgets[i] < 250 ? 250 : budgets[i]),
+                      "slices of %.0f us for a budget of %u", (double)job->shares[0]->program.plan->limit_us,
+                      budgets[i]);
         CHECK_MESSAGE(got.longest <= (float)budgets[i] * 1.05f || got.longest <= got.slice,
                       "budget %u: a frame of %.0f us", budgets[i], (double)got.longest);
         if (i)
@@ -550,22 +555,24 @@ static void test_timestamps(engine *e, bool believed) {
     check_picture(job, "recorded");
     dit_job_get_counters(job, &after);
     CHECK(after.submits == before.submits && after.allocations == before.allocations);
-    diti_frames_learn(job->program.plan); /* of the last frames, as a next call would */
-    for (i = 0; i < job->program.plan->slice_count; i++) measured += job->program.plan->slices[i].measured;
-    CHECK_MESSAGE(believed ? measured > 0 && job->program.plan->last_slice_us > 0
+    diti_frames_learn(job->shares[0]->program.plan); /* of the last frames, as a next call would */
+    for (i = 0; i < job->shares[0]->program.plan->slice_count; i++)
+        measured += job->shares[0]->program.plan->slices[i].measured;
+    CHECK_MESSAGE(believed ? measured > 0 && job->shares[0]->program.plan->last_slice_us > 0
                            : measured == 0 && !status.last_slice_us,
                   "%u slices are measured", measured);
     if (believed) { /* dropped frames, which spoil the picture, but are never taken for measured ones */
         restart(job, model);
-        for (i = 0; i < job->program.plan->slice_count; i++) job->program.plan->slices[i].measured = false;
+        for (i = 0; i < job->shares[0]->program.plan->slice_count; i++)
+            job->shares[0]->program.plan->slices[i].measured = false;
         for (i = 0; i < 12; i++) {
             VkCommandBuffer commands = engine_begin_commands(e);
             CHECK(dit_job_record(job, commands, 0) == DIT_WORKING);
             e->EndCommandBuffer(commands);
             e->FreeCommandBuffers(e->device, e->pool, 1, &commands);
         }
-        for (i = measured = 0; i < job->program.plan->slice_count; i++)
-            measured += job->program.plan->slices[i].measured;
+        for (i = measured = 0; i < job->shares[0]->program.plan->slice_count; i++)
+            measured += job->shares[0]->program.plan->slices[i].measured;
         CHECK_MESSAGE(measured <= 4, "%u slices are measured that never ran", measured); /* of frames before these */
     }
     dit_job_destroy(job);
@@ -587,10 +594,11 @@ static void test_reports(engine *e) {
     commands = engine_begin_commands(e);
     CHECK(dit_job_record(job, commands, 0) == DIT_WORKING);
     engine_run(e, commands, VK_NULL_HANDLE, 0);
-    slice = job->program.plan->frames.list[0].slices[0];
+    slice = job->shares[0]->program.plan->frames.list[0].slices[0];
     CHECK(dit_job_record_took(job, 123456) == DIT_OK);
     dit_job_status(job, &status, NULL);
-    CHECK_MESSAGE(status.last_slice_us == 123456 && fabs((double)job->program.plan->slices[slice].us - 123456) < 1,
+    CHECK_MESSAGE(status.last_slice_us == 123456 &&
+                      fabs((double)job->shares[0]->program.plan->slices[slice].us - 123456) < 1,
                   "%u us", status.last_slice_us);
     CHECK(dit_job_record_took(job, 5) == DIT_ERROR_INVALID_ARGUMENT); /* it was told */
     commands = engine_begin_commands(e);
@@ -598,7 +606,7 @@ static void test_reports(engine *e) {
     engine_run(e, commands, VK_NULL_HANDLE, 0);
     CHECK(dit_job_record_took(job, 0) == DIT_OK); /* nobody knows */
     dit_job_status(job, &status, NULL);
-    CHECK(status.last_slice_us == 123456 && job->program.plan->slices[slice].us > 123455);
+    CHECK(status.last_slice_us == 123456 && job->shares[0]->program.plan->slices[slice].us > 123455);
     while (dit_job_record(job, commands = engine_begin_commands(e), 0) == DIT_WORKING)
         engine_run(e, commands, VK_NULL_HANDLE, 0);
     engine_run(e, commands, VK_NULL_HANDLE, 0);

@@ -255,11 +255,11 @@ static void test_overflow(const char *what, dit_context *ctx, const edit *edits)
     run(job, &again);
     CHECK_MESSAGE(same(&got, &again) && again.status.reruns == got.status.reruns, "%s: restarted, it differs", what);
     if (edits == overflowing) { /* 2^e * 2^12 was exceeded: both are at least 1e6 */
-        CHECK_MESSAGE(exponent_of(job->program.plan, "ff_in of block 0") >= 8, "%u",
-                      exponent_of(job->program.plan, "ff_in of block 0"));
+        CHECK_MESSAGE(exponent_of(job->shares[0]->program.plan, "ff_in of block 0") >= 8, "%u",
+                      exponent_of(job->shares[0]->program.plan, "ff_in of block 0"));
         CHECK_MESSAGE(ctx->device->rung < DITI_RUNG_COOP ||
-                          exponent_of(job->program.plan, "input of text_q of block 1") >= 8,
-                      "%u", exponent_of(job->program.plan, "input of text_q of block 1"));
+                          exponent_of(job->shares[0]->program.plan, "input of text_q of block 1") >= 8,
+                      "%u", exponent_of(job->shares[0]->program.plan, "input of text_q of block 1"));
     }
     dit_job_destroy(job);
     dit_model_destroy(model);

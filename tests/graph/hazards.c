@@ -115,6 +115,7 @@ static void check_job(const imaginary *like, const dit_job_desc *desc, const cha
     const diti_env *env = &desc->model->env;
     static machine m;
     static dit_job job;
+    diti_share *share;
     dit_result result;
     uint32_t i, total;
     char title[200];
@@ -123,26 +124,28 @@ static void check_job(const imaginary *like, const dit_job_desc *desc, const cha
     job.env = *env;
     job.model = desc->model;
     job.context = &m.context;
-    job.device = &m.device;
     result = diti_job_request_make(desc->model, env, desc, &job.request, &err);
     if (result >= 0) result = diti_job_divide(&job, desc->split ? &m.context : NULL, &err);
     if (!CHECK_MESSAGE(result == DIT_OK, "%s on %s: %s", name, like->name, err.message)) {
         diti_job_request_free(env, &job.request);
+        diti_free(env, job.shares[0]);
         return;
     }
-    total = job.assignment.share_total;
+    share = job.shares[0];
+    total = share->assignment.share_total;
     for (i = 0; i < total; i++) {
         diti_graph graph;
-        diti_assign(&job.request.shape, job.assignment.folded, i, total, &job.assignment);
-        memset(&job.program.text, 0, sizeof job.program.text);
-        memset(&job.program.denoise, 0, sizeof job.program.denoise);
+        diti_assign(&job.request.shape, share->assignment.folded, i, total, &share->assignment);
+        memset(&share->program.text, 0, sizeof share->program.text);
+        memset(&share->program.denoise, 0, sizeof share->program.denoise);
         diti_graph_init(&graph, &m.device);
-        diti_job_emit(&job, &graph);
+        diti_share_emit(share, &graph);
         snprintf(title, sizeof title, "%s on %s, share %u of %u", name, like->name, i, total);
         check_graph(&graph, title);
         diti_graph_free(&graph);
-        diti_free(env, job.program.denoise.family);
+        diti_free(env, share->program.denoise.family);
     }
+    diti_free(env, share);
     diti_job_request_free(env, &job.request);
 }
 

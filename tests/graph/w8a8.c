@@ -52,17 +52,19 @@ static bool follow(dit_job *job, uint32_t steps, trajectory *out) {
     dit_error err = DITI_ZERO;
     dit_result result = DIT_OK;
     uint32_t i;
-    for (i = 0; i < job->program.step_segment && result >= 0; i++)
-        result = diti_plan_run(job->program.plan, i, 1, &err);
+    for (i = 0; i < job->shares[0]->program.step_segment && result >= 0; i++)
+        result = diti_plan_run(job->shares[0]->program.plan, i, 1, &err);
     for (i = 0; i < steps && result >= 0; i++) {
-        result = diti_plan_run(job->program.plan, job->program.step_segment, 1, &err);
+        result = diti_plan_run(job->shares[0]->program.plan, job->shares[0]->program.step_segment, 1, &err);
         if (result >= 0)
-            result =
-                diti_plan_read(job->program.plan, job->program.latent, out->latents[i], sizeof out->latents[i], &err);
+            result = diti_plan_read(job->shares[0]->program.plan, job->shares[0]->program.latent, out->latents[i],
+                                    sizeof out->latents[i], &err);
     }
-    if (result >= 0) result = diti_plan_run(job->program.plan, job->program.decode_segment, 1, &err);
     if (result >= 0)
-        result = diti_plan_read(job->program.plan, job->program.rgb[0], out->picture, sizeof out->picture, &err);
+        result = diti_plan_run(job->shares[0]->program.plan, job->shares[0]->program.decode_segment, 1, &err);
+    if (result >= 0)
+        result = diti_plan_read(job->shares[0]->program.plan, job->shares[0]->program.rgb[0], out->picture,
+                                sizeof out->picture, &err);
     return CHECK_MESSAGE(result >= 0, "%s", err.message);
 }
 

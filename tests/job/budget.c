@@ -19,6 +19,7 @@ typedef struct budget_line { /* one dispatch */
 typedef struct picture {
     dit_model *model;
     dit_job job;
+    diti_share share;
     diti_device device;
     diti_graph graph;
 } picture;
@@ -37,19 +38,20 @@ static bool picture_open(picture *p, const dit_type_rule *rule) {
     jd.prompt = "a fox";
     p->job.model = p->model;
     p->job.env = p->model->env;
+    p->share.job = &p->job;
     if (!CHECK_MESSAGE(diti_job_request_make(p->model, &p->job.env, &jd, &p->job.request, &err) == DIT_OK, "%s",
                        err.message))
         return false;
-    diti_assign(&p->job.request.shape, false, 0, 1, &p->job.assignment);
+    diti_assign(&p->job.request.shape, false, 0, 1, &p->share.assignment);
     diti_job_imaginary_device(p->model, &p->device);
     diti_graph_init(&p->graph, &p->device);
-    diti_job_emit(&p->job, &p->graph);
+    diti_share_emit(&p->share, &p->graph);
     return CHECK_MESSAGE(!diti_graph_failed(&p->graph), "%s", p->graph.error.message);
 }
 
 static void picture_close(picture *p) {
     diti_graph_free(&p->graph);
-    diti_free(&p->job.env, p->job.program.denoise.family);
+    diti_free(&p->job.env, p->share.program.denoise.family);
     diti_job_request_free(&p->job.env, &p->job.request);
     dit_model_destroy(p->model);
 }
@@ -116,8 +118,8 @@ static void check_step(const picture *p) {
         {"norm_out", 0}, {"proj_out", 0},    {"unpatchify", 0},  {"select coefficients", 0},
         {"judge", 0},    {"solver step", 0}, {"advance step", 0}}; /* judge: a workgroup that looks at guards */
     const diti_pixart *model = (const diti_pixart *)(const void *)p->model->transformer;
-    const diti_segment *segment = &p->graph.segments[p->job.program.step_segment];
-    uint32_t at = segment->first, i, tokens = p->job.program.denoise.height * p->job.program.denoise.width / 4;
+    const diti_segment *segment = &p->graph.segments[p->share.program.step_segment];
+    uint32_t at = segment->first, i, tokens = p->share.program.denoise.height * p->share.program.denoise.width / 4;
     SPEND(p, &at, begin, "step");
     for (i = 0; i < model->config.blocks; i++)
         check_block(p, &at, 2.0 * tokens, p->job.request.shape.encoded_rows, model->config.width);
@@ -135,10 +137,10 @@ static void check_step(const picture *p) {
 static void check_encoder(const picture *p) {
     static const budget_line begin[] = {{"gather rows", 0}}, end[] = {{"t5_final_norm", 0}, {"judge", 0}};
     const diti_t5_config *t5 = &((const diti_t5 *)p->model->encoders[0].self)->config;
-    const diti_segment *segment = &p->graph.segments[p->job.program.encode_segment];
+    const diti_segment *segment = &p->graph.segments[p->share.program.encode_segment];
     double R = p->job.request.shape.encoded_rows, D = t5->columns, I = t5->inner, H = t5->hidden;
-    double bias = 4.0 * t5->heads * (2 * p->job.program.text.encoders[0].tokens - 1),
-           items = 16.0 * p->job.program.text.encoders[0].batch;
+    double bias = 4.0 * t5->heads * (2 * p->share.program.text.encoders[0].tokens - 1),
+           items = 16.0 * p->share.program.text.encoders[0].batch;
     const budget_line layer[] = {
         {"t5_norm1", 6 * R * D + 4 * D},
         {"t5_qkv", 2 * R * D + 6 * D * I + 6 * R * I},
@@ -165,7 +167,7 @@ static void check_int8(const picture *p) {
         {"quantize", 0}, {"text_q", 0}, {"text_attention", 0}, {"quantize", 0}, {"text_out", 0},
         {"norm2", 0},    {"ff_in", 0},  {"quantize", 0},       {"ff_out", 0},
     };
-    uint32_t at = p->graph.segments[p->job.program.step_segment].first, i;
+    uint32_t at = p->graph.segments[p->share.program.step_segment].first, i;
     for (i = 0; i < 4; i++) next_dispatch(p, &at); /* to the first block */
     SPEND(p, &at, block, "int8 block");
     SPEND(p, &at, block, "int8 block");
@@ -175,7 +177,7 @@ static void check_int8(const picture *p) {
    a mean over all pixels cannot be known earlier) or the way in or out. */
 static void check_decode(const picture *p) {
     static const char *const allowed[] = {"planes to rows", "vae_", "image", "judge"};
-    const diti_segment *segment = &p->graph.segments[p->job.program.decode_segment];
+    const diti_segment *segment = &p->graph.segments[p->share.program.decode_segment];
     uint32_t at = segment->first, i, norms = 0, products = 0, resnets = 0;
     while (at < segment->first + segment->count) {
         const diti_dispatch *got = next_dispatch(p, &at);
@@ -193,7 +195,7 @@ static void check_decode(const picture *p) {
 /* Once per picture, whatever the steps: the modulation of all blocks and steps, keys and values of all blocks. */
 static void check_prepare(const picture *p) {
     const diti_pixart *model = (const diti_pixart *)(const void *)p->model->transformer;
-    const diti_segment *segment = &p->graph.segments[p->job.program.encode_segment + 1];
+    const diti_segment *segment = &p->graph.segments[p->share.program.encode_segment + 1];
     uint32_t at = segment->first, tables = 0, keys = 0, products = 0;
     while (at < segment->first + segment->count) {
         const diti_dispatch *got = next_dispatch(p, &at);
@@ -214,7 +216,7 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
     diti_checkpoint *file = NULL;
     dit_source source = {0};
     dit_error err = {0};
-    diti_denoise *d = &p->job.program.denoise;
+    diti_denoise *d = &p->share.program.denoise;
     source.path = path;
     if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
                            diti_transformer_load(NULL, &env, NULL, file, "", NULL, model, &err) == DIT_OK,
@@ -243,8 +245,8 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
 static void joint_close(picture *p, diti_transformer *model) {
     diti_env env = test_env(NULL);
     diti_graph_free(&p->graph);
-    diti_free(&env, p->job.program.denoise.family);
-    p->job.program.denoise.family = NULL;
+    diti_free(&env, p->share.program.denoise.family);
+    p->share.program.denoise.family = NULL;
     diti_transformer_destroy(model);
 }
 

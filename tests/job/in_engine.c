@@ -2,10 +2,13 @@
    queue family, what a picture's image is and what is left of it, frames that are dropped, jobs that are destroyed
    while they run, what a preview costs, and memory behind an allocator that maps only what it must.
    test-runs: lavapipe families sanitize */
+#define _GNU_SOURCE
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include <math.h>
+#include <pthread.h>
+#include <time.h>
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2 };
@@ -656,6 +659,37 @@ static void test_retire(engine *e, dit_context *ctx) {
     for (i = 0; i < 2; i++) destroy(e->device, semaphores[i], NULL);
 }
 
+static double thread_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Another thread that has taken retired jobs, and takes its time to destroy them. */
+static void *let_go(void *arg) {
+    dit_context *ctx = (dit_context *)arg;
+    struct timespec while_it_destroys = {0, 300000000};
+    nanosleep(&while_it_destroys, NULL);
+    diti_lock(&ctx->retired_lock);
+    ctx->collecting--;
+    diti_unlock(&ctx->retired_lock);
+    return NULL;
+}
+
+/* The end of a model waits for that thread, and sleeps meanwhile. */
+static void test_end_beside_retiring(dit_context *ctx) {
+    dit_model *model = load_model(ctx, MODEL);
+    double used = thread_seconds();
+    pthread_t thread;
+    ctx->collecting++;
+    if (!CHECK(pthread_create(&thread, NULL, let_go, ctx) == 0)) return;
+    dit_model_destroy(model);
+    used = thread_seconds() - used;
+    CHECK_MESSAGE(ctx->collecting == 0 && used < 0.1, "%u threads destroy jobs, %.3f s of a processor", ctx->collecting,
+                  used);
+    pthread_join(thread, NULL);
+}
+
 /* ---- what things cost ---- */
 
 typedef struct cost {
@@ -782,6 +816,7 @@ int main(void) {
             test_unrecord_streamed(&e, ctx);
             test_destroying(&e, ctx, model);
             test_retire(&e, ctx);
+            test_end_beside_retiring(ctx);
             test_final(&e, ctx, model);
             test_warm_up(&e, ctx, model);
             test_preview_cost(ctx, model);

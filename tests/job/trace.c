@@ -352,13 +352,13 @@ static void test_untraced(void) {
     run r;
     desc.trace = false;
     if (!begin(&r, &desc)) return end(&r);
-    CHECK(!r.ctx->trace && !r.ctx->device->trace && !r.job->program.plan->profile);
+    CHECK(!r.ctx->trace && !r.ctx->device->trace && !r.job->shares[0]->program.plan->profile);
     real_create_queries = r.ctx->device->vk.CreateQueryPool;
     r.ctx->device->vk.CreateQueryPool = count_queries;
     jd = describe(r.model);
     if (CHECK(dit_job_create(r.ctx, &jd, &job, NULL) == DIT_OK))
-        CHECK_MESSAGE(queries_made == 2 * job->program.plan->slice_count, "%u queries for %zu slices", queries_made,
-                      job->program.plan->slice_count);
+        CHECK_MESSAGE(queries_made == 2 * job->shares[0]->program.plan->slice_count, "%u queries for %zu slices",
+                      queries_made, job->shares[0]->program.plan->slice_count);
     dit_job_destroy(job);
     calls = memory.calls;
     dit_trace_mark(r.ctx, "mark");
@@ -488,9 +488,10 @@ static void test_one_slice_per_step(void) {
     jd = describe(r.model);
     jd.steps = MANY_STEPS;
     if (CHECK(dit_job_create(r.ctx, &jd, &r.job, NULL) == DIT_OK)) {
-        const diti_plan *plan = r.job->program.plan;
-        CHECK(diti_plan_slice_count(plan, r.job->program.step_segment) == 1);
-        CHECK(plan->profile->slices[plan->segments[r.job->program.step_segment].first].sets == DITI_PROFILE_SETS);
+        const diti_plan *plan = r.job->shares[0]->program.plan;
+        CHECK(diti_plan_slice_count(plan, r.job->shares[0]->program.step_segment) == 1);
+        CHECK(plan->profile->slices[plan->segments[r.job->shares[0]->program.step_segment].first].sets ==
+              DITI_PROFILE_SETS);
         while (result == DIT_WORKING) result = dit_job_step(r.job, UINT32_MAX);
         CHECK(result == DIT_OK);
         dit_job_get_counters(r.job, &counters);

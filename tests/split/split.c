@@ -329,7 +329,7 @@ static dit_result make_picture(maker *m, const dit_job_desc *desc, outcome *out)
     planned = planned_bytes(m->job, false);
     result = finish(m, out);
     if (result == DIT_OK)
-        CHECK_MESSAGE(planned == out->sent && (m->job->assignment.share_total > 1) == (planned > 0),
+        CHECK_MESSAGE(planned == out->sent && (m->job->shares[0]->assignment.share_total > 1) == (planned > 0),
                       "%llu bytes were planned, %llu sent", (unsigned long long)planned, (unsigned long long)out->sent);
     return result;
 }
@@ -340,7 +340,7 @@ static uint64_t decode_bytes(const dit_job *job) {
     diti_group group = DITI_ZERO;
     uint64_t bytes = 0;
     uint32_t i;
-    group.count = job->assignment.share_total;
+    group.count = job->shares[0]->assignment.share_total;
     for (i = 0; i < group.count; i++)
         bytes += vae_strip_bytes(job->model->vae, 4, &group, i, request->latent_height, request->latent_width) +
                  vae_picture_bytes(job->model->vae, &group, i, request->latent_height, request->latent_width);
@@ -370,7 +370,9 @@ static void check_cfg(const char *devices, const char *overrides, const char *pa
                difference(&two, &one), picture_difference(&two, &one), (unsigned long long)two.sent);
         CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
         CHECK(picture_difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
-        if (m.job && steps == 1) text = diti_plan_exchange_bytes(m.job->program.plan, m.job->program.encode_segment, 1);
+        if (m.job && steps == 1)
+            text =
+                diti_plan_exchange_bytes(m.job->shares[0]->program.plan, m.job->shares[0]->program.encode_segment, 1);
         if (traced && steps == 1) check_trace(m.context);
         if (first) reference = one;
         CHECK(text && m.job && two.sent == text + 2 * steps * one.count * sizeof(float) + decode_bytes(m.job));
@@ -454,8 +456,8 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
     CHECK(m->job && dit_job_shares(m->job, told, &count, &err) == DIT_OK && count == m->job->share_count);
     for (i = 0; m->job && i < count; i++)
         CHECK(told[i].device == i && fabs((double)told[i].part - shares[i]) < 1e-6 && strstr(told[i].work, "rows") &&
-              told[i].step_bytes ==
-                  diti_plan_exchange_bytes(m->job->shares[i]->program.plan, m->job->program.step_segment, UINT32_MAX));
+              told[i].step_bytes == diti_plan_exchange_bytes(m->job->shares[i]->program.plan,
+                                                             m->job->shares[0]->program.step_segment, UINT32_MAX));
     CHECK(dit_job_shares(NULL, NULL, &count, &err) < 0 && dit_job_shares(m->job, NULL, NULL, &err) < 0);
     printf("shares of %.80s: relative L2 %.2g, %u, %u, ... rows\n", split, difference(&two, one), rows_of(m, 0),
            rows_of(m, 1));
@@ -481,7 +483,8 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     pretend(m, 1e9, 1e11);
     logged[0] = 0;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK && difference(&two, one) <= 1e-5, "%s", err.message);
-    CHECK_MESSAGE(m->job && m->job->assignment.share_total == 3 && strstr(logged, "split auto: ring3 of 3 devices"),
+    CHECK_MESSAGE(m->job && m->job->shares[0]->assignment.share_total == 3 &&
+                      strstr(logged, "split auto: ring3 of 3 devices"),
                   "%s", logged);
     CHECK_MESSAGE(strstr(logged, "2 device 0 sent ") && strstr(logged, " MB to device 1 by ") &&
                       strstr(logged, " GB/s"),
@@ -492,7 +495,8 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     CHECK(m->job && dit_job_restart(m->job, desc, &err) < 0 && strstr(err.message, "split differs"));
     desc->split = "auto";
     pretend(m, 1e13, 1e4);
-    CHECK(make_picture(m, desc, &two) == DIT_OK && m->job->assignment.share_total == 1 && difference(&two, one) == 0);
+    CHECK(make_picture(m, desc, &two) == DIT_OK && m->job->shares[0]->assignment.share_total == 1 &&
+          difference(&two, one) == 0);
     pretend(m, 1e9, 1e11);
     m->context->devices[1]->speed.us_per_gflop *= 4;
     snprintf(m->context->devices[1]->info.name, sizeof m->context->devices[1]->info.name, "a slower one");

@@ -97,15 +97,15 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
     desc.resume_on_loss = true;
     desc.preview_interval = 2;
     if (!begin(m, &desc)) return;
-    before = m->job->assignment.share_total;
+    before = m->job->shares[0]->assignment.share_total;
     set_trap(m, device, kind, step, 3);
     result = finish(m);
     dit_job_status(m->job, &status, NULL);
     printf("%s, device %u %s: went on behind step %u with %u devices: relative L2 %.2g\n", split, device,
-           how_names[kind], m->job->begins_at, m->job->assignment.share_total, error_made());
+           how_names[kind], m->job->begins_at, m->job->shares[0]->assignment.share_total, error_made());
     CHECK_MESSAGE(result == DIT_OK && status.failed_devices == 1 && status.step == STEPS, "%s, device %u %s: %s", split,
                   device, how_names[kind], err.message);
-    CHECK(error_made() <= 1e-3 && m->job->assignment.share_total < before);
+    CHECK(error_made() <= 1e-3 && m->job->shares[0]->assignment.share_total < before);
     CHECK(m->job->begins_at + 2 >= step && m->job->begins_at <= step);
     CHECK(dit_job_output(m->job, 0, 0, &output) == DIT_OK && output.device == (device ? 0u : 1u));
     CHECK(status.preview_id <= 1 && dit_job_restart(m->job, &desc, &err) < 0);
@@ -120,7 +120,7 @@ static void check_no_resume(maker *m) {
     set_trap(m, 1, RUNS_OUT, 1, 1);
     while ((result = dit_job_step(m->job, 0)) == DIT_WORKING && !m->job->resumed) {
     }
-    CHECK(m->job->resumed && m->job->assignment.share_total == 2);
+    CHECK(m->job->resumed && m->job->shares[0]->assignment.share_total == 2);
     set_trap(m, 2, RUNS_OUT, 2, 1);
     trap.share = 1;
     CHECK(finish(m) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && err.device == 3 && strstr(err.message, "device 2"));
@@ -234,7 +234,7 @@ static void sweep_submits(maker *m, const char *split, uint32_t device, how kind
 static void sweep_split(maker *m, const char *split) {
     VkDeviceSize used[DITI_MAX_DEVICES];
     dit_job_desc desc = request(m, split, SIDE, STEPS);
-    uint32_t device, i, devices = begin(m, &desc) ? m->job->assignment.share_total : 0;
+    uint32_t device, i, devices = begin(m, &desc) ? m->job->shares[0]->assignment.share_total : 0;
     dit_job_destroy(m->job);
     m->job = NULL;
     for (i = 0; i < m->context->device_count; i++) used[i] = m->context->devices[i]->memory_used;

@@ -154,18 +154,18 @@ static inline dit_result wait_for(dit_job *job, uint32_t seconds) {
 /* ---- bytes ---- */
 
 /* Bytes that a share sends to another one, or to all (UINT32_MAX), in all runs of segments [first, end). */
-static inline uint64_t share_bytes(const dit_job *share, uint32_t first, uint32_t end, uint32_t to) {
+static inline uint64_t share_bytes(const diti_share *share, uint32_t first, uint32_t end, uint32_t to) {
     uint64_t bytes = 0;
     for (; first < end; first++)
-        bytes += diti_job_runs(share, first, UINT32_MAX) * diti_plan_exchange_bytes(share->program.plan, first, to);
+        bytes += diti_share_runs(share, first, UINT32_MAX) * diti_plan_exchange_bytes(share->program.plan, first, to);
     return bytes;
 }
 
 /* Bytes that a run, or its steps alone, will send to other devices, summed before the run. Folded stages have two
    shares on one device, which send nothing to each other. */
 static inline uint64_t planned_bytes(const dit_job *job, bool steps) {
-    uint32_t i, to, first = steps ? job->program.step_segment : 0;
-    uint32_t end = steps ? job->program.decode_segment : job->program.plan->segment_count;
+    uint32_t i, to, first = steps ? job->shares[0]->program.step_segment : 0;
+    uint32_t end = steps ? job->shares[0]->program.decode_segment : job->shares[0]->program.plan->segment_count;
     uint64_t bytes = 0;
     for (i = 0; i < job->share_count; i++) {
         bytes += share_bytes(job->shares[i], first, end, UINT32_MAX);
@@ -214,7 +214,7 @@ static inline void tell_devices(const dit_job *job, outcome *out) {
     uint32_t i;
     size_t k;
     for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
+        const diti_share *share = job->shares[i];
         out->weights[i] = diti_replicas_bytes(job->model->transformer->component.weights.replicas, share->device);
         out->in_step += out->step[i] =
             diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);

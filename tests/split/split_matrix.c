@@ -413,7 +413,7 @@ static asked asked_of(const row *r, uint32_t steps) {
 static void sum_planned(const dit_job *job, observed *out) {
     uint32_t i, to;
     for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
+        const diti_share *share = job->shares[i];
         for (to = 0; to < LINKS; to++)
             out->planned[i][to] = share_bytes(share, 0, share->program.plan->segment_count, to);
         out->before[i] = share_bytes(share, 0, share->program.step_segment, UINT32_MAX);
@@ -423,7 +423,7 @@ static void sum_planned(const dit_job *job, observed *out) {
         out->schedule[i] = job->request.schedule.steps[i];
     for (i = 0; i < job->share_count; i++) out->shares[i] = job->request.shape.shares[i];
     out->devices = job->share_count;
-    out->folded = job->assignment.folded;
+    out->folded = job->shares[0]->assignment.folded;
     out->given_rows = job->request.shape.given_rows;
 }
 

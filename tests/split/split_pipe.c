@@ -108,18 +108,20 @@ static void check_kept(const asked *a) {
 /* The first stage begins a step's patches while the last one has some of the step before to do: how often that was
    seen, which depends on how fast both are. */
 static void check_overlap(const asked *a, const char *split) {
-    dit_job *job = NULL, *last;
+    dit_job *job = NULL;
+    const diti_share *last;
     dit_result result = DIT_WORKING;
     uint32_t seen = 0, count = 0;
     bool behind;
     if (CHECK_MESSAGE(make_asked(&at, a, split, &job) == DIT_OK, "%s", err.message)) {
         last = job->shares[job->share_count - 1];
         while (result == DIT_WORKING && seen < 1u << 20) {
-            const diti_job_cursor *first = &job->run.cursor;
+            const diti_job_cursor *first = &job->shares[0]->run.cursor;
             result = dit_job_step(job, 0);
             behind = last->run.cursor.repeat < first->repeat ||
                      (last->run.cursor.repeat == first->repeat && !last->run.cursor.slice && last->run.flight_count);
-            if (behind && first->slice && first->segment == job->program.step_segments[DITI_FORM_NEXT][DITI_STEP_USUAL])
+            if (behind && first->slice &&
+                first->segment == job->shares[0]->program.step_segments[DITI_FORM_NEXT][DITI_STEP_USUAL])
                 seen |= 1u << first->repeat;
         }
         CHECK(result == DIT_OK);
@@ -222,7 +224,7 @@ static void check_refused(const asked *a, const char *split, const char *words) 
 /* Blocks of the stages of each device, both of them; a device has more of them the larger its share. */
 static void check_blocks(const dit_job *job, uint32_t more) {
     uint32_t first, end, blocks[2] = {0, 0}, i, layers = at.model->transformer->traits.layers;
-    CHECK(job->assignment.folded && job->assignment.share_total == 4);
+    CHECK(job->shares[0]->assignment.folded && job->shares[0]->assignment.share_total == 4);
     for (i = 0; i < job->share_count; i++) {
         diti_axes_blocks(&job->shares[i]->assignment.axes, layers, &first, &end);
         blocks[job->device_of_share[i]] += end - first;
@@ -260,7 +262,8 @@ static void check_folded_ranks(const generated_model *shape, const asked *a) {
         dit_job_status(jobs[0], NULL, &err);
         CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%d, %d: %s", (int)results[0], (int)results[1],
                       err.message);
-        CHECK(jobs[0]->assignment.folded && jobs[0]->share_count == 2 && jobs[1]->assignment.share == 2);
+        CHECK(jobs[0]->shares[0]->assignment.folded && jobs[0]->share_count == 2 &&
+              jobs[1]->shares[0]->assignment.share == 2);
         split_.count = 0;
         CHECK(read_latent(jobs[0], 0, &split_) == DIT_OK);
         printf("  folded over two processes: relative L2 %.2g\n", difference(&split_, &stale));
