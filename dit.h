@@ -484,7 +484,7 @@ typedef struct dit_status {
 typedef struct dit_counters { /* counts since dit_job_create began; a restart does not reset them */
     uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
     uint64_t submits;         /* queue submissions by dit */
-    uint64_t recordings;  /* command buffers recorded by dit: constant until a restart plans anew, or work is cut so */
+    uint64_t recordings;  /* command buffers recorded by dit: a second run adds none unless work is planned or cut anew */
     uint64_t allocations; /* device memory allocations: constant until a restart plans anew */
     uint64_t pipelines;   /* pipelines compiled: constant likewise, 0 when all existed already */
     uint64_t peer_bytes;  /* bytes sent to other devices */
@@ -15368,13 +15368,16 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
                                                diti_submission *submission, uint64_t *value, dit_error *err);
 /* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
 DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-                                    VkCommandBuffer commands); /* into the application's command buffer */
+/* Records a slice into the application's command buffer. Its descriptor sets and its secondary are made when it is
+   recorded for the first time: making those of all slices at once, as work that is cut anew would have to, takes many
+   times what a frame has time for. */
+DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,
+                                          dit_error *err);
 /* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
    before it. */
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-                                                      dit_error *err); /* once, before the first diti_plan_execute */
+/* Makes what frames need and lack: the pool of secondaries and the timestamps. Call before diti_plan_execute. */
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err);
 /* Whether the host must load weights while the plan runs. */
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
 /* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
@@ -15446,8 +15449,10 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
 DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* call before the plan is destroyed */
-/* Creates the descriptor sets of all slices and writes them. */
+/* Creates the pool that has room for the descriptor sets of all slices. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
+/* Allocates and writes the descriptor sets that a slice binds and that are not there yet. */
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *slice, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
 /* Records the primary command buffers of slices that have none yet. */
@@ -20433,21 +20438,23 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
     plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-static dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *part, dit_error *err) {
     VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
     VkDescriptorSetAllocateInfo info;
-    size_t i;
+    uint32_t i;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
     info.descriptorPool = plan->descriptors;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &plan->device->set_layout;
-    for (i = 0; i < plan->dispatch_count; i++) {
+    for (i = part->first; i < part->first + part->count; i++) {
         diti_plan_dispatch *slice = &plan->dispatches[i];
-        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        VkResult vk;
+        if (slice->set) continue;
+        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
         if (vk != VK_SUCCESS)
-            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
-                                plan->sources[slice->source].name, (int)vk);
+            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%s)",
+                                plan->sources[slice->source].name, diti_vk_name(vk));
         memset(ranges, 0, sizeof ranges);
         diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
         diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
@@ -20469,9 +20476,9 @@ DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error 
     info.pPoolSizes = &size;
     vk =
         plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
-    if (vk != VK_SUCCESS)
-        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
-    return diti_plan_write_sets(plan, err);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
 }
 
 static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
@@ -21321,6 +21328,7 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
     diti_plan_slice *slice = &plan->slices[index];
+    DITI_TRY(diti_plan_write_sets(plan, slice, err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err));
     DITI_TRY(diti_record_begin(plan, slice->primary, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
@@ -21333,6 +21341,7 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
     diti_profile_slice *entry = &plan->profile->slices[index];
     VkCommandBuffer *commands = &entry->commands[set];
     uint32_t query = entry->first_query + set * entry->stride;
+    DITI_TRY(diti_plan_write_sets(plan, &plan->slices[index], err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err));
     DITI_TRY(diti_record_begin(plan, *commands, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
@@ -21395,30 +21404,31 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
     return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    size_t i;
-    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
-    DITI_TRY(diti_frames_create(plan, err));
-    for (i = 0; i < plan->slice_count; i++) {
-        diti_plan_slice *slice = &plan->slices[i];
-        if (slice->secondary) continue;
-        DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err));
-        DITI_TRY(diti_record_begin(plan, slice->secondary, true, err));
-        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
-        DITI_TRY(diti_record_end(plan, slice->secondary, err));
-    }
+static dit_result diti_record_secondary(diti_plan *plan, diti_plan_slice *slice, dit_error *err) {
+    VkCommandBuffer commands = NULL;
+    DITI_TRY(diti_plan_write_sets(plan, slice, err));
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &commands, err));
+    DITI_TRY(diti_record_begin(plan, commands, true, err));
+    diti_record_slice(plan, slice, commands, UINT32_MAX, UINT32_MAX);
+    DITI_TRY(diti_record_end(plan, commands, err));
+    slice->secondary = commands;
     return DIT_OK;
 }
 
-static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
-    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
-    plan->counters.dispatches += entry->count;
-    return entry;
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
+    return diti_frames_create(plan, err);
 }
 
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
-    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
-    diti_frame_add(plan, plan->segments[segment].first + slice, commands);
+DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,
+                                          dit_error *err) {
+    uint32_t index = plan->segments[segment].first + slice;
+    diti_plan_slice *entry = &plan->slices[index];
+    if (!entry->secondary) DITI_TRY(diti_record_secondary(plan, entry, err));
+    plan->counters.dispatches += entry->count;
+    plan->device->vk.CmdExecuteCommands(commands, 1, &entry->secondary);
+    diti_frame_add(plan, index, commands);
+    return DIT_OK;
 }
 
 /* --- what slices took --- */
@@ -21507,7 +21517,7 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
                                 submission, err);
     if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
     DITI_TRY(result);
-    diti_record_count(plan, segment, slice);
+    plan->counters.dispatches += plan->slices[index].count;
     if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
     else
@@ -21806,7 +21816,7 @@ static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old,
     DITI_TRY(diti_plan_slice_sources(plan, err));
     diti_recut_take_pipelines(plan, old);
     DITI_TRY(diti_plan_create_descriptors(plan, err));
-    if (old->slice_count && old->slices[0].secondary) DITI_TRY(diti_plan_prepare_secondaries(plan, err));
+    DITI_TRY(diti_plan_prepare_frames(plan, err));
     if (!plan->device->trace) return DIT_OK;
     diti_profile_free(plan);
     DITI_TRY(diti_profile_create(plan, err));
@@ -22204,6 +22214,8 @@ static void diti_warm_record(diti_device *device, VkCommandBuffer commands, void
 }
 
 DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err) {
+    size_t i;
+    for (i = 0; i < plan->slice_count; i++) DITI_TRY(diti_plan_write_sets(plan, &plan->slices[i], err));
     return diti_run_now(plan->device, diti_warm_record, plan, err);
 }
 
@@ -38343,8 +38355,8 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
-/* Appends a share to the job, without an assignment. device: NULL where the share is only measured. */
-DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err);
+/* Appends a share to the job, without an assignment; NULL: no memory. device: NULL where the share is only measured. */
+DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
@@ -42995,14 +43007,14 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 /* ==== src/job/program.c ==== */
 /* Shares, and their programs: the plan, and the commands beside those of the plan. */
 
-DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err) {
+DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device) {
     diti_share *share = (diti_share *)diti_alloc_zero(&job->env, sizeof *share);
-    if (!share) return diti_fail_memory(err, "the job");
+    if (!share) return NULL;
     share->job = job;
     share->device = device;
     share->member = job->share_count;
-    job->shares[job->share_count++] = *out = share;
-    return DIT_OK;
+    job->shares[job->share_count++] = share;
+    return share;
 }
 
 static dit_result diti_share_create_pool(diti_share *share, dit_error *err) {
@@ -43090,7 +43102,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
         if (again && err) memset(err, 0, sizeof *err);
     } while (again);
     if (result == DIT_OK && !share->device->owns_device && !diti_plan_streams(share->program.plan))
-        result = diti_plan_prepare_secondaries(share->program.plan, err);
+        result = diti_plan_prepare_frames(share->program.plan, err);
     return result;
 }
 
@@ -43680,9 +43692,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
-    diti_share *share;
+    diti_share *share = diti_share_create(job, context ? context->device : NULL);
     bool folded;
-    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
+    if (!share) return diti_fail_memory(err, "the job");
     DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
@@ -43704,10 +43716,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 
 static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
-    diti_share *share;
+    diti_share *share = diti_share_create(job, job->context->devices[job->device_of_share[index]]);
     dit_error why = DITI_ZERO;
     dit_result result;
-    DITI_TRY(diti_share_create(job, job->context->devices[job->device_of_share[index]], &share, err));
+    if (!share) return diti_fail_memory(err, "the job");
     diti_assign(&job->request.shape, first->folded, first->share + index, first->share_total, &share->assignment);
     result = diti_share_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
@@ -43858,8 +43870,9 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    result = diti_share_create(whole, job->context->devices[1], &share, err);
-    if (result == DIT_OK) {
+    share = diti_share_create(whole, job->context->devices[1]);
+    result = share ? DIT_OK : diti_fail_memory(err, "the job");
+    if (share) {
         diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
         result = diti_share_plan(share, progress, err);
         diti_share_destroy(share);
@@ -44165,8 +44178,8 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-    diti_share *share;
-    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
+    diti_share *share = diti_share_create(job, context ? context->device : NULL);
+    if (!share) return diti_fail_memory(err, "the job");
     job->request.shape.resumes = false; /* there is no device to go on with */
     diti_assign(&job->request.shape, false, 0, 1, &share->assignment);
     return DIT_OK;
@@ -45559,14 +45572,15 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 /* --- record mode --- */
 
-static void diti_run_record_slice(diti_share *share, VkCommandBuffer commands) {
+static dit_result diti_run_record_slice(diti_share *share, VkCommandBuffer commands, dit_error *err) {
     diti_job_cursor at = share->run.cursor;
     diti_job_flight flight = diti_run_next_slice(share);
     if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         diti_job_record_start(share->job, commands);
-    diti_plan_execute(share->program.plan, at.segment, at.slice, commands);
+    DITI_TRY(diti_plan_execute(share->program.plan, at.segment, at.slice, commands, err));
     if (flight.preview) diti_job_record_preview(share->job, commands);
     diti_run_report(share, &flight);
+    return DIT_OK;
 }
 
 static void diti_run_expect(dit_job *job, float us) {
@@ -45614,7 +45628,8 @@ static dit_result diti_run_record_slices(diti_share *share, VkCommandBuffer comm
                                          &bytes, commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
-        diti_run_record_slice(share, commands);
+        result = diti_run_record_slice(share, commands, err);
+        if (result < 0) break;
     }
     diti_plan_mark_stream(share->program.plan, commands);
     if (result >= 0) result = diti_run_load_ahead(share, &bytes, err);
@@ -45649,7 +45664,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(plan, &error);
+        result = diti_plan_prepare_frames(plan, &error);
     if (result >= 0) result = diti_plan_prepare_stream(plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);

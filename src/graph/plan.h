@@ -219,13 +219,16 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
                                                diti_submission *submission, uint64_t *value, dit_error *err);
 /* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
 DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-                                    VkCommandBuffer commands); /* into the application's command buffer */
+/* Records a slice into the application's command buffer. Its descriptor sets and its secondary are made when it is
+   recorded for the first time: making those of all slices at once, as work that is cut anew would have to, takes many
+   times what a frame has time for. */
+DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,
+                                          dit_error *err);
 /* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
    before it. */
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-                                                      dit_error *err); /* once, before the first diti_plan_execute */
+/* Makes what frames need and lack: the pool of secondaries and the timestamps. Call before diti_plan_execute. */
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err);
 /* Whether the host must load weights while the plan runs. */
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
 /* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is

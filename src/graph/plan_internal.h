@@ -26,8 +26,10 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
 DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* call before the plan is destroyed */
-/* Creates the descriptor sets of all slices and writes them. */
+/* Creates the pool that has room for the descriptor sets of all slices. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
+/* Allocates and writes the descriptor sets that a slice binds and that are not there yet. */
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *slice, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
 /* Records the primary command buffers of slices that have none yet. */

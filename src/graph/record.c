@@ -132,6 +132,7 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
     diti_plan_slice *slice = &plan->slices[index];
+    DITI_TRY(diti_plan_write_sets(plan, slice, err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err));
     DITI_TRY(diti_record_begin(plan, slice->primary, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
@@ -144,6 +145,7 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
     diti_profile_slice *entry = &plan->profile->slices[index];
     VkCommandBuffer *commands = &entry->commands[set];
     uint32_t query = entry->first_query + set * entry->stride;
+    DITI_TRY(diti_plan_write_sets(plan, &plan->slices[index], err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err));
     DITI_TRY(diti_record_begin(plan, *commands, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
@@ -206,30 +208,31 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
     return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    size_t i;
-    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
-    DITI_TRY(diti_frames_create(plan, err));
-    for (i = 0; i < plan->slice_count; i++) {
-        diti_plan_slice *slice = &plan->slices[i];
-        if (slice->secondary) continue;
-        DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err));
-        DITI_TRY(diti_record_begin(plan, slice->secondary, true, err));
-        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
-        DITI_TRY(diti_record_end(plan, slice->secondary, err));
-    }
+static dit_result diti_record_secondary(diti_plan *plan, diti_plan_slice *slice, dit_error *err) {
+    VkCommandBuffer commands = NULL;
+    DITI_TRY(diti_plan_write_sets(plan, slice, err));
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &commands, err));
+    DITI_TRY(diti_record_begin(plan, commands, true, err));
+    diti_record_slice(plan, slice, commands, UINT32_MAX, UINT32_MAX);
+    DITI_TRY(diti_record_end(plan, commands, err));
+    slice->secondary = commands;
     return DIT_OK;
 }
 
-static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
-    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
-    plan->counters.dispatches += entry->count;
-    return entry;
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
+    return diti_frames_create(plan, err);
 }
 
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
-    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
-    diti_frame_add(plan, plan->segments[segment].first + slice, commands);
+DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,
+                                          dit_error *err) {
+    uint32_t index = plan->segments[segment].first + slice;
+    diti_plan_slice *entry = &plan->slices[index];
+    if (!entry->secondary) DITI_TRY(diti_record_secondary(plan, entry, err));
+    plan->counters.dispatches += entry->count;
+    plan->device->vk.CmdExecuteCommands(commands, 1, &entry->secondary);
+    diti_frame_add(plan, index, commands);
+    return DIT_OK;
 }
 
 /* --- what slices took --- */
@@ -318,7 +321,7 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
                                 submission, err);
     if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
     DITI_TRY(result);
-    diti_record_count(plan, segment, slice);
+    plan->counters.dispatches += plan->slices[index].count;
     if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
     else

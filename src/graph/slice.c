@@ -136,21 +136,23 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
     plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-static dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *part, dit_error *err) {
     VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
     VkDescriptorSetAllocateInfo info;
-    size_t i;
+    uint32_t i;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
     info.descriptorPool = plan->descriptors;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &plan->device->set_layout;
-    for (i = 0; i < plan->dispatch_count; i++) {
+    for (i = part->first; i < part->first + part->count; i++) {
         diti_plan_dispatch *slice = &plan->dispatches[i];
-        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        VkResult vk;
+        if (slice->set) continue;
+        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
         if (vk != VK_SUCCESS)
-            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
-                                plan->sources[slice->source].name, (int)vk);
+            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%s)",
+                                plan->sources[slice->source].name, diti_vk_name(vk));
         memset(ranges, 0, sizeof ranges);
         diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
         diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
@@ -172,9 +174,9 @@ DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error 
     info.pPoolSizes = &size;
     vk =
         plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
-    if (vk != VK_SUCCESS)
-        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
-    return diti_plan_write_sets(plan, err);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
 }
 
 static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,

@@ -58,5 +58,7 @@ static void diti_warm_record(diti_device *device, VkCommandBuffer commands, void
 }
 
 DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err) {
+    size_t i;
+    for (i = 0; i < plan->slice_count; i++) DITI_TRY(diti_plan_write_sets(plan, &plan->slices[i], err));
     return diti_run_now(plan->device, diti_warm_record, plan, err);
 }

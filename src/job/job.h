@@ -516,8 +516,8 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
-/* Appends a share to the job, without an assignment. device: NULL where the share is only measured. */
-DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err);
+/* Appends a share to the job, without an assignment; NULL: no memory. device: NULL where the share is only measured. */
+DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);

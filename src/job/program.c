@@ -1,14 +1,14 @@
 /* Shares, and their programs: the plan, and the commands beside those of the plan. */
 #include "job/job.h"
 
-DIT_INTERNAL dit_result diti_share_create(dit_job *job, diti_device *device, diti_share **out, dit_error *err) {
+DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device) {
     diti_share *share = (diti_share *)diti_alloc_zero(&job->env, sizeof *share);
-    if (!share) return diti_fail_memory(err, "the job");
+    if (!share) return NULL;
     share->job = job;
     share->device = device;
     share->member = job->share_count;
-    job->shares[job->share_count++] = *out = share;
-    return DIT_OK;
+    job->shares[job->share_count++] = share;
+    return share;
 }
 
 static dit_result diti_share_create_pool(diti_share *share, dit_error *err) {
@@ -96,7 +96,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
         if (again && err) memset(err, 0, sizeof *err);
     } while (again);
     if (result == DIT_OK && !share->device->owns_device && !diti_plan_streams(share->program.plan))
-        result = diti_plan_prepare_secondaries(share->program.plan, err);
+        result = diti_plan_prepare_frames(share->program.plan, err);
     return result;
 }
 

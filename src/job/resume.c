@@ -93,8 +93,9 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    result = diti_share_create(whole, job->context->devices[1], &share, err);
-    if (result == DIT_OK) {
+    share = diti_share_create(whole, job->context->devices[1]);
+    result = share ? DIT_OK : diti_fail_memory(err, "the job");
+    if (share) {
         diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
         result = diti_share_plan(share, progress, err);
         diti_share_destroy(share);

@@ -606,14 +606,15 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 /* --- record mode --- */
 
-static void diti_run_record_slice(diti_share *share, VkCommandBuffer commands) {
+static dit_result diti_run_record_slice(diti_share *share, VkCommandBuffer commands, dit_error *err) {
     diti_job_cursor at = share->run.cursor;
     diti_job_flight flight = diti_run_next_slice(share);
     if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         diti_job_record_start(share->job, commands);
-    diti_plan_execute(share->program.plan, at.segment, at.slice, commands);
+    DITI_TRY(diti_plan_execute(share->program.plan, at.segment, at.slice, commands, err));
     if (flight.preview) diti_job_record_preview(share->job, commands);
     diti_run_report(share, &flight);
+    return DIT_OK;
 }
 
 static void diti_run_expect(dit_job *job, float us) {
@@ -661,7 +662,8 @@ static dit_result diti_run_record_slices(diti_share *share, VkCommandBuffer comm
                                          &bytes, commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
-        diti_run_record_slice(share, commands);
+        result = diti_run_record_slice(share, commands, err);
+        if (result < 0) break;
     }
     diti_plan_mark_stream(share->program.plan, commands);
     if (result >= 0) result = diti_run_load_ahead(share, &bytes, err);
@@ -696,7 +698,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(plan, &error);
+        result = diti_plan_prepare_frames(plan, &error);
     if (result >= 0) result = diti_plan_prepare_stream(plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);

@@ -13,9 +13,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
-    diti_share *share;
+    diti_share *share = diti_share_create(job, context ? context->device : NULL);
     bool folded;
-    DITI_TRY(diti_share_create(job, context ? context->device : NULL, &share, err));
+    if (!share) return diti_fail_memory(err, "the job");
     DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
@@ -37,10 +37,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 
 static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
-    diti_share *share;
+    diti_share *share = diti_share_create(job, job->context->devices[job->device_of_share[index]]);
     dit_error why = DITI_ZERO;
     dit_result result;
-    DITI_TRY(diti_share_create(job, job->context->devices[job->device_of_share[index]], &share, err));
+    if (!share) return diti_fail_memory(err, "the job");
     diti_assign(&job->request.shape, first->folded, first->share + index, first->share_total, &share->assignment);
     result = diti_share_plan(share, progress, &why);
     if (result >= 0 || !err) return result;

@@ -395,8 +395,15 @@ static frames record(engine *e, dit_job *job, uint32_t budget_us, bool tell) {
     while (result == DIT_WORKING && out.calls < 20000) {
         VkCommandBuffer commands = engine_begin_commands(e);
         bool settled = job->shares[0]->run.cursor.repeat >= 1;
+        const diti_plan *plan = job->shares[0]->program.plan;
+        uint64_t recordings = plan->counters.recordings;
+        const diti_frame *frame;
         float us, slice = 0;
         result = dit_job_record(job, commands, budget_us);
+        frame = &plan->frames.list[(plan->frames.count - 1) % plan->frames.most];
+        CHECK_MESSAGE(plan->counters.recordings <= recordings + frame->count || frame->count == DITI_FRAME_SLICES,
+                      "a frame of %u slices records %u, though work was cut anew", frame->count,
+                      (unsigned)(plan->counters.recordings - recordings));
         engine_run(e, commands, VK_NULL_HANDLE, 0);
         us = frame_us(job, &slice);
         out.calls++;

@@ -64,7 +64,7 @@ static void run_network(diti_device *device, uint32_t seed, bool in_secondaries)
                   (unsigned long long)memory.activations, NODES);
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
         CHECK(diti_plan_write(plan, input, host[0], sizeof host[0], &err) == DIT_OK);
-        if (in_secondaries) CHECK(diti_plan_prepare_secondaries(plan, &err) == DIT_OK);
+        if (in_secondaries) CHECK(diti_plan_prepare_frames(plan, &err) == DIT_OK);
         CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
         CHECK(diti_plan_read(plan, output, device_out, sizeof device_out, &err) == DIT_OK);
         CHECK_MESSAGE(!memcmp(device_out, host[NODES - 1], sizeof device_out), "seed %u: %g instead of %g", seed,
@@ -339,7 +339,7 @@ typedef struct execution {
 static void execute_all(diti_device *device, VkCommandBuffer commands, void *user) {
     diti_plan *plan = ((execution *)user)->plan;
     (void)device;
-    for (uint32_t i = 0; i < diti_plan_slice_count(plan, 0); i++) diti_plan_execute(plan, 0, i, commands);
+    for (uint32_t i = 0; i < diti_plan_slice_count(plan, 0); i++) CHECK(diti_plan_execute(plan, 0, i, commands, NULL) == DIT_OK);
 }
 
 static void test_secondaries(diti_device *device) {
@@ -353,7 +353,7 @@ static void test_secondaries(diti_device *device) {
     CHECK(diti_plan_create(&graph, NULL, &e.plan, &err) == DIT_OK);
     diti_graph_free(&graph);
     if (!e.plan) return;
-    CHECK(diti_plan_prepare_secondaries(e.plan, &err) == DIT_OK);
+    CHECK(diti_plan_prepare_frames(e.plan, &err) == DIT_OK);
     CHECK(diti_plan_write(e.plan, input, host[0], sizeof host[0], &err) == DIT_OK);
     CHECK_MESSAGE(diti_run_now(device, execute_all, &e, &err) == DIT_OK, "%s", err.message);
     CHECK(diti_plan_read(e.plan, output, device_out, sizeof device_out, &err) == DIT_OK);
