@@ -439,7 +439,7 @@ typedef enum dit_result {
     DIT_ERROR_INVALID_ARGUMENT = -1,   /* a mistake of the caller: a null pointer, an impossible or unsupported value */
     DIT_ERROR_OUT_OF_HOST_MEMORY = -2, /* an allocation was refused */
     DIT_ERROR_OUT_OF_DEVICE_MEMORY = -3, /* the device, its allocator or device_memory_limit refused */
-    DIT_ERROR_DEVICE_LOST = -4,          /* the device is gone, and with it the context */
+    DIT_ERROR_DEVICE_LOST = -4,          /* the device is gone, and the context with the device */
     DIT_ERROR_UNSUPPORTED_DEVICE = -5,   /* no Vulkan, no such device, or one that lacks what dit needs */
     DIT_ERROR_UNSUPPORTED_MODEL = -6,    /* a sound file that dit cannot run: an unknown family, type or option */
     DIT_ERROR_BAD_FILE = -7,             /* a damaged or inconsistent file */
@@ -506,7 +506,7 @@ typedef struct dit_allocator {
 typedef struct dit_logger {
     /* one line, no newline; level 0 error, 1 warning, 2 information, 3 debugging */
     void (*func)(int level, const char *message, void *user);
-    int max_level; /* 0: errors only; messages above it are not even made */
+    int max_level; /* 0: errors only; messages above this level are not even made */
     void *user;    /* passed through */
 } dit_logger;
 
@@ -750,7 +750,7 @@ typedef struct dit_model_info {
                                   because of dit_model_desc.parts; 0: complete */
     uint32_t default_width;    /* pixels */
     uint32_t default_height;   /* pixels */
-    uint32_t size_multiple;    /* width and height must be positive multiples of it */
+    uint32_t size_multiple;    /* width and height must be positive multiples of this */
     uint32_t default_steps;    /* denoising steps */
     uint32_t class_count;      /* class-conditional models; 0: the model takes prompts */
     uint32_t frame_multiple;   /* video models; 0: single pictures */
@@ -882,7 +882,7 @@ typedef struct dit_job_desc {
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
     const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" above;
                                     NULL: from noise */
-    const dit_image *mask;       /* repaint where it is white, of the same size, in rgba; NULL: everywhere */
+    const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
     const dit_image *references; /* pictures to refer to; NULL: none */
@@ -908,7 +908,7 @@ typedef struct dit_output { /* a picture on the device */
     uint32_t format;  /* VkFormat of image */
     uint32_t layout;  /* VkImageLayout that the image is left in */
     uint32_t width, height; /* pixels */
-    VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
+    VkSemaphore timeline;   /* step mode: other queues wait until this reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* value that timeline reaches */
     uint32_t device;        /* index in the context: the first, unless that failed and the job went on without it */
     bool final; /* dit has seen the commands that make the picture finished, and nothing has to be repeated; of previews
@@ -939,7 +939,7 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
 typedef struct dit_share {   /* one device's part of a job that is split */
     uint32_t device;         /* index in the context */
     float part;              /* fraction of the work of all evaluations, 0 to 1 */
-    VkDeviceSize step_bytes; /* bytes that it sends to other devices in each step */
+    VkDeviceSize step_bytes; /* bytes that the device sends to others in each step */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
 
@@ -954,15 +954,15 @@ typedef enum dit_op_kind {
 typedef struct dit_op_info { /* a dispatch of a planned job */
     const char *name;        /* "gemm" */
     const char *segment;     /* "encode", "prepare", "step", "preview" or "decode" */
-    const char *weight;      /* the first weight that it reads; "": none */
-    const char *output;      /* the tensor that it writes */
+    const char *weight;      /* the first weight that the op reads; "": none */
+    const char *output;      /* the tensor that the op writes */
     uint32_t index;          /* counts from 0 over the whole plan */
-    uint32_t runs;           /* how often a run of the job executes it: once per step for ops of a step */
+    uint32_t runs;           /* how often a run of the job executes the op: once per step for ops of a step */
     dit_op_kind kind;
     uint32_t shape[5]; /* see kind; 0: unused */
     double flops;      /* operations of one run */
     double bytes;      /* read and written by one run */
-    uint64_t live;     /* bytes of the arena's tensors that live while it runs */
+    uint64_t live;     /* bytes of the arena's tensors that live while the op runs */
 } dit_op_info;
 
 typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the device */
@@ -970,9 +970,9 @@ typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the dev
     dit_type type; /* DIT_TYPE_I32 for whole numbers */
     uint32_t rows, columns;
     uint64_t bytes;
-    uint64_t offset;            /* in its block; those of the arena share memory with others that live at other times */
-    uint32_t block;             /* number of the block of device memory */
-    uint32_t first_op, last_op; /* dit_op_info.index between which it lives; of a step's, over all its repetitions */
+    uint64_t offset; /* place in the block; tensors of the arena share memory with others that live at other times */
+    uint32_t block;  /* number of the block of device memory */
+    uint32_t first_op, last_op; /* dit_op_info.index between which the tensor lives; in a step, over all repetitions */
     bool arena;                 /* false: an input or a state, which live all the time */
 } dit_tensor_info;
 
@@ -2366,7 +2366,7 @@ typedef struct diti_stored_tensor {
        run across the rows of shape, so take the elements as one sequence. */
     uint64_t shape[5];
     uint64_t size;   /* bytes */
-    uint64_t offset; /* in its file */
+    uint64_t offset; /* place in the tensor's file */
     /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
        puts in order (PyTorch only). */
     const uint64_t *strides;
@@ -2530,7 +2530,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
-DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* all of it */
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* frees everything that was kept */
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 /* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
  * row). */
@@ -6203,9 +6203,9 @@ enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
-    const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
+    const char *ban;       /* why there are no matrices although the device lists some; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
-    diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
+    diti_coop_shape flexible[DITI_COOP_TYPES]; /* VK_NV_cooperative_matrix2: all multiples of a shape, in a subgroup */
     diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
     uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
     uint32_t most;                                    /* no dimension of flexible shapes is larger */
@@ -6369,7 +6369,7 @@ typedef enum diti_memory_sharing {
     DITI_SHARING_GROUP = DITI_SHARINGS /* another member's memory in a device group: needs no extension */
 } diti_memory_sharing;
 
-typedef struct diti_tuned { /* as it lies in the cache blob */
+typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
     uint32_t choice, reserved;
 } diti_tuned;
@@ -6402,7 +6402,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* number of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* the instance is the first device's */
-    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    bool joined;                       /* the VkDevice is another member's of the device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* first of the context's devices; NULL: this one */
@@ -6451,10 +6451,10 @@ typedef struct diti_device {
     size_t pipeline_count, pipeline_capacity;
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
-    uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
-    uint64_t proof_key;                       /* key of device, driver, build and overrides, for diti_proof_find */
-    bool tune;                                /* measure what is not known */
-    uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
+    uint32_t dropped;   /* DITI_CLASS_BIT of classes that the device does without, named in info.rung */
+    uint64_t proof_key; /* key of device, driver, build and overrides, for diti_proof_find */
+    bool tune;          /* measure what is not known */
+    uint32_t candidate; /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
@@ -6470,10 +6470,10 @@ typedef struct diti_device {
     uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
-    char fail_pipeline[48];                        /* test override: those of this module fail */
+    char fail_pipeline[48];                        /* test override: pipelines of this module fail */
     uint64_t submits, transfer_submits;            /* submissions to both queues; to transfer_queue */
     diti_speed speed;                              /* a careful guess until it is calibrated */
-    bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
+    bool calibrated;           /* diti_device_measure has found speed, now or when the cache blob was made */
     diti_rung calibrated_rung; /* rung on which speed was measured */
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
@@ -6537,7 +6537,7 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     dit_device_info info;
     uint32_t queue_family; /* the first with COMPUTE */
     uint8_t driver_uuid[16];
-    char reason[160]; /* why dit cannot use it; empty: it can */
+    char reason[160]; /* why dit cannot use the device; empty: dit can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -6597,7 +6597,7 @@ DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory
 DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* for the application's allocator */
 DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* for the host's, used by both */
 DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* the device is given up */
-DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
+DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: the device never was given up, or has answered */
 /* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
    driver, too. */
 DIT_INTERNAL bool diti_keep_end(diti_device *device);
@@ -11978,7 +11978,7 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
 typedef struct diti_weight_part {          /* rows [first_row, first_row + rows) */
-    const struct diti_weight_block *block; /* NULL: it is streamed */
+    const struct diti_weight_block *block; /* NULL: the part is streamed */
     VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
     const struct diti_streamed *streamed; /* not NULL: in no buffer; offset is within a row of the streamed matrix */
@@ -12143,7 +12143,7 @@ typedef struct diti_fetch { /* the parts of a component that a device lacks, and
  */
 DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *part, uint64_t bytes, uint64_t row);
 DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err); /* the memory behind these places */
-DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of it stays */
+DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of the fetch stays */
 typedef struct diti_replica_copy {                                          /* where a part goes, and room to read it */
     diti_device *device;
     diti_buffer *target;
@@ -12196,9 +12196,9 @@ typedef struct diti_loader {
     struct diti_stream *stream;
     uint64_t matrices, keep; /* diti_load_options.matrices and keep */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
+    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
     uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* for all of those */
+    bool chosen;             /* streaming is decided for all of those matrices */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* diti_load_options.by_need */
     bool *wide;              /* diti_load_options.wide */
@@ -12306,7 +12306,7 @@ typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
     uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
     const diti_pieces *pieces; /* pieces of the columns; NULL: all columns */
-    uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
+    uint64_t read;             /* bytes from `from` on that the item is made of: whole rows */
     VkDeviceSize offset;       /* in the slot */
 } diti_stream_item;
 typedef struct diti_stream_batch {
@@ -12331,8 +12331,8 @@ typedef struct diti_stream_slot {
     diti_buffer buffer;
     diti_stream_client *client; /* the plan whose batch is in the slot, or on its way; NULL: nothing is */
     uint32_t batch;
-    bool ready;       /* all of it was read */
-    bool used;        /* a slice that reads it was submitted */
+    bool ready;       /* the whole batch was read */
+    bool used;        /* a slice that reads the slot was submitted */
     uint32_t item;    /* the next to read */
     uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
@@ -14495,7 +14495,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
-    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
+    double padded_flops;        /* where tiles stand out beyond the result: operations of whole tiles; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
     bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
@@ -14505,7 +14505,7 @@ typedef struct diti_dispatch {
 typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
     uint32_t first, count; /* dispatches */
-    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+    bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
@@ -14516,7 +14516,7 @@ typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
     uint32_t segment;
-    bool sends;   /* else it receives */
+    bool sends;   /* else the exchange receives */
     bool ended;   /* by an end of its own; else it ends with its segment */
     bool carried; /* else only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
@@ -14535,8 +14535,8 @@ typedef struct diti_exchange_event { /* in the order of the graph */
 #define DITI_NO_BLOCK UINT32_MAX
 typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
     uint32_t block, segment;
-    uint32_t place, event; /* dispatches and events before it */
-    diti_tensor tensor;    /* the first that is made behind it */
+    uint32_t place, event; /* dispatches and events before the mark */
+    diti_tensor tensor;    /* the first tensor that is made behind the mark */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
@@ -14632,7 +14632,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
 
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {
-    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t count, index; /* count 0 and 1: this device alone; index: number of this device in the group */
     uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
@@ -14778,7 +14778,7 @@ typedef struct diti_linear_desc {
     diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias: someone else adds it */
+    bool unbiased;  /* without any bias, which another op adds */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -15171,7 +15171,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* range of plan dispatches */
     uint32_t batch;                 /* batch of streamed weights that the slice reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
-    float cut_us;                   /* predicted when it was cut */
+    float cut_us;                   /* predicted when the slice was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
     uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
@@ -15184,7 +15184,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
 typedef struct diti_frame {
     uint32_t slices[DITI_FRAME_SLICES]; /* indices of the plan's slices */
     uint32_t count;
-    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
+    uint32_t recuts;    /* the plan's recuts when the frame was recorded: slices of earlier cuts are no more */
     uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
     bool open;          /* the frame's timestamps were not read */
 } diti_frame;
@@ -15206,7 +15206,7 @@ typedef struct diti_plan_unread {
 } diti_plan_unread;
 typedef struct diti_plan {
     diti_device *device;
-    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count number slices */
     uint32_t segment_sources[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     diti_tensor_info *tensors;
@@ -15216,7 +15216,7 @@ typedef struct diti_plan {
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
     bool guard_alike;               /* the graph's guard_alike */
-    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
+    uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
     diti_dispatch *sources;
@@ -15236,8 +15236,8 @@ typedef struct diti_plan {
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
     float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;            /* the newest cut knew what it takes */
-    uint32_t *source_least;           /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    bool *source_measured;            /* the newest cut knew the time of each source */
+    uint32_t *source_least;           /* least workgroups of a piece of each source; 0: whatever fills the device */
     uint32_t recuts;                  /* how often the sources were cut into slices */
     uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
     struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
@@ -15288,7 +15288,7 @@ DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segme
 DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
 /* --- frames (frames.c) --- */
 DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
-DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of finished frames */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
 /* Tells what diti_plan_create would allocate, and allocates nothing. */
@@ -15305,7 +15305,7 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 typedef struct diti_health { /* the device's report on a run */
     uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
     uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
-    uint32_t bad_picture;    /* not 0: it is not finite */
+    uint32_t bad_picture;    /* not 0: the picture is not finite */
     uint32_t step;           /* steps that had an effect */
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
@@ -15324,7 +15324,7 @@ typedef struct diti_verdict { /* about a segment that must run again */
     uint32_t segment, step;   /* step: how many were done */
     uint32_t record;
     const char *name; /* name of the op that is to blame; owned by the plan */
-    bool lost;        /* running it again does not help */
+    bool lost;        /* running the segment again does not help */
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
 /* For the next run from the start, or the next restore. */
@@ -15362,7 +15362,7 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
                            uint32_t slice);              /* as first predicted: for progress that never jumps back */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err); /* value of the plan's timeline when it is done */
+                                         dit_error *err); /* value of the plan's timeline when the slice is done */
 /* Submits a slice behind what submission waits for; the rest of submission is filled here. */
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err);
@@ -24199,7 +24199,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 #define DITI_PROMPT_SQUARE (1.0 / 1.1)
 
 typedef struct diti_bracket_stack {
-    size_t parts[DITI_PROMPT_PARTS]; /* how many there were when it opened */
+    size_t parts[DITI_PROMPT_PARTS]; /* number of parts when the bracket opened */
     size_t count;
 } diti_bracket_stack;
 typedef struct diti_prompt_run {
@@ -31926,7 +31926,7 @@ struct diti_vae {
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
     uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
-    const char *tiny_file;              /* for messages while it is loaded */
+    const char *tiny_file;              /* name of the file for messages, while loading */
 };
 
 /* ---- bands (band.c): a picture, or the lines of it that one of several devices has. Tensors that a
@@ -34967,7 +34967,7 @@ typedef struct diti_lane_desc {
     diti_transport transport;
     diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
     uint32_t from, to;
-    uint32_t ranks[DITI_LANE_SIDES]; /* processes they are in */
+    uint32_t ranks[DITI_LANE_SIDES]; /* processes of the devices */
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
@@ -35009,8 +35009,8 @@ typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
     uint32_t count;              /* devices in this process */
-    uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
-    VkDeviceSize chunk;          /* bytes copied at a time */
+    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
     uint32_t meshes; /* made so far, which are the same in every process */
@@ -35036,7 +35036,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
-    bool open;     /* since the cursor of its plan came to its begin */
+    bool open;     /* the plan's cursor has come to the begin of the exchange */
     uint64_t last; /* value that the timeline of the port's side reaches then */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
@@ -35061,7 +35061,7 @@ typedef struct diti_mesh {
     uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
     diti_peers *peers;
     uint64_t limit_us;             /* longest time of standing still */
-    uint64_t moves;                /* how often something moved, as it was seen */
+    uint64_t moves;                /* how often something was seen to move */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
 
@@ -37859,7 +37859,7 @@ struct dit_context {
     diti_marks marks;
     dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
     int retired_lock, any_retired; /* any_retired: atomic */
-    uint32_t collecting;           /* threads that destroy some of them */
+    uint32_t collecting;           /* threads that destroy retired jobs */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -37873,7 +37873,7 @@ typedef enum diti_part {
 /* The prompts as a transformer is given them. */
 enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
 typedef struct diti_text_shape {
-    uint32_t tokens, columns; /* 0: it takes none */
+    uint32_t tokens, columns; /* 0: the transformer takes no such text */
 } diti_text_shape;
 
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
@@ -37883,7 +37883,7 @@ typedef struct diti_encoder {
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* rows that it makes of a prompt, at most */
+    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -37897,7 +37897,7 @@ struct dit_model {
     diti_device *device;                             /* NULL after a dry run */
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
-    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
+    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -37955,7 +37955,7 @@ typedef struct diti_job_shape {
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
-    bool starts, masked; /* from a picture; what a mask leaves of it stays */
+    bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
     bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
@@ -37964,8 +37964,8 @@ typedef struct diti_job_shape {
     bool swap;                       /* BGRA target */
     diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
-    diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
-    bool resumes;                    /* goes on without one of them that fails */
+    diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
+    bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
@@ -37976,7 +37976,7 @@ typedef struct diti_job_shape {
 /* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
-    DITI_FORM_WHOLE,   /* all of it */
+    DITI_FORM_WHOLE,   /* the whole step */
     DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
     DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
     DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
@@ -38014,7 +38014,7 @@ typedef struct diti_job_cursor {
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
     uint64_t value;              /* value of the plan's timeline when the slice is finished */
     float us;                    /* predicted */
-    double done_us;              /* predicted work of the run when it is finished */
+    double done_us;              /* predicted work of the run when the slice is finished */
     uint32_t steps_done;
     dit_stage stage;
     bool preview; /* brings a new preview */
