@@ -80,7 +80,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
-    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
+    double padded_flops;        /* where tiles stand out beyond the result: operations of whole tiles; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
     bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
@@ -90,7 +90,7 @@ typedef struct diti_dispatch {
 typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
     uint32_t first, count; /* dispatches */
-    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+    bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
@@ -101,7 +101,7 @@ typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
     uint32_t segment;
-    bool sends;   /* else it receives */
+    bool sends;   /* else the exchange receives */
     bool ended;   /* by an end of its own; else it ends with its segment */
     bool carried; /* else only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
@@ -120,8 +120,8 @@ typedef struct diti_exchange_event { /* in the order of the graph */
 #define DITI_NO_BLOCK UINT32_MAX
 typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
     uint32_t block, segment;
-    uint32_t place, event; /* dispatches and events before it */
-    diti_tensor tensor;    /* the first that is made behind it */
+    uint32_t place, event; /* dispatches and events before the mark */
+    diti_tensor tensor;    /* the first tensor that is made behind the mark */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];

@@ -15,7 +15,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
 
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {
-    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t count, index; /* count 0 and 1: this device alone; index: number of this device in the group */
     uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */

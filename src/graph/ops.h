@@ -35,7 +35,7 @@ typedef struct diti_linear_desc {
     diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias: someone else adds it */
+    bool unbiased;  /* without any bias, which another op adds */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights

@@ -22,7 +22,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* range of plan dispatches */
     uint32_t batch;                 /* batch of streamed weights that the slice reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
-    float cut_us;                   /* predicted when it was cut */
+    float cut_us;                   /* predicted when the slice was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
     uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
@@ -35,7 +35,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
 typedef struct diti_frame {
     uint32_t slices[DITI_FRAME_SLICES]; /* indices of the plan's slices */
     uint32_t count;
-    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
+    uint32_t recuts;    /* the plan's recuts when the frame was recorded: slices of earlier cuts are no more */
     uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
     bool open;          /* the frame's timestamps were not read */
 } diti_frame;
@@ -57,7 +57,7 @@ typedef struct diti_plan_unread {
 } diti_plan_unread;
 typedef struct diti_plan {
     diti_device *device;
-    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count number slices */
     uint32_t segment_sources[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     diti_tensor_info *tensors;
@@ -67,7 +67,7 @@ typedef struct diti_plan {
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
     bool guard_alike;               /* the graph's guard_alike */
-    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
+    uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
     diti_dispatch *sources;
@@ -87,8 +87,8 @@ typedef struct diti_plan {
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
     float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;            /* the newest cut knew what it takes */
-    uint32_t *source_least;           /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    bool *source_measured;            /* the newest cut knew the time of each source */
+    uint32_t *source_least;           /* least workgroups of a piece of each source; 0: whatever fills the device */
     uint32_t recuts;                  /* how often the sources were cut into slices */
     uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
     struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
@@ -139,7 +139,7 @@ DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segme
 DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
 /* --- frames (frames.c) --- */
 DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
-DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of finished frames */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
 /* Tells what diti_plan_create would allocate, and allocates nothing. */
@@ -156,7 +156,7 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 typedef struct diti_health { /* the device's report on a run */
     uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
     uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
-    uint32_t bad_picture;    /* not 0: it is not finite */
+    uint32_t bad_picture;    /* not 0: the picture is not finite */
     uint32_t step;           /* steps that had an effect */
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
@@ -175,7 +175,7 @@ typedef struct diti_verdict { /* about a segment that must run again */
     uint32_t segment, step;   /* step: how many were done */
     uint32_t record;
     const char *name; /* name of the op that is to blame; owned by the plan */
-    bool lost;        /* running it again does not help */
+    bool lost;        /* running the segment again does not help */
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
 /* For the next run from the start, or the next restore. */
@@ -213,7 +213,7 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
                            uint32_t slice);              /* as first predicted: for progress that never jumps back */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err); /* value of the plan's timeline when it is done */
+                                         dit_error *err); /* value of the plan's timeline when the slice is done */
 /* Submits a slice behind what submission waits for; the rest of submission is filled here. */
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err);

@@ -48,7 +48,7 @@ typedef struct diti_stored_tensor {
        run across the rows of shape, so take the elements as one sequence. */
     uint64_t shape[5];
     uint64_t size;   /* bytes */
-    uint64_t offset; /* in its file */
+    uint64_t offset; /* place in the tensor's file */
     /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
        puts in order (PyTorch only). */
     const uint64_t *strides;
@@ -212,7 +212,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
-DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* all of it */
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* frees everything that was kept */
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 /* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
  * row). */

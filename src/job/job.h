@@ -32,7 +32,7 @@ struct dit_context {
     diti_marks marks;
     dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
     int retired_lock, any_retired; /* any_retired: atomic */
-    uint32_t collecting;           /* threads that destroy some of them */
+    uint32_t collecting;           /* threads that destroy retired jobs */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -46,7 +46,7 @@ typedef enum diti_part {
 /* The prompts as a transformer is given them. */
 enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
 typedef struct diti_text_shape {
-    uint32_t tokens, columns; /* 0: it takes none */
+    uint32_t tokens, columns; /* 0: the transformer takes no such text */
 } diti_text_shape;
 
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
@@ -56,7 +56,7 @@ typedef struct diti_encoder {
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* rows that it makes of a prompt, at most */
+    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -70,7 +70,7 @@ struct dit_model {
     diti_device *device;                             /* NULL after a dry run */
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
-    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
+    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -128,7 +128,7 @@ typedef struct diti_job_shape {
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
-    bool starts, masked; /* from a picture; what a mask leaves of it stays */
+    bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
     bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
@@ -137,8 +137,8 @@ typedef struct diti_job_shape {
     bool swap;                       /* BGRA target */
     diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
-    diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
-    bool resumes;                    /* goes on without one of them that fails */
+    diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
+    bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
@@ -149,7 +149,7 @@ typedef struct diti_job_shape {
 /* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
-    DITI_FORM_WHOLE,   /* all of it */
+    DITI_FORM_WHOLE,   /* the whole step */
     DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
     DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
     DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
@@ -187,7 +187,7 @@ typedef struct diti_job_cursor {
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
     uint64_t value;              /* value of the plan's timeline when the slice is finished */
     float us;                    /* predicted */
-    double done_us;              /* predicted work of the run when it is finished */
+    double done_us;              /* predicted work of the run when the slice is finished */
     uint32_t steps_done;
     dit_stage stage;
     bool preview; /* brings a new preview */

@@ -109,7 +109,7 @@ typedef struct diti_lane_desc {
     diti_transport transport;
     diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
     uint32_t from, to;
-    uint32_t ranks[DITI_LANE_SIDES]; /* processes they are in */
+    uint32_t ranks[DITI_LANE_SIDES]; /* processes of the devices */
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
@@ -151,8 +151,8 @@ typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
     uint32_t count;              /* devices in this process */
-    uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
-    VkDeviceSize chunk;          /* bytes copied at a time */
+    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
     uint32_t meshes; /* made so far, which are the same in every process */
@@ -178,7 +178,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
-    bool open;     /* since the cursor of its plan came to its begin */
+    bool open;     /* the plan's cursor has come to the begin of the exchange */
     uint64_t last; /* value that the timeline of the port's side reaches then */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
@@ -203,7 +203,7 @@ typedef struct diti_mesh {
     uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
     diti_peers *peers;
     uint64_t limit_us;             /* longest time of standing still */
-    uint64_t moves;                /* how often something moved, as it was seen */
+    uint64_t moves;                /* how often something was seen to move */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
 

@@ -9,7 +9,7 @@
 #define DITI_PROMPT_SQUARE (1.0 / 1.1)
 
 typedef struct diti_bracket_stack {
-    size_t parts[DITI_PROMPT_PARTS]; /* how many there were when it opened */
+    size_t parts[DITI_PROMPT_PARTS]; /* number of parts when the bracket opened */
     size_t count;
 } diti_bracket_stack;
 typedef struct diti_prompt_run {

@@ -96,7 +96,7 @@ struct diti_vae {
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
     uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
-    const char *tiny_file;              /* for messages while it is loaded */
+    const char *tiny_file;              /* name of the file for messages, while loading */
 };
 
 /* ---- bands (band.c): a picture, or the lines of it that one of several devices has. Tensors that a

@@ -155,9 +155,9 @@ enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
-    const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
+    const char *ban;       /* why there are no matrices although the device lists some; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
-    diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
+    diti_coop_shape flexible[DITI_COOP_TYPES]; /* VK_NV_cooperative_matrix2: all multiples of a shape, in a subgroup */
     diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
     uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
     uint32_t most;                                    /* no dimension of flexible shapes is larger */
@@ -321,7 +321,7 @@ typedef enum diti_memory_sharing {
     DITI_SHARING_GROUP = DITI_SHARINGS /* another member's memory in a device group: needs no extension */
 } diti_memory_sharing;
 
-typedef struct diti_tuned { /* as it lies in the cache blob */
+typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
     uint32_t choice, reserved;
 } diti_tuned;
@@ -354,7 +354,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* number of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* the instance is the first device's */
-    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    bool joined;                       /* the VkDevice is another member's of the device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* first of the context's devices; NULL: this one */
@@ -403,10 +403,10 @@ typedef struct diti_device {
     size_t pipeline_count, pipeline_capacity;
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
-    uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
-    uint64_t proof_key;                       /* key of device, driver, build and overrides, for diti_proof_find */
-    bool tune;                                /* measure what is not known */
-    uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
+    uint32_t dropped;   /* DITI_CLASS_BIT of classes that the device does without, named in info.rung */
+    uint64_t proof_key; /* key of device, driver, build and overrides, for diti_proof_find */
+    bool tune;          /* measure what is not known */
+    uint32_t candidate; /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
@@ -422,10 +422,10 @@ typedef struct diti_device {
     uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
-    char fail_pipeline[48];                        /* test override: those of this module fail */
+    char fail_pipeline[48];                        /* test override: pipelines of this module fail */
     uint64_t submits, transfer_submits;            /* submissions to both queues; to transfer_queue */
     diti_speed speed;                              /* a careful guess until it is calibrated */
-    bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
+    bool calibrated;           /* diti_device_measure has found speed, now or when the cache blob was made */
     diti_rung calibrated_rung; /* rung on which speed was measured */
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
@@ -489,7 +489,7 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     dit_device_info info;
     uint32_t queue_family; /* the first with COMPUTE */
     uint8_t driver_uuid[16];
-    char reason[160]; /* why dit cannot use it; empty: it can */
+    char reason[160]; /* why dit cannot use the device; empty: dit can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -549,7 +549,7 @@ DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory
 DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* for the application's allocator */
 DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* for the host's, used by both */
 DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* the device is given up */
-DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
+DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: the device never was given up, or has answered */
 /* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
    driver, too. */
 DIT_INTERNAL bool diti_keep_end(diti_device *device);

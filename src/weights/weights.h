@@ -8,7 +8,7 @@
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
 typedef struct diti_weight_part {          /* rows [first_row, first_row + rows) */
-    const struct diti_weight_block *block; /* NULL: it is streamed */
+    const struct diti_weight_block *block; /* NULL: the part is streamed */
     VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
     const struct diti_streamed *streamed; /* not NULL: in no buffer; offset is within a row of the streamed matrix */
@@ -173,7 +173,7 @@ typedef struct diti_fetch { /* the parts of a component that a device lacks, and
  */
 DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *part, uint64_t bytes, uint64_t row);
 DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err); /* the memory behind these places */
-DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of it stays */
+DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of the fetch stays */
 typedef struct diti_replica_copy {                                          /* where a part goes, and room to read it */
     diti_device *device;
     diti_buffer *target;
@@ -226,9 +226,9 @@ typedef struct diti_loader {
     struct diti_stream *stream;
     uint64_t matrices, keep; /* diti_load_options.matrices and keep */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
+    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
     uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* for all of those */
+    bool chosen;             /* streaming is decided for all of those matrices */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* diti_load_options.by_need */
     bool *wide;              /* diti_load_options.wide */
@@ -336,7 +336,7 @@ typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
     uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
     const diti_pieces *pieces; /* pieces of the columns; NULL: all columns */
-    uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
+    uint64_t read;             /* bytes from `from` on that the item is made of: whole rows */
     VkDeviceSize offset;       /* in the slot */
 } diti_stream_item;
 typedef struct diti_stream_batch {
@@ -361,8 +361,8 @@ typedef struct diti_stream_slot {
     diti_buffer buffer;
     diti_stream_client *client; /* the plan whose batch is in the slot, or on its way; NULL: nothing is */
     uint32_t batch;
-    bool ready;       /* all of it was read */
-    bool used;        /* a slice that reads it was submitted */
+    bool ready;       /* the whole batch was read */
+    bool used;        /* a slice that reads the slot was submitted */
     uint32_t item;    /* the next to read */
     uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
