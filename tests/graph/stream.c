@@ -724,7 +724,7 @@ int main(void) {
     test_vulkan_begin();
     if (driver && strstr(driver, "families")) test_families(all);
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
-        if (!test_quick_way("sanitize")) test_mapped(); /* else what has more parts of ours: stages, frames, queues */
+        if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
         test_mapped_frames();
         test_own_queue();

@@ -297,7 +297,8 @@ static void check_trace(dit_context *context) {
 
 enum { SIDE = 96 };
 
-/* Two devices with the tiny model serve many tests: to open them and to make their pipelines takes longer than a test. */
+/* Two devices with the tiny model serve many tests: to open them and to make their pipelines takes longer than a test.
+ */
 static maker kept;
 
 static bool open_maker(maker *m, const char *devices, const char *overrides, const char *path) {
