@@ -1,7 +1,7 @@
 /* Streamed weights: whatever the budget, the picture is the same to the byte and the memory is really less; what fails
  * or stops in between leaves nothing behind. On a device whose memory the host sees, on one where it does not, and on
  * one that the application made and gave a second queue for.
-   test-runs: families sanitize, in test-all lavapipe */
+   test-runs: families lavapipe sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -11,11 +11,6 @@
 
 #define EMOJI "models/emoji-q8_0.gguf"
 #define SMALL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
-#if defined(__SANITIZE_ADDRESS__)
-#define QUICK 1
-#else
-#define QUICK 0
-#endif
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2, PROMPTS = 2, JOBS = 2 };
 
 static const char *const prompts[PROMPTS] = {"red heart", "banana, flat style"};
@@ -729,7 +724,7 @@ int main(void) {
     test_vulkan_begin();
     if (driver && strstr(driver, "families")) test_families(all);
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
-        if (!QUICK || all) test_mapped();
+        if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
         test_mapped_frames();
         test_own_queue();

@@ -297,10 +297,26 @@ static void check_trace(dit_context *context) {
 
 enum { SIDE = 96 };
 
+/* Two devices with the tiny model serve many tests: to open them and to make their pipelines takes longer than a test.
+ */
+static maker kept;
+
 static bool open_maker(maker *m, const char *devices, const char *overrides, const char *path) {
+    bool usual = !traced && !strcmp(devices, PAIR) && !strcmp(overrides, "rung=base") && path == tiny;
     memset(m, 0, sizeof *m);
+    if (usual) *m = kept;
+    if (m->context) return true;
     m->context = open_context(devices, overrides);
-    return m->context && CHECK_MESSAGE(load_pipeline(m, path) == DIT_OK, "%s", err.message);
+    if (!m->context || !CHECK_MESSAGE(load_pipeline(m, path) == DIT_OK, "%s", err.message)) return false;
+    if (usual) kept = *m;
+    return true;
+}
+
+static void leave_maker(maker *m) {
+    if (kept.context && m->context == kept.context)
+        dit_job_destroy(m->job);
+    else
+        close_maker(m);
 }
 
 static void read_outcome(maker *m, outcome *out) {
@@ -377,7 +393,7 @@ static void check_cfg(const char *devices, const char *overrides, const char *pa
         if (first) reference = one;
         CHECK(text && m.job && two.sent == text + 2 * steps * one.count * sizeof(float) + decode_bytes(m.job));
     }
-    close_maker(&m);
+    leave_maker(&m);
     traced = traced_lightly = false;
 }
 
@@ -400,7 +416,7 @@ static void check_sequence(const char *devices, const char *path, uint32_t side,
             CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
         }
     }
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 /* Rows as int8 with a scale each lose about 2e-3 of a prediction. */
@@ -422,7 +438,7 @@ static void test_int8_payload(void) {
         CHECK(difference(&two, &one) <= 1e-2 && difference(&two, &one) > 1e-6);
         CHECK(two.sent < exact.sent);
     }
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 static void test_sequences(void) {
@@ -569,7 +585,7 @@ static void test_plans(void) {
     CHECK(make_picture(&m, &desc, &one) == DIT_OK);
     check_shares(&m, &desc, &one, "@" PLAN_FILE, three);
     check_auto(&m, &desc, &one);
-    close_maker(&m);
+    leave_maker(&m);
     if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
     check_plan_refusals(&m);
     dit_job_destroy(m.job);
@@ -585,14 +601,14 @@ static void test_plans(void) {
     desc.steps = 1;
     if (full && make_picture(&m, &desc, &one) == DIT_OK)
         check_shares(&m, &desc, &one, PLAN "\"ulysses2\", \"shares\": [0.75, 0.25]}", two);
-    close_maker(&m);
+    leave_maker(&m);
     remove(PLAN_FILE);
     if (!full || !open_maker(&m, "llvmpipe,llvmpipe,llvmpipe,llvmpipe", "rung=base", bundled)) return;
     desc = request(&m, NULL, SIDE, 1);
     CHECK(make_picture(&m, &desc, &one) == DIT_OK);
     check_shares(&m, &desc, &one, PLAN "\"ulysses3\", \"shares\": [0.5, 0.3, 0.2]}", three);
     check_shares(&m, &desc, &one, PLAN "\"ulysses2,ring2\", \"shares\": [0.36, 0.14, 0.2, 0.3]}", four);
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 /* Several pictures in tiles, which go to devices as a whole, and a preview, which is the first one's alone. */
@@ -619,7 +635,7 @@ static void test_tiles(void) {
           relative_l2(second[1], second[0], NULL, out[0].pixels) <= 1e-5 &&
           relative_l2(second[1], out[1].picture, NULL, out[0].pixels) > 1e-2);
     CHECK(previews[0][3] == 255 && !memcmp(previews[0], previews[1], sizeof previews[0]));
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 /* Other prompts, with as many rows of text and with more, and steps without guidance. */
@@ -654,7 +670,7 @@ static void test_restart(void) {
         m.job = NULL;
     }
     dit_job_destroy(first);
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 static void test_refusals(void) {
@@ -669,12 +685,12 @@ static void test_refusals(void) {
     desc.guidance.scale = 1;
     CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
           strstr(err.message, "without classifier-free guidance"));
-    close_maker(&m);
+    leave_maker(&m);
     if (!open_maker(&m, "llvmpipe", "rung=base", tiny)) return;
     desc = request(&m, "cfg2", 32, 1);
     CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
           strstr(err.message, "needs 2 devices, the context has 1"));
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 static const char *failing_split = "cfg2";
@@ -702,7 +718,7 @@ static void test_lost(void) {
         CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK, "the other device: %s", err.message);
         fails = full;
     }
-    close_maker(&m);
+    leave_maker(&m);
     printf("%s: device 1 was lost at %u of its submits\n", failing_split, lost);
     CHECK(lost > (full ? 5 : 0));
 }
@@ -765,7 +781,7 @@ static void test_faults(void) {
                 check_fault(&m, NULL, i + 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
         printf("%s: %u calls of device 1\n", failing_split, calls);
     }
-    close_maker(&m);
+    leave_maker(&m);
 }
 
 /* A call that fails while links are measured gives an error or none and leaves nothing behind; the next try works. */
@@ -970,6 +986,7 @@ int main(void) {
     test_restart();
     test_refusals();
     test_failing();
+    close_maker(&kept);
     if (full) test_measure_faults();
     test_ranks();
     test_vulkan_end();
