@@ -13,7 +13,6 @@ static worker *thread; /* from the first request to the end of the extension */
 typedef struct texture {
     gd_instance_head head;
     variant rid; /* nil: none yet */
-    int64_t width, height;
 } texture;
 
 enum { /* RenderingDevice.DATA_FORMAT_, TEXTURE_USAGE_ */
@@ -25,27 +24,24 @@ enum { /* RenderingDevice.DATA_FORMAT_, TEXTURE_USAGE_ */
        IMAGE_RGBA8 = 5 /* Image.FORMAT_ */
 };
 
-static variant rendering_device(void) { /* nil: Godot draws without one */
-    variant server = gd_singleton("RenderingServer"), device = CALL0(&server, "get_rendering_device");
+/* nil: Godot draws without one, or in a thread of its own, where only that thread may call it. */
+static variant rendering_device(void) {
+    variant server = gd_singleton("RenderingServer"), device = CALL0(&server, "get_rendering_device"),
+            here = CALL0(&server, "is_on_render_thread");
+    if (!gd_to_object(&device) || !gd_to_bool(&here)) gd_free(&device);
     gd_free(&server);
-    if (!gd_to_object(&device)) gd_free(&device);
     return device;
 }
 
-static void on_render_thread(variant callable) {
-    variant server = gd_singleton("RenderingServer");
-    DO(&server, "call_on_render_thread", callable);
-    gd_free(&server);
-}
-
+/* A texture may end in any thread. */
 static void free_rid(variant *rid) {
-    variant device = rendering_device(), call, bound;
-    if (!gd_is_nil(rid) && !gd_is_nil(&device)) {
-        call = gd_callable(gd_to_object(&device), "free_rid");
-        bound = CALL(&call, "bind", gd_copy(rid));
-        on_render_thread(bound);
+    variant server = gd_singleton("RenderingServer"), device = CALL0(&server, "get_rendering_device");
+    if (!gd_is_nil(rid) && gd_to_object(&device)) {
+        variant call = gd_callable(gd_to_object(&device), "free_rid");
+        DO(&server, "call_on_render_thread", CALL(&call, "bind", gd_copy(rid)));
         gd_free(&call);
     }
+    gd_free(&server);
     gd_free(&device);
     gd_free(rid);
 }
@@ -69,59 +65,33 @@ static variant make_rid(variant *device, int64_t width, int64_t height) {
     return rid;
 }
 
-/* In the render thread. The last argument keeps the texture until then. */
-static variant texture_update(void *instance, const variant *const *args) {
-    texture *t = instance;
-    int64_t width = gd_to_int(args[0]), height = gd_to_int(args[1]);
-    variant device = rendering_device(), self = gd_object(t->head.object);
-    if (gd_is_nil(&t->rid)) {
-        t->rid = make_rid(&device, width, height);
-        DO(&device, "texture_update", gd_copy(&t->rid), gd_int(0), gd_copy(args[2]));
-        DO(&self, "set_texture_rd_rid", gd_copy(&t->rid));
-    } else {
-        DO(&device, "texture_update", gd_copy(&t->rid), gd_int(0), gd_copy(args[2]));
-    }
-    gd_free(&self);
-    gd_free(&device);
-    return gd_nil();
-}
-
-static const gd_method texture_methods[] = {{"_update",
-                                             texture_update,
-                                             GDEXTENSION_VARIANT_TYPE_NIL,
-                                             4,
-                                             {{GDEXTENSION_VARIANT_TYPE_INT, "width"},
-                                              {GDEXTENSION_VARIANT_TYPE_INT, "height"},
-                                              {GDEXTENSION_VARIANT_TYPE_PACKED_BYTE_ARRAY, "rgba"},
-                                              {GDEXTENSION_VARIANT_TYPE_OBJECT, "itself"}}}};
 static const gd_class texture_class = {.name = "DitTexture",
                                        .parent = "Texture2DRD",
                                        .counted = true,
                                        .hidden = true,
                                        .size = sizeof(texture),
                                        .begin = texture_begin,
-                                       .end = texture_end,
-                                       .methods = texture_methods,
-                                       .method_count = 1};
+                                       .end = texture_end};
 
-static void show_by_device(variant *shown, const report *seen) {
-    GDExtensionObjectPtr object;
-    variant call;
-    if (gd_is_nil(shown)) *shown = gd_new("DitTexture");
-    object = gd_to_object(shown);
-    if (!object) return;
-    call = gd_callable(object, "_update");
-    on_render_thread(CALL(&call, "bind", gd_int(seen->width), gd_int(seen->height),
-                          gd_bytes(seen->rgba, (size_t)seen->width * seen->height * 4), gd_copy(shown)));
-    gd_free(&call);
+static void show_by_device(variant *device, variant *shown, const report *seen) {
+    bool first = gd_is_nil(shown);
+    texture *t;
+    if (first) *shown = gd_new("DitTexture");
+    t = gd_instance(shown, "DitTexture");
+    if (!t) return;
+    if (first) t->rid = make_rid(device, seen->width, seen->height);
+    DO(device, "texture_update", gd_copy(&t->rid), gd_int(0),
+       gd_bytes(seen->rgba, (size_t)seen->width * seen->height * 4));
+    if (first) DO(shown, "set_texture_rd_rid", gd_copy(&t->rid));
 }
 
+/* A headless Godot keeps the first pixels of a texture: there a picture after a preview is not seen. */
 static void show_by_image(variant *shown, const report *seen) {
     variant image = gd_new("Image");
     bool first = gd_is_nil(shown);
+    if (first) *shown = gd_new("ImageTexture");
     DO(&image, "set_data", gd_int(seen->width), gd_int(seen->height), gd_bool(false), gd_int(IMAGE_RGBA8),
        gd_bytes(seen->rgba, (size_t)seen->width * seen->height * 4));
-    if (first) *shown = gd_new("ImageTexture");
     DO(shown, first ? "set_image" : "update", gd_copy(&image));
     gd_free(&image);
 }
@@ -132,7 +102,7 @@ static void show(variant *shown, const report *seen) {
     if (gd_is_nil(&device))
         show_by_image(shown, seen);
     else
-        show_by_device(shown, seen);
+        show_by_device(&device, shown, seen);
     gd_free(&device);
 }
 

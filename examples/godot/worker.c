@@ -1,4 +1,5 @@
 #include "worker.h"
+#define DIT_IMPLEMENTATION
 #include "dit.h"
 #include <pthread.h>
 #include <stdio.h>

