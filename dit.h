@@ -355,7 +355,8 @@
    The picture.
        images of dit's    made by dit_job_create; image and view stay the same until dit_job_destroy, across restarts;
                           1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST, and what
-                          dit_target.usage and flags say. For mips, layers and external memory give your own image
+                          dit_target.usage and flags say. For mips and layers give your own image. With export_handle
+                          another device or API can have it: dit_job_export
        content            the old picture stays, and can be shown, until the next run ends and copies its own over it
        formats            R8G8B8A8 and B8G8R8A8, UNORM and SRGB: the same bytes, sRGB values; with SRGB a shader reads
                           linear light. R16G16B16A16_SFLOAT: linear light, not clamped. R8_UNORM: grey
@@ -851,6 +852,8 @@ typedef struct dit_target {
     uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height */
     uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
     uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
+    uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
+                               API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
 
 typedef struct dit_job_desc {
@@ -922,6 +925,16 @@ typedef enum dit_read {
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift */
     DIT_READ_PREVIEW     /* uint8_t [height][width][4], the newest preview, in the size that dit_job_preview tells */
 } dit_read;
+
+typedef struct dit_export { /* a picture's memory, and how another device makes an image on it */
+    int64_t handle;         /* a file descriptor, on Windows a HANDLE; yours */
+    uint32_t handle_type;   /* the dit_target.export_handle of the job */
+    uint32_t memory_type;   /* index that an import by the same driver states */
+    VkDeviceSize size;      /* bytes of the memory; it is dedicated to the image, which begins with it */
+    uint32_t format, width, height, usage, flags; /* members of the VkImageCreateInfo: 2D, 1 mip, layer and sample,
+                                                     optimal tiling */
+    uint32_t layout;                              /* layout that a run leaves the image in */
+} dit_export;
 
 typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize weights;     /* bytes of the model's weights, which its jobs share */
@@ -1205,6 +1218,16 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
    job: required; created with a preview_interval. out: required. The image is overwritten by the next preview, which
    any call that runs the job may submit or record. Returns DIT_WORKING while there is none yet. One thread. */
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
+
+/* Exports the memory of a picture of dit's, for another VkDevice or another API to make an image on. Call it at any
+   time: the handle is of the memory, which later runs write again.
+   job: required; created with dit_target.export_handle. image: 0 .. image_count - 1. out: required; its handle is a new
+   one in each call, and the memory lives until the last of them, and what was imported from them, are gone. A
+   descriptor that was imported belongs to the importing device; close all other ones. err: may be NULL.
+   Whoever reads the picture waits until the run has ended, and reads it in out->layout. If dst_queue_family is
+   VK_QUEUE_FAMILY_EXTERNAL, it is released to that family, to be acquired from there.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when there is no such picture, or with a Vulkan error. One thread. */
+DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err);
 
 /* Copies a result to host memory, waiting for the GPU if need be.
    job: required; finished, unless what is DIT_READ_PREVIEW (in record mode your commands must have finished). what:
@@ -6261,6 +6284,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
+    const void *next;             /* chain of the VkMemoryAllocateInfo, where the memory is not a hook's */
+    uint32_t memory_type;         /* likewise */
     VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
     void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
@@ -6408,6 +6433,7 @@ typedef struct diti_device {
     struct diti_device *first; /* first of the context's devices; NULL: this one */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
+    bool exports;               /* the extension by which memory leaves the device (DITI_EXPORT) is enabled */
     bool unified;               /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;                /* a software driver: gets its own tile choices */
@@ -6652,6 +6678,11 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
                                                   diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
+#if defined(_WIN32)
+#define DITI_EXPORT "VK_KHR_external_memory_win32"
+#else
+#define DITI_EXPORT "VK_KHR_external_memory_fd"
+#endif
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
@@ -9050,7 +9081,7 @@ static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequireme
     VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     uint32_t bits = need->memoryTypeBits, first_score = 0;
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    info.pNext = diti_device_group_mask(device, &mask, NULL);
+    info.pNext = diti_device_group_mask(device, &mask, out->next);
     info.allocationSize = need->size;
     while (diti_memory_type(device, bits, out->kind, type)) {
         uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
@@ -9075,6 +9106,7 @@ static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements
                             diti_vk_name(vr));
     }
     out->block.size = need->size;
+    out->memory_type = type;
     result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
     if (result < 0) {
         device->vk.FreeMemory(device->device, out->block.memory, device->callbacks);
@@ -10769,12 +10801,14 @@ static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
+    if (diti_equal(extension, DITI_EXPORT)) device->exports = true;
 }
 
 /* Notes what the application enabled, where the device is its own. */
 static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
     uint32_t i;
     memset(device->shares, 0, sizeof device->shares);
+    device->exports = false;
     for (i = 0; info && i < info->enabledExtensionCount; i++)
         diti_device_share(device, info->ppEnabledExtensionNames[i]);
 }
@@ -10965,6 +10999,9 @@ static VkResult diti_device_create(diti_device *device) {
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
+    if (device->exports &&
+        !(device->shares[DITI_SHARING_FD] && diti_equal(DITI_EXPORT, diti_share_extension(DITI_SHARING_FD))))
+        chain.extensions[chain.extension_count++] = DITI_EXPORT;
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
@@ -11319,9 +11356,9 @@ static size_t diti_extend_size_of(VkStructureType type) {
     return 0;
 }
 
-/* Extensions that devices need to share memory with others, and that this one has. */
+/* Extensions that devices need to share memory with others, or to export it, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARINGS];
+    const char *names[(int)DITI_SHARINGS + 1];
     uint32_t count;
 } diti_extend_shares;
 
@@ -11337,6 +11374,10 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
+#if defined(_WIN32) /* elsewhere it is one of those */
+    for (i = 0; i < count; i++)
+        if (diti_equal(list[i].extensionName, DITI_EXPORT)) out->names[out->count++] = DITI_EXPORT;
+#endif
     diti_free(env, list);
     return DIT_OK;
 }
@@ -11411,7 +11452,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + 1 + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
@@ -38051,7 +38092,8 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     VkFormat format;
     VkImageLayout layout; /* layout that the image is left in */
     uint32_t mip, layer;  /* level and layer of an application's image that are written */
-    bool owned;
+    bool owned;           /* dit made it */
+    bool exported;        /* its memory can be exported */
 } diti_job_image;
 
 #define DITI_JOB_MAX_FLIGHT 64u
@@ -41570,10 +41612,12 @@ static dit_result diti_request_family(const dit_model *model, const dit_target *
     bool external = family == VK_QUEUE_FAMILY_EXTERNAL || family == VK_QUEUE_FAMILY_FOREIGN_EXT;
     if (family == 0 || family == VK_QUEUE_FAMILY_IGNORED || !model->device || family == model->device->queue_family)
         return DIT_OK;
-    if (external && target->image) return DIT_OK;
+    if (external && (target->image || target->export_handle)) return DIT_OK;
     if (external)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.dst_queue_family: dit's own images do not leave the device; give an image of yours");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.dst_queue_family: dit's own images leave the device with target.export_handle alone; ask for "
+            "it, or give an image of yours");
     if (family < 64 && (model->device->families >> family & 1u)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "target.dst_queue_family: the device was created without queues of family %u", family);
@@ -41596,9 +41640,9 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
-    if (target->image && (target->usage || target->flags))
+    if (target->image && (target->usage || target->flags || target->export_handle))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.usage and flags are about images of dit's, and target.image is yours");
+                         "target.usage, flags and export_handle are about images of dit's, and target.image is yours");
     if (!target->image && (target->mip || target->layer))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
@@ -42705,9 +42749,22 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
     diti_device *device = job->shares[0]->device;
     VkMemoryRequirements need;
+    VkMemoryDedicatedAllocateInfo dedicated;
+    VkExportMemoryAllocateInfo to_export;
+    dit_result result;
     VkResult vk;
+    memset(&dedicated, 0, sizeof dedicated);
+    memset(&to_export, 0, sizeof to_export);
+    dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+    dedicated.image = image->image;
+    to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+    to_export.pNext = &dedicated;
+    to_export.handleTypes = job->target.export_handle;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
-    DITI_TRY(diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err));
+    image->memory.next = image->exported ? &to_export : NULL;
+    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
+    image->memory.next = NULL;
+    if (result < 0) return result;
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS
@@ -42755,12 +42812,73 @@ static VkFormat diti_image_format(const dit_target *target) {
     return target->format ? (VkFormat)target->format : VK_FORMAT_R8G8B8A8_UNORM;
 }
 
+#if defined(_WIN32)
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryWin32HandleKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_WIN32_HANDLE_INFO_KHR
+typedef void *diti_export_handle;
+#else
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryFdKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR
+typedef int diti_export_handle;
+#endif
+/* The Windows function takes a structure of the same members, which Vulkan declares beside windows.h alone. */
+typedef VkResult(VKAPI_PTR *diti_export_function)(VkDevice device, const VkMemoryGetFdInfoKHR *info,
+                                                  diti_export_handle *handle);
+
+/* Whether the device makes images whose memory can be exported. */
+static dit_result diti_image_check_export(const diti_device *device, const dit_target *target, dit_error *err) {
+    PFN_vkGetPhysicalDeviceImageFormatProperties2 ask =
+        (PFN_vkGetPhysicalDeviceImageFormatProperties2)device->vk.GetInstanceProcAddr(
+            device->instance, "vkGetPhysicalDeviceImageFormatProperties2");
+    VkPhysicalDeviceExternalImageFormatInfo external;
+    VkPhysicalDeviceImageFormatInfo2 info;
+    VkExternalImageFormatProperties can;
+    VkImageFormatProperties2 properties;
+    if (target->export_handle != DITI_EXPORT_HANDLE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.export_handle 0x%x: on this system dit exports memory by handle type 0x%x alone",
+                         (unsigned)target->export_handle, (unsigned)DITI_EXPORT_HANDLE);
+    if (device->allocator.alloc)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.export_handle: the device_allocator makes no memory for export; give an image of yours");
+    if (!device->exports)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.export_handle: %s lacks, or was created without, %s",
+                         device->info.name, DITI_EXPORT);
+    memset(&external, 0, sizeof external);
+    memset(&info, 0, sizeof info);
+    memset(&can, 0, sizeof can);
+    memset(&properties, 0, sizeof properties);
+    external.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO;
+    external.handleType = DITI_EXPORT_HANDLE;
+    info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2;
+    info.pNext = &external;
+    info.format = diti_image_format(target);
+    info.type = VK_IMAGE_TYPE_2D;
+    info.tiling = VK_IMAGE_TILING_OPTIMAL;
+    info.usage = diti_image_usage(target);
+    info.flags = target->flags;
+    can.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2;
+    properties.pNext = &can;
+    if (ask && ask(device->physical, &info, &properties) == VK_SUCCESS &&
+        (can.externalMemoryProperties.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.export_handle: %s exports no images of format %d, usage 0x%x and flags 0x%x",
+                     device->info.name, (int)info.format, (unsigned)info.usage, (unsigned)info.flags);
+}
+
 /* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
 DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
                                          uint32_t height, dit_error *err) {
     VkImageFormatProperties most;
     VkResult vk;
-    if (target->image || (!target->usage && !target->flags)) return DIT_OK;
+    if (target->image) return DIT_OK;
+    if (target->export_handle) DITI_TRY(diti_image_check_export(device, target, err));
+    if (!target->usage && !target->flags) return DIT_OK;
     vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
                                                            VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
                                                            diti_image_usage(target), target->flags, &most);
@@ -42774,11 +42892,17 @@ DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_ta
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->shares[0]->device;
+    VkExternalMemoryImageCreateInfo external;
     VkImageCreateInfo info;
     uint32_t families[2];
     VkResult vk;
+    memset(&external, 0, sizeof external);
     memset(&info, 0, sizeof info);
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO;
+    external.handleTypes = job->target.export_handle;
+    image->exported = external.handleTypes && image != &job->preview_image;
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.pNext = image->exported ? &external : NULL;
     info.imageType = VK_IMAGE_TYPE_2D;
     info.format = image->format;
     info.extent.width = job->request.shape.width;
@@ -42826,7 +42950,8 @@ DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target)
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
     return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
-                             target->flags == then->flags && target->dst_queue_family == then->dst_queue_family);
+                             target->flags == then->flags && target->export_handle == then->export_handle &&
+                             target->dst_queue_family == then->dst_queue_family);
 }
 
 DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
@@ -42867,6 +42992,42 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
     diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
+}
+
+DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err) {
+    const diti_device *device;
+    const diti_job_image *from;
+    diti_export_handle handle;
+    diti_export_function get;
+    VkMemoryGetFdInfoKHR info;
+    VkResult vk;
+    if (!job || !out || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_export: there is no job, no out or no image %u",
+                         image);
+    memset(out, 0, sizeof *out);
+    from = &job->images[image];
+    if (!from->exported)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_export: the job was created without target.export_handle");
+    device = job->shares[0]->device;
+    get = (diti_export_function)device->vk.GetDeviceProcAddr(device->device, DITI_EXPORT_FUNCTION);
+    memset(&info, 0, sizeof info);
+    info.sType = DITI_EXPORT_INFO;
+    info.memory = from->memory.block.memory;
+    info.handleType = DITI_EXPORT_HANDLE;
+    vk = get ? get(device->device, &info, &handle) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, DITI_EXPORT_FUNCTION " failed (%s)", diti_vk_name(vk));
+    out->handle = (int64_t)(intptr_t)handle;
+    out->handle_type = DITI_EXPORT_HANDLE;
+    out->memory_type = from->memory.memory_type;
+    out->size = from->memory.block.size;
+    out->format = (uint32_t)from->format;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->usage = diti_image_usage(&job->target);
+    out->flags = job->target.flags;
+    out->layout = (uint32_t)from->layout;
+    return DIT_OK;
 }
 
 /* --- commands --- */
@@ -42916,8 +43077,9 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         to_user.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
         stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     }
-    if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
-                          target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
+    if ((!image->owned && diti_image_leaves(job)) ||
+        ((!image->owned || image->exported) && (target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
+                                                target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT))) {
         to_user.srcQueueFamilyIndex = device->queue_family;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
@@ -44384,7 +44546,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->swap != then->swap || now->texels != then->texels)
         what = "target.format (in what its texels are)";
     else if (!diti_job_may_aim(job, &desc->target))
-        what = "target (dit's image or yours; of dit's, format, usage, flags and dst_queue_family)";
+        what = "target (dit's image or yours; of dit's, format, usage, flags, export_handle and dst_queue_family)";
     else if (now->width != then->width || now->height != then->height)
         what = "width or height";
     else if (now->image_count != then->image_count)

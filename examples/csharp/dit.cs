@@ -292,7 +292,7 @@ namespace Dit {
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Target {
             public ulong image;
-            public uint format, dst_queue_family, final_layout, dst_stage, dst_access, mip, layer, usage, flags;
+            public uint format, dst_queue_family, final_layout, dst_stage, dst_access, mip, layer, usage, flags, export_handle;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct JobDesc {
             uint _zero_begin;
