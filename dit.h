@@ -355,8 +355,7 @@
    The picture.
        images of dit's    made by dit_job_create; image and view stay the same until dit_job_destroy, across restarts;
                           1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST, and what
-                          dit_target.usage and flags say. For mips and layers give your own image. With export_handle
-                          another device or API can have it: dit_job_export
+                          dit_target.usage and flags say. Mips and layers: your own image. Other APIs: dit_job_export
        content            the old picture stays, and can be shown, until the next run ends and copies its own over it
        formats            R8G8B8A8 and B8G8R8A8, UNORM and SRGB: the same bytes, sRGB values; with SRGB a shader reads
                           linear light. R16G16B16A16_SFLOAT: linear light, not clamped. R8_UNORM: grey
@@ -6285,7 +6284,7 @@ typedef struct diti_buffer {
     diti_memory_kind kind;
     bool coherent;
     const void *next;             /* chain of the VkMemoryAllocateInfo, where the memory is not a hook's */
-    uint32_t memory_type;         /* likewise */
+    uint32_t memory_type;         /* index of its type, likewise */
     VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
     void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
@@ -38093,7 +38092,7 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     VkImageLayout layout; /* layout that the image is left in */
     uint32_t mip, layer;  /* level and layer of an application's image that are written */
     bool owned;           /* dit made it */
-    bool exported;        /* its memory can be exported */
+    bool exported;        /* dit_job_export gives its memory away */
 } diti_job_image;
 
 #define DITI_JOB_MAX_FLIGHT 64u

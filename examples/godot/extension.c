@@ -241,7 +241,7 @@ static void *driver_resource(variant *device, int64_t which) {
     return (void *)(uintptr_t)gd_to_int(&value);
 }
 
-/* What of Godot's the thread may use, as its renderer tells. */
+/* Godot's objects that the thread may use, as its renderer tells. */
 static place find_place(void) {
     enum {
         DEVICE,

@@ -338,7 +338,7 @@ static void call_method(void *user, GDExtensionClassInstancePtr instance, const 
     gd_free(&v);
 }
 
-/* The same with bare values, as typed scripts call. */
+/* Typed scripts call with bare values. */
 static void give(GDExtensionVariantType type, variant *v, void *out) {
     if (type == GDEXTENSION_VARIANT_TYPE_OBJECT)
         gd.ref_set_object(out, gd_to_object(v)); /* all objects that methods return are counted */

@@ -45,7 +45,7 @@ variant gd_call(const variant *self, const char *method, uint32_t count, variant
 #define CALL(self, method, ...)                                                                                        \
     gd_call(self, method, sizeof((variant[]){__VA_ARGS__}) / sizeof(variant), (variant[]){__VA_ARGS__})
 #define CALL0(self, method) gd_call(self, method, 0, NULL)
-/* The same for what gives no result. */
+/* A call whose result nobody wants. */
 #define DO(...)                                                                                                        \
     do {                                                                                                               \
         variant unused_result = CALL(__VA_ARGS__);                                                                     \
@@ -55,7 +55,7 @@ void gd_print(const char *line);
 
 uint64_t gd_id(GDExtensionObjectPtr object);
 bool gd_lives(uint64_t id);
-/* What a class of this extension made of an object; NULL: it is none of that class. */
+/* The struct that a class of this extension gave an object; NULL: the object is not of that class. */
 void *gd_instance(const variant *object, const char *class_name);
 
 /* ---- classes ---- */

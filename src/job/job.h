@@ -225,7 +225,7 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     VkImageLayout layout; /* layout that the image is left in */
     uint32_t mip, layer;  /* level and layer of an application's image that are written */
     bool owned;           /* dit made it */
-    bool exported;        /* its memory can be exported */
+    bool exported;        /* dit_job_export gives its memory away */
 } diti_job_image;
 
 #define DITI_JOB_MAX_FLIGHT 64u

@@ -214,7 +214,7 @@ typedef struct diti_buffer {
     diti_memory_kind kind;
     bool coherent;
     const void *next;             /* chain of the VkMemoryAllocateInfo, where the memory is not a hook's */
-    uint32_t memory_type;         /* likewise */
+    uint32_t memory_type;         /* index of its type, likewise */
     VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
     void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;

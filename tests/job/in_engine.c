@@ -695,7 +695,7 @@ static void test_end_beside_retiring(dit_context *ctx) {
 
 /* ---- memory that leaves the device ---- */
 
-/* What is exported as another device of the same driver makes an image on it, and reads it. */
+/* Another device of the driver makes an image on exported memory, and reads it. */
 static bool shows_elsewhere(engine *other, const dit_export *from, uint32_t family, const unsigned char *picture) {
     VkExternalMemoryImageCreateInfo external = {VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO, NULL,
                                                 from->handle_type};
