@@ -159,7 +159,7 @@ install-lib: $(LIBRARY)
 	@for file in pkgconfig/dit.pc cmake/dit/ditConfig.cmake cmake/dit/ditConfigVersion.cmake; do \
 	    sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
 	        tools/package/$${file##*/}.in >$(DESTDIR)$(PREFIX)/lib/$$file; done
-	install -m 644 examples/python/dit.py $(DESTDIR)$(PREFIX)/share/dit
+	install -m 644 examples/python/dit.py examples/csharp/dit.cs $(DESTDIR)$(PREFIX)/share/dit
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include

@@ -127,7 +127,7 @@ with dit.Context() as context, context.load(sys.argv[1]) as model:
 END
 }
 csharp_compiles() {
-    mcs -langversion:7 -warnaserror -out:csharp.exe "$examples/csharp/dit.cs" "$root/tests/csharp/test.cs" && mono csharp.exe layouts >csharp.layouts &&
+    mcs -langversion:7 -warnaserror -out:csharp.exe "$prefix/share/dit/dit.cs" "$root/tests/csharp/test.cs" && mono csharp.exe layouts >csharp.layouts &&
         [ "$(wc -l <csharp.layouts)" -gt 100 ] && ! grep -v -x -F -f c.layouts csharp.layouts
 }
 csharp_runs() { mono csharp.exe "$tests" >csharp.log && cat csharp.log && grep -q '^1[0-9] checks' csharp.log; }

@@ -119,7 +119,7 @@ package() { # the packages that hold a thing
     apt-get:spirv-cross) echo spirv-cross ;;
     apt-get:x-keys) echo xdotool ;;
     apt-get:zip) echo zip unzip ;;
-    apt-get:mono) echo mono-mcs mono-runtime ;;
+    apt-get:mono) echo mono-mcs mono-runtime libmono-system-core4.0-cil ;;
     apt-get:meson) echo meson ninja-build pkg-config ;;
     apt-get:numpy) echo python3-numpy ;;
     apt-get:window) echo libglfw3-dev pkg-config ;;
