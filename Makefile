@@ -182,7 +182,7 @@ build/godot/gdextension_interface.h:
 $(EXTENSION): build/godot/gdextension_interface.h dit.h $(wildcard examples/godot/*.[ch])
 	@mkdir -p $(@D)
 	$(CC) -std=gnu99 -O1 -fPIC -fvisibility=hidden -I. -Ibuild/godot -shared $(wildcard examples/godot/*.c) -o $@ \
-	    $(if $(findstring mingw,$(MACHINE)),-static -lpthread,$(LIBS))
+	    $(if $(findstring mingw,$(MACHINE)),-I$$(sh tools/newest.sh headers) -static -lpthread,$(LIBS))
 godot: $(EXTENSION)
 	@rm -rf build/godot/demo build/godot/dit-godot.zip && mkdir -p build/godot/demo/models
 	@cp -R examples/godot/demo/* examples/godot/addons build/godot/demo/ && cp -R build/godot/bin build/godot/demo/addons/dit/
