@@ -7,6 +7,7 @@
 #   make fuzz       each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make clean
+#   make godot      the extension for Godot 4: build/godot/dit-godot.zip, and a demo (CC= another compiler adds its system)
 #   make install PREFIX=/usr/local;  make lib, make install-lib  the shared library, for pkg-config, CMake and Python
 
 CC       = cc
@@ -159,7 +160,7 @@ install-lib: $(LIBRARY)
 	@for file in pkgconfig/dit.pc cmake/dit/ditConfig.cmake cmake/dit/ditConfigVersion.cmake; do \
 	    sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
 	        tools/package/$${file##*/}.in >$(DESTDIR)$(PREFIX)/lib/$$file; done
-	install -m 644 examples/python/dit.py $(DESTDIR)$(PREFIX)/share/dit
+	install -m 644 examples/python/dit.py examples/csharp/dit.cs $(DESTDIR)$(PREFIX)/share/dit
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
@@ -168,7 +169,27 @@ install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/dit/,clip t5)
 	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
 	install -m 644 $(wildcard models/t5/*) $(DESTDIR)$(PREFIX)/share/dit/t5
+# Godot's extension. The header of its interface comes from Godot itself, whichever is there; the zip has the libraries of
+# all compilers that this was called with.
+GODOT    = $(firstword $(shell command -v godot4 || command -v godot) $(CURDIR)/tools/newest.sh)
+MACHINE  = $(shell $(CC) -dumpmachine)
+ARCH     = $(patsubst aarch64,arm64,$(firstword $(subst -, ,$(MACHINE))))
+EXTENSION = build/godot/bin/$(if $(findstring mingw,$(MACHINE)),dit_godot.windows.$(ARCH).dll,$(if $(findstring \
+                darwin,$(MACHINE)),libdit_godot.macos.dylib,libdit_godot.linux.$(ARCH).so))
+build/godot/gdextension_interface.h:
+	@mkdir -p $(@D)
+	@run() { $(if $(findstring newest.sh,$(GODOT)),sh $(GODOT) godot,$(GODOT)) --headless "$$@"; }; run --version && \
+	    cd $(@D) && run --dump-gdextension-interface
+$(EXTENSION): build/godot/gdextension_interface.h dit.h $(wildcard examples/godot/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) -std=gnu99 -O1 -fPIC -fvisibility=hidden -I. -Ibuild/godot -shared $(wildcard examples/godot/*.c) -o $@ \
+	    $(if $(findstring mingw,$(MACHINE)),-I$$(sh tools/newest.sh headers) -static -lpthread,$(LIBS))
+godot: $(EXTENSION)
+	@rm -rf build/godot/demo build/godot/dit-godot.zip && mkdir -p build/godot/demo/models
+	@cp -R examples/godot/demo/* examples/godot/addons build/godot/demo/ && cp -R build/godot/bin build/godot/demo/addons/dit/
+	@cp examples/godot/README.md LICENSE build/godot/demo/addons/dit/ && cp models/emoji-q8_0.gguf build/godot/demo/models/
+	@cd build/godot/demo && zip -qr ../dit-godot.zip addons && echo build/godot/dit-godot.zip, demo: build/godot/demo
 clean:
 	rm -rf build
 
-.PHONY: all lib vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install install-lib clean
+.PHONY: all lib vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install install-lib godot clean

@@ -22,7 +22,7 @@ have() { command -v "$1" >/dev/null 2>&1 || { echo "skipped: $2: $1 is not insta
 
 check 'make install-lib' make --no-print-directory install-lib PREFIX="$prefix"
 check 'make install' make --no-print-directory install PREFIX="$prefix"
-tests=$PWD/tests/fixtures/pipe_pixart_sigma examples=$PWD/examples layout=$PWD/tests/support/layout-0.2.txt
+root=$PWD tests=$PWD/tests/fixtures/pipe_pixart_sigma examples=$PWD/examples layout=$PWD/tests/support/layout-0.2.txt
 cd "$work" || exit 1
 export LD_LIBRARY_PATH="$prefix/lib" PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 
@@ -103,12 +103,8 @@ with dit.Context(log=lambda level, message: seen.append(message), level=3) as co
     assert len(a.rgba) == 32 * 32 * 4 and a.rgba != b.rgba and b.rgba == again.rgba
     assert steps and steps[-1][2] == 2
     a.save("python.png")
-    told = subprocess.run([sys.argv[2], "-q", "-m", sys.argv[1], "--init-img", "python.png", "--steps", "2", "-W", "32", "-H", "32", "-o", "again.png"])
+    told = subprocess.run([sys.argv[2], "-q", "-m", sys.argv[1], "--prompt", "a fox", "--init-img", "python.png", "--steps", "2", "-W", "32", "-H", "32", "-o", "again.png"])
     assert told.returncode == 0  # the program reads the PNG
-    try:
-        print(a.numpy().shape)
-    except ImportError:
-        print("no numpy")
     for call, told in ((lambda: model.generate("x", width=33, height=32), "33"), (lambda: model.generate("x", sampler="nonsense"), "nonsense"),
                        (lambda: context.load("no/such/model"), "no/such/model"),
                        (lambda: model.generate("x", width=32, height=32, steps=50, progress=lambda *_: False), "cancelled")):
@@ -120,12 +116,58 @@ with dit.Context(log=lambda level, message: seen.append(message), level=3) as co
             raise AssertionError(told)
 END
 }
+numpy() { # rows from the top, as bytes and as an array
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit "$1" - "$tests" <<'END'
+import sys, dit, numpy
+with dit.Context() as context, context.load(sys.argv[1]) as model:
+    picture = model.generate("a fox", width=32, height=64, steps=1, seed=5)[0]
+    pixels = picture.numpy()
+    assert pixels.shape == (64, 32, 4) and pixels.dtype == numpy.uint8 and (pixels[..., 3] == 255).all()
+    assert pixels.tobytes() == picture.rgba and pixels[3, 5, 1] == picture.rgba[(3 * 32 + 5) * 4 + 1] and pixels.std() > 1
+END
+}
+csharp_compiles() {
+    mcs -langversion:7 -warnaserror -out:csharp.exe "$prefix/share/dit/dit.cs" "$root/tests/csharp/test.cs" && mono csharp.exe layouts >csharp.layouts &&
+        [ "$(wc -l <csharp.layouts)" -gt 100 ] && ! grep -v -x -F -f c.layouts csharp.layouts
+}
+csharp_runs() { mono csharp.exe "$tests" >csharp.log && cat csharp.log && grep -q '^1[0-9] checks' csharp.log; }
+meson_project() { # meson_project FOLDER: a program that wants dit, from the system or else as a subproject
+    mkdir -p "$1" && cp "$examples/pictures.cpp" "$1/" &&
+        printf '%s\n' "project('pictures', 'cpp', default_options: ['cpp_std=c++17'])" \
+            "executable('pictures', 'pictures.cpp', dependencies: dependency('dit', version: '>=0.2', fallback: ['dit', 'dit_dep']))" >"$1/meson.build"
+}
+meson_installed() {
+    meson_project meson && meson setup --wrap-mode=nofallback meson/build meson && ninja -C meson/build && meson/build/pictures "$tests" "a fox" 10 &&
+        picture picture-10.ppm && readelf -d meson/build/pictures | grep -q 'NEEDED.*libdit'
+}
+meson_subproject() { # what a copy of this folder in subprojects/dit gives, without the prefix
+    meson_project wrapped && mkdir -p wrapped/subprojects/dit && cp "$root/dit.h" "$root/meson.build" "$root/LICENSE" wrapped/subprojects/dit/ &&
+        PKG_CONFIG_PATH='' meson setup --buildtype=plain --wrap-mode=forcefallback wrapped/build wrapped && ninja -C wrapped/build &&
+        wrapped/build/pictures "$tests" "a fox" 10 && cmp picture-10.ppm meson-10.ppm
+}
+meson_installs() { # the library and its pkg-config file, as make install-lib has them
+    mkdir -p alone && cp "$root/dit.h" "$root/meson.build" alone/ && meson setup --buildtype=plain --prefix "$work/own" --libdir lib alone/build alone &&
+        meson install -C alone/build && for path in include/dit.h lib/libdit.so "lib/$(readlink "$prefix/lib/libdit.so")" lib/pkgconfig/dit.pc; do [ -e "$work/own/$path" ] || return 1; done &&
+        [ "$(PKG_CONFIG_PATH=$work/own/lib/pkgconfig pkg-config --modversion dit)" = "$(pkg-config --modversion dit)" ]
+}
 have pkg-config 'C++' && check 'C++ by pkg-config' cxx
 have cmake 'CMake' && check 'C++ by CMake, and another minor version refused' by_cmake
 if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
     check 'pictures by Python' python
+    for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
+    if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
+    if have mcs 'C#' && have mono 'C#'; then
+        check "dit.cs compiles, and its structures are dit.h's" csharp_compiles
+        check 'pictures by C#' csharp_runs
+    fi
+fi
+if have meson 'Meson' && have ninja 'Meson' && have pkg-config 'Meson'; then
+    check 'Meson with the installed library' meson_installed
+    cp picture-10.ppm meson-10.ppm
+    check 'Meson with dit as a subproject' meson_subproject
+    check 'Meson installs the library' meson_installs
 fi
 
 echo "packages: $passed passed, $failed failed"

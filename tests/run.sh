@@ -16,8 +16,8 @@
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver
-# The names `check`, `fuzz`, `wine`, `foreign` and `packages` stand for tools/check.sh and tests/fuzz.sh, wine.sh, foreign.sh
-# and packages.sh. Without names fuzz runs as well, and with DIT_TEST_ALL=1 the other four do, too.
+# The names `check`, `fuzz`, `wine`, `foreign`, `packages` and `godot` stand for tools/check.sh and tests/fuzz.sh, wine.sh,
+# foreign.sh, packages.sh and godot.sh. Without names fuzz runs as well, and with DIT_TEST_ALL=1 the other five do, too.
 # Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
@@ -166,6 +166,7 @@ run_name() {
     wine) run_tool wine sh tests/wine.sh ;;
     foreign) run_tool foreign sh tests/foreign.sh ;;
     packages) run_tool packages sh tests/packages.sh ;;
+    godot) run_tool godot sh tests/godot.sh ;;
     *) for way in $(ways_of "$1"); do run_part "$1" "$way"; done ;;
     esac
 }
@@ -193,7 +194,7 @@ judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
 # The longest programs come first, so that no worker is left alone with one at the end.
 if [ $# = 0 ]; then
     set -- kernels contract int8 golden bench bundled fuzz
-    [ "$all" = 0 ] || set -- check foreign wine packages "$@"
+    [ "$all" = 0 ] || set -- check foreign wine packages godot "$@"
     for source in tests/*/*.c; do
         case $source in tests/drivers/*) continue ;; esac
         name=$(basename "$source" .c)

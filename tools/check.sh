@@ -82,7 +82,7 @@ top_level() { # the list of docs/architecture.md 1
     [ -s $work/top ] || { echo "note: no repository here, nothing to compare"; return 0; }
     for name in $(cat $work/top); do
         case $name in
-        .ci | .clang-format | .editorconfig | .gitattributes | .github | .gitignore | dit.h | Makefile | LICENSE) ;;
+        .ci | .clang-format | .editorconfig | .gitattributes | .github | .gitignore | dit.h | Makefile | meson.build | LICENSE) ;;
         BENCHMARKS.md | CHANGELOG.md | CONTRIBUTING.md | README.md) ;;
         docs | examples | models | shaders | src | tests | tools) ;;
         *) echo "$name: the top level holds what docs/architecture.md 1 lists, and nothing else"; return 1 ;;

@@ -4,6 +4,9 @@
 #   tools/newest.sh run PROGRAM ...  runs a program, one of those or one built here, with that loader, driver and C library;
 #                                    fails where they were not fetched
 #   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
+#   tools/newest.sh godot ARGUMENT...  Godot 4 of Debian unstable, with the lavapipe and the OpenGL that belong to it (700 MB,
+#                                    fetched on first use)
+#   tools/newest.sh beside-godot PROGRAM ...  a program with that lavapipe
 #   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 #   tools/newest.sh windows-headers  prints a folder with Wine's headers for Windows, msvcrt/ and windows/: the installed
@@ -78,15 +81,21 @@ run() {
     [ -n "$loader" ] && [ -n "$driver" ] || fail "nothing is there; tools/newest.sh fetch fetches it"
     program=$1
     shift
-    if [ -x "$root/usr/bin/$program" ]; then
-        program=$root/usr/bin/$program
-    else
-        manifest=${manifest:-$cache/newest/lavapipe.json}
-        [ -f "$manifest" ] || printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$driver" >"$manifest"
-        export VK_DRIVER_FILES="$manifest" VK_ICD_FILENAMES="$manifest" VK_LAYER_PATH="$root/usr/share/vulkan/explicit_layer.d"
-    fi
+    [ ! -x "$root/usr/bin/$program" ] || program=$root/usr/bin/$program
+    manifest=${manifest:-${root%/root}/lavapipe.json}
+    [ -f "$manifest" ] || printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$driver" >"$manifest"
+    export VK_DRIVER_FILES="$manifest" VK_ICD_FILENAMES="$manifest" VK_LAYER_PATH="$root/usr/share/vulkan/explicit_layer.d"
     libraries=${driver%/*}
-    exec "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}" "$program" "$@"
+    exec "$loader" --library-path "$libraries:$libraries/pulseaudio:/usr/lib/${libraries##*/}" "$program" "$@"
+}
+
+with_godot() {
+    root=$cache/godot/root
+    if [ ! -d "$root" ]; then
+        rm -rf "$root.part"
+        unpack unstable "$root.part" godot mesa-vulkan-drivers libvulkan1 libgl1-mesa-dri libglx-mesa0 && mv "$root.part" "$root" || exit 1
+    fi
+    run "$@"
 }
 
 headers() {
@@ -119,6 +128,8 @@ case ${1:-} in
 fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
+godot) shift && with_godot godot "$@" ;;
+beside-godot) [ $# -ge 2 ] && shift && with_godot "$@" ;;
 headers) headers ;;
 windows-headers) windows_headers ;;
 unpack) [ $# -ge 4 ] && shift && unpack "$@" ;;
@@ -126,5 +137,5 @@ source) # a mirror may lack sources of suites that move
     [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
     [ $# -eq 3 ] && unpack_source stable "$3" "$2"
     ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, unpack SUITE FOLDER PACKAGE, headers, windows-headers or source PACKAGE FOLDER" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, godot, beside-godot PROGRAM, unpack SUITE FOLDER PACKAGE, headers, windows-headers or source PACKAGE FOLDER" ;;
 esac

@@ -31,6 +31,9 @@ has_mpi() { PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin co
 has_mesa_needs() { # to build its shims
     command -v flex && command -v bison && command -v c++ && pkg-config --exists libdrm expat libelf && python3 -c 'import ensurepip'
 }
+has_zip() { command -v zip && command -v unzip; }
+has_numpy() { /usr/bin/python3 -c 'import numpy' || python3 -c 'import numpy'; }
+has_mono() { command -v mcs && command -v mono; }
 has_window() { pkg-config --exists glfw3; }
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
@@ -61,6 +64,10 @@ if [ -n "$everything" ]; then
     need x-server has xvfb-run
     need x-keys has xdotool
     need spirv-cross has spirv-cross
+    need zip has_zip
+    need mono has_mono
+    need meson has meson
+    need numpy has_numpy
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need glslang has glslangValidator
@@ -111,6 +118,10 @@ package() { # the packages that hold a thing
     apt-get:x-server) echo xvfb xauth ;;
     apt-get:spirv-cross) echo spirv-cross ;;
     apt-get:x-keys) echo xdotool ;;
+    apt-get:zip) echo zip unzip ;;
+    apt-get:mono) echo mono-mcs mono-runtime libmono-system-core4.0-cil ;;
+    apt-get:meson) echo meson ninja-build pkg-config ;;
+    apt-get:numpy) echo python3-numpy ;;
     apt-get:window) echo libglfw3-dev pkg-config ;;
     apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
     dnf:mingw) echo mingw64-gcc mingw64-gcc-c++ ;;
@@ -163,7 +174,7 @@ packages= unknown=
 for thing in $missing; do
     found=$(package "$thing")
     case "$found:$thing" in
-    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :x-keys | :window | :spirv-cross) unknown="$unknown $thing" ;;
+    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :x-keys | :window | :spirv-cross | :zip | :mono | :meson | :numpy) unknown="$unknown $thing" ;;
     *) packages="$packages $found" ;;
     esac
 done

@@ -80,7 +80,7 @@ class Guidance(c.Structure):
 
 class Target(c.Structure):
     _fields_ = _fields([(u64, "image"), (u32, "format,dst_queue_family,final_layout,dst_stage,dst_access"),
-                        (u32, "mip,layer,usage,flags")])
+                        (u32, "mip,layer,usage,flags,export_handle")])
 
 
 class JobDesc(c.Structure):

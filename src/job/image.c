@@ -4,9 +4,22 @@
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
     diti_device *device = job->shares[0]->device;
     VkMemoryRequirements need;
+    VkMemoryDedicatedAllocateInfo dedicated;
+    VkExportMemoryAllocateInfo to_export;
+    dit_result result;
     VkResult vk;
+    memset(&dedicated, 0, sizeof dedicated);
+    memset(&to_export, 0, sizeof to_export);
+    dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+    dedicated.image = image->image;
+    to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+    to_export.pNext = &dedicated;
+    to_export.handleTypes = job->target.export_handle;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
-    DITI_TRY(diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err));
+    image->memory.next = image->exported ? &to_export : NULL;
+    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
+    image->memory.next = NULL;
+    if (result < 0) return result;
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS
@@ -54,12 +67,73 @@ static VkFormat diti_image_format(const dit_target *target) {
     return target->format ? (VkFormat)target->format : VK_FORMAT_R8G8B8A8_UNORM;
 }
 
+#if defined(_WIN32)
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryWin32HandleKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_WIN32_HANDLE_INFO_KHR
+typedef void *diti_export_handle;
+#else
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryFdKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR
+typedef int diti_export_handle;
+#endif
+/* The Windows function takes a structure of the same members, which Vulkan declares beside windows.h alone. */
+typedef VkResult(VKAPI_PTR *diti_export_function)(VkDevice device, const VkMemoryGetFdInfoKHR *info,
+                                                  diti_export_handle *handle);
+
+/* Whether the device makes images whose memory can be exported. */
+static dit_result diti_image_check_export(const diti_device *device, const dit_target *target, dit_error *err) {
+    PFN_vkGetPhysicalDeviceImageFormatProperties2 ask =
+        (PFN_vkGetPhysicalDeviceImageFormatProperties2)device->vk.GetInstanceProcAddr(
+            device->instance, "vkGetPhysicalDeviceImageFormatProperties2");
+    VkPhysicalDeviceExternalImageFormatInfo external;
+    VkPhysicalDeviceImageFormatInfo2 info;
+    VkExternalImageFormatProperties can;
+    VkImageFormatProperties2 properties;
+    if (target->export_handle != DITI_EXPORT_HANDLE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.export_handle 0x%x: on this system dit exports memory by handle type 0x%x alone",
+                         (unsigned)target->export_handle, (unsigned)DITI_EXPORT_HANDLE);
+    if (device->allocator.alloc)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.export_handle: the device_allocator makes no memory for export; give an image of yours");
+    if (!device->exports)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.export_handle: %s lacks, or was created without, %s",
+                         device->info.name, DITI_EXPORT);
+    memset(&external, 0, sizeof external);
+    memset(&info, 0, sizeof info);
+    memset(&can, 0, sizeof can);
+    memset(&properties, 0, sizeof properties);
+    external.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO;
+    external.handleType = DITI_EXPORT_HANDLE;
+    info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2;
+    info.pNext = &external;
+    info.format = diti_image_format(target);
+    info.type = VK_IMAGE_TYPE_2D;
+    info.tiling = VK_IMAGE_TILING_OPTIMAL;
+    info.usage = diti_image_usage(target);
+    info.flags = target->flags;
+    can.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2;
+    properties.pNext = &can;
+    if (ask && ask(device->physical, &info, &properties) == VK_SUCCESS &&
+        (can.externalMemoryProperties.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.export_handle: %s exports no images of format %d, usage 0x%x and flags 0x%x",
+                     device->info.name, (int)info.format, (unsigned)info.usage, (unsigned)info.flags);
+}
+
 /* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
 DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
                                          uint32_t height, dit_error *err) {
     VkImageFormatProperties most;
     VkResult vk;
-    if (target->image || (!target->usage && !target->flags)) return DIT_OK;
+    if (target->image) return DIT_OK;
+    if (target->export_handle) DITI_TRY(diti_image_check_export(device, target, err));
+    if (!target->usage && !target->flags) return DIT_OK;
     vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
                                                            VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
                                                            diti_image_usage(target), target->flags, &most);
@@ -73,11 +147,17 @@ DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_ta
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->shares[0]->device;
+    VkExternalMemoryImageCreateInfo external;
     VkImageCreateInfo info;
     uint32_t families[2];
     VkResult vk;
+    memset(&external, 0, sizeof external);
     memset(&info, 0, sizeof info);
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO;
+    external.handleTypes = job->target.export_handle;
+    image->exported = external.handleTypes && image != &job->preview_image;
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.pNext = image->exported ? &external : NULL;
     info.imageType = VK_IMAGE_TYPE_2D;
     info.format = image->format;
     info.extent.width = job->request.shape.width;
@@ -125,7 +205,8 @@ DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target)
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
     return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
-                             target->flags == then->flags && target->dst_queue_family == then->dst_queue_family);
+                             target->flags == then->flags && target->export_handle == then->export_handle &&
+                             target->dst_queue_family == then->dst_queue_family);
 }
 
 DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
@@ -166,6 +247,42 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
     diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
+}
+
+DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err) {
+    const diti_device *device;
+    const diti_job_image *from;
+    diti_export_handle handle;
+    diti_export_function get;
+    VkMemoryGetFdInfoKHR info;
+    VkResult vk;
+    if (!job || !out || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_export: there is no job, no out or no image %u",
+                         image);
+    memset(out, 0, sizeof *out);
+    from = &job->images[image];
+    if (!from->exported)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_export: the job was created without target.export_handle");
+    device = job->shares[0]->device;
+    get = (diti_export_function)device->vk.GetDeviceProcAddr(device->device, DITI_EXPORT_FUNCTION);
+    memset(&info, 0, sizeof info);
+    info.sType = DITI_EXPORT_INFO;
+    info.memory = from->memory.block.memory;
+    info.handleType = DITI_EXPORT_HANDLE;
+    vk = get ? get(device->device, &info, &handle) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, DITI_EXPORT_FUNCTION " failed (%s)", diti_vk_name(vk));
+    out->handle = (int64_t)(intptr_t)handle;
+    out->handle_type = DITI_EXPORT_HANDLE;
+    out->memory_type = from->memory.memory_type;
+    out->size = from->memory.block.size;
+    out->format = (uint32_t)from->format;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->usage = diti_image_usage(&job->target);
+    out->flags = job->target.flags;
+    out->layout = (uint32_t)from->layout;
+    return DIT_OK;
 }
 
 /* --- commands --- */
@@ -215,8 +332,9 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         to_user.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
         stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     }
-    if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
-                          target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
+    if ((!image->owned && diti_image_leaves(job)) ||
+        ((!image->owned || image->exported) && (target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
+                                                target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT))) {
         to_user.srcQueueFamilyIndex = device->queue_family;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */

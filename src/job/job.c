@@ -100,7 +100,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->swap != then->swap || now->texels != then->texels)
         what = "target.format (in what its texels are)";
     else if (!diti_job_may_aim(job, &desc->target))
-        what = "target (dit's image or yours; of dit's, format, usage, flags and dst_queue_family)";
+        what = "target (dit's image or yours; of dit's, format, usage, flags, export_handle and dst_queue_family)";
     else if (now->width != then->width || now->height != then->height)
         what = "width or height";
     else if (now->image_count != then->image_count)

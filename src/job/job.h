@@ -224,7 +224,8 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     VkFormat format;
     VkImageLayout layout; /* layout that the image is left in */
     uint32_t mip, layer;  /* level and layer of an application's image that are written */
-    bool owned;
+    bool owned;           /* dit made it */
+    bool exported;        /* dit_job_export gives its memory away */
 } diti_job_image;
 
 #define DITI_JOB_MAX_FLIGHT 64u

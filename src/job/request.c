@@ -109,10 +109,12 @@ static dit_result diti_request_family(const dit_model *model, const dit_target *
     bool external = family == VK_QUEUE_FAMILY_EXTERNAL || family == VK_QUEUE_FAMILY_FOREIGN_EXT;
     if (family == 0 || family == VK_QUEUE_FAMILY_IGNORED || !model->device || family == model->device->queue_family)
         return DIT_OK;
-    if (external && target->image) return DIT_OK;
+    if (external && (target->image || target->export_handle)) return DIT_OK;
     if (external)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.dst_queue_family: dit's own images do not leave the device; give an image of yours");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.dst_queue_family: dit's own images leave the device with target.export_handle alone; ask for "
+            "it, or give an image of yours");
     if (family < 64 && (model->device->families >> family & 1u)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "target.dst_queue_family: the device was created without queues of family %u", family);
@@ -135,9 +137,9 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
-    if (target->image && (target->usage || target->flags))
+    if (target->image && (target->usage || target->flags || target->export_handle))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.usage and flags are about images of dit's, and target.image is yours");
+                         "target.usage, flags and export_handle are about images of dit's, and target.image is yours");
     if (!target->image && (target->mip || target->layer))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",

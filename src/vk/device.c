@@ -165,12 +165,14 @@ static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
+    if (diti_equal(extension, DITI_EXPORT)) device->exports = true;
 }
 
 /* Notes what the application enabled, where the device is its own. */
 static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
     uint32_t i;
     memset(device->shares, 0, sizeof device->shares);
+    device->exports = false;
     for (i = 0; info && i < info->enabledExtensionCount; i++)
         diti_device_share(device, info->ppEnabledExtensionNames[i]);
 }
@@ -361,6 +363,9 @@ static VkResult diti_device_create(diti_device *device) {
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
+    if (device->exports &&
+        !(device->shares[DITI_SHARING_FD] && diti_equal(DITI_EXPORT, diti_share_extension(DITI_SHARING_FD))))
+        chain.extensions[chain.extension_count++] = DITI_EXPORT;
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);

@@ -81,9 +81,9 @@ static size_t diti_extend_size_of(VkStructureType type) {
     return 0;
 }
 
-/* Extensions that devices need to share memory with others, and that this one has. */
+/* Extensions that devices need to share memory with others, or to export it, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARINGS];
+    const char *names[(int)DITI_SHARINGS + 1];
     uint32_t count;
 } diti_extend_shares;
 
@@ -99,6 +99,10 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
+#if defined(_WIN32) /* elsewhere it is one of those */
+    for (i = 0; i < count; i++)
+        if (diti_equal(list[i].extensionName, DITI_EXPORT)) out->names[out->count++] = DITI_EXPORT;
+#endif
     diti_free(env, list);
     return DIT_OK;
 }
@@ -173,7 +177,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + 1 + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];

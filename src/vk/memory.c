@@ -170,7 +170,7 @@ static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequireme
     VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     uint32_t bits = need->memoryTypeBits, first_score = 0;
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    info.pNext = diti_device_group_mask(device, &mask, NULL);
+    info.pNext = diti_device_group_mask(device, &mask, out->next);
     info.allocationSize = need->size;
     while (diti_memory_type(device, bits, out->kind, type)) {
         uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
@@ -195,6 +195,7 @@ static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements
                             diti_vk_name(vr));
     }
     out->block.size = need->size;
+    out->memory_type = type;
     result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
     if (result < 0) {
         device->vk.FreeMemory(device->device, out->block.memory, device->callbacks);

@@ -213,6 +213,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
+    const void *next;             /* chain of the VkMemoryAllocateInfo, where the memory is not a hook's */
+    uint32_t memory_type;         /* index of its type, likewise */
     VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
     void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
@@ -360,6 +362,7 @@ typedef struct diti_device {
     struct diti_device *first; /* first of the context's devices; NULL: this one */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
+    bool exports;               /* the extension by which memory leaves the device (DITI_EXPORT) is enabled */
     bool unified;               /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;                /* a software driver: gets its own tile choices */
@@ -604,6 +607,11 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
                                                   diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
+#if defined(_WIN32)
+#define DITI_EXPORT "VK_KHR_external_memory_win32"
+#else
+#define DITI_EXPORT "VK_KHR_external_memory_fd"
+#endif
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);

@@ -307,13 +307,16 @@ static void test_texels(engine *e, dit_context *ctx, const dit_model *model) {
     for (grey = 0; grey < 2; grey++) {
         dit_job *job;
         desc.preview_interval = 1;
+        desc.target.final_layout = grey ? VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL : VK_IMAGE_LAYOUT_GENERAL;
         desc.target.format = grey ? VK_FORMAT_R8_UNORM : VK_FORMAT_R16G16B16A16_SFLOAT;
         job = create_job(ctx, &desc);
         if (!job) return;
         CHECK((grey ? record(e, job, INT32_MAX) : dit_job_wait(job, UINT64_MAX)) == DIT_OK);
-        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.format == desc.target.format);
+        CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.format == desc.target.format &&
+              out.layout == desc.target.final_layout);
         engine_read_image(e, &out, texels[grey]);
         CHECK(dit_job_preview(job, &out) == DIT_OK && out.format == VK_FORMAT_R8G8B8A8_UNORM &&
+              out.layout == desc.target.final_layout &&
               dit_job_read(job, DIT_READ_PREVIEW, 0, 0, preview, BYTES, 0, NULL) == DIT_OK && shows(e, &out, preview));
         CHECK(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb, 0, NULL) == DIT_OK);
         desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
@@ -690,6 +693,157 @@ static void test_end_beside_retiring(dit_context *ctx) {
     pthread_join(thread, NULL);
 }
 
+/* ---- memory that leaves the device ---- */
+
+/* Another device of the driver makes an image on exported memory, and reads it. */
+static bool shows_elsewhere(engine *other, const dit_export *from, uint32_t family, const unsigned char *picture) {
+    VkExternalMemoryImageCreateInfo external = {VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO, NULL,
+                                                from->handle_type};
+    VkMemoryDedicatedAllocateInfo dedicated = {VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, NULL, VK_NULL_HANDLE,
+                                               VK_NULL_HANDLE};
+    VkImportMemoryFdInfoKHR import = {VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR, &dedicated,
+                                      (VkExternalMemoryHandleTypeFlagBits)from->handle_type, (int)from->handle};
+    VkMemoryAllocateInfo memory = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &import, from->size, from->memory_type};
+    VkImageMemoryBarrier acquire;
+    VkImageCreateInfo info;
+    VkCommandBuffer commands;
+    engine_image image = {VK_NULL_HANDLE, VK_NULL_HANDLE, from->width, from->height};
+    dit_output out;
+    bool same;
+    memset(&info, 0, sizeof info);
+    memset(&acquire, 0, sizeof acquire);
+    memset(&out, 0, sizeof out);
+    info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.pNext = &external;
+    info.flags = from->flags;
+    info.imageType = VK_IMAGE_TYPE_2D;
+    info.format = (VkFormat)from->format;
+    info.extent.width = from->width;
+    info.extent.height = from->height;
+    info.extent.depth = info.mipLevels = info.arrayLayers = 1;
+    info.samples = VK_SAMPLE_COUNT_1_BIT;
+    info.usage = from->usage;
+    if (!CHECK(other->CreateImage(other->device, &info, NULL, &image.image) == VK_SUCCESS)) return false;
+    dedicated.image = image.image;
+    if (!CHECK(other->AllocateMemory(other->device, &memory, NULL, &image.memory) == VK_SUCCESS)) return false;
+    CHECK(other->BindImageMemory(other->device, image.image, image.memory, 0) == VK_SUCCESS);
+    acquire.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+    acquire.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
+    acquire.oldLayout =
+        family == VK_QUEUE_FAMILY_EXTERNAL ? VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL : (VkImageLayout)from->layout;
+    acquire.newLayout = (VkImageLayout)from->layout;
+    acquire.srcQueueFamilyIndex = VK_QUEUE_FAMILY_EXTERNAL;
+    acquire.dstQueueFamilyIndex = other->family;
+    acquire.image = image.image;
+    acquire.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    acquire.subresourceRange.levelCount = acquire.subresourceRange.layerCount = 1;
+    commands = engine_begin_commands(other);
+    other->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0,
+                              NULL, 0, NULL, 1, &acquire);
+    engine_run(other, commands, VK_NULL_HANDLE, 0);
+    out.image = image.image;
+    out.format = from->format;
+    out.layout = from->layout;
+    out.width = from->width;
+    out.height = from->height;
+    same = shows(other, &out, picture);
+    engine_free_image(other, &image);
+    return same;
+}
+
+static void export_refused(dit_context *ctx, const dit_job_desc *desc, const char *words) {
+    dit_error err = {0};
+    dit_memory memory;
+    dit_job *job;
+    CHECK(dit_job_memory(ctx, desc, &memory, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(dit_job_create(ctx, desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
+                      strstr(err.message, words),
+                  "%s", err.message);
+}
+
+static bool exports(const engine *e) { /* SwiftShader knows other handles */
+    uint32_t i;
+    for (i = 0; i < e->info.enabledExtensionCount; i++)
+        if (!strcmp(e->info.ppEnabledExtensionNames[i], "VK_KHR_external_memory_fd")) return true;
+    return false;
+}
+
+/* Pictures of dit's own are seen by a second device, also after a restart and after the job is gone. */
+static void test_export(engine *e, dit_context *ctx, const dit_model *model) {
+    static engine other;
+    const uint32_t families[] = {0, VK_QUEUE_FAMILY_EXTERNAL};
+    dit_job_desc desc = describe(model, 7);
+    dit_error err = {0};
+    dit_export out;
+    dit_job *job;
+    size_t i;
+    memset(&other, 0, sizeof other);
+    job = create_job(ctx, &desc);
+    CHECK(dit_job_export(job, 0, &out, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "export_handle"));
+    CHECK(dit_job_export(NULL, 0, &out, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_export(job, 1, &out, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "image 1"));
+    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "export_handle"));
+    dit_job_destroy(job);
+    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT;
+    export_refused(ctx, &desc, "handle type 0x1");
+    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    if (!exports(e)) {
+        export_refused(ctx, &desc, "VK_KHR_external_memory_fd");
+        return;
+    }
+    desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+    desc.target.usage = VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT;
+    export_refused(ctx, &desc, "exports no images");
+    desc.target.usage = 0;
+    if (!engine_make_instance(&other) || !engine_make_device(&other, true)) return;
+    for (i = 0; i < 2; i++) {
+        desc.target.dst_queue_family = families[i];
+        desc.target.final_layout = VK_IMAGE_LAYOUT_GENERAL;
+        desc.preview_interval = 1;
+        desc.seed = 8;
+        job = create_job(ctx, &desc);
+        CHECK(job && dit_job_wait(job, UINT64_MAX) == DIT_OK);
+        desc.seed = 7;
+        restart(job, &desc);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_export(job, 0, &out, &err) == DIT_OK);
+        CHECK(out.width == SIDE && out.height == SIDE && out.format == VK_FORMAT_R8G8B8A8_UNORM && out.handle >= 0);
+        if (i) dit_job_destroy(job);
+        CHECK_MESSAGE(shows_elsewhere(&other, &out, families[i], expected[0]), "another device sees another picture");
+        if (!i) dit_job_destroy(job);
+    }
+    engine_end(&other);
+}
+
+/* Where the memory is the application's, or its device was created without the extension, there is nothing to export.
+ */
+static void test_no_export(void) {
+    static engine e;
+    int hooked;
+    for (hooked = 0; hooked < 2; hooked++) {
+        dit_context_desc cd = {0};
+        dit_context *ctx = NULL;
+        dit_model *model = NULL;
+        memset(&e, 0, sizeof e);
+        if (!engine_make_instance(&e) || !engine_make_device(&e, hooked)) return;
+        if (hooked) {
+            cd.device_allocator.alloc = engine_alloc;
+            cd.device_allocator.free = engine_free;
+            cd.device_allocator.user = &e;
+        }
+        ctx = engine_context(&e, &cd);
+        model = ctx ? load_model(ctx, MODEL) : NULL;
+        if (model) {
+            dit_job_desc desc = describe(model, 7);
+            desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+            export_refused(ctx, &desc, hooked ? "device_allocator" : "VK_KHR_external_memory_fd");
+        }
+        dit_model_destroy(model);
+        dit_context_destroy(ctx);
+        engine_end(&e);
+    }
+}
+
 /* ---- what things cost ---- */
 
 typedef struct cost {
@@ -810,6 +964,7 @@ int main(void) {
             test_texels(&e, ctx, model);
             test_usage(ctx, model);
             test_subresources(&e, ctx, model);
+            test_export(&e, ctx, model);
             test_dropped_frame(&e, ctx, model);
             test_unrecord(&e, ctx, model, 0);
             test_unrecord(&e, ctx, model, 20000);
@@ -826,6 +981,7 @@ int main(void) {
     dit_context_destroy(ctx);
     engine_end(&e);
     if (test_first_driver()) {
+        test_no_export();
         test_memory(MODEL, SIDE, 0);
         test_memory("models/emoji-q8_0.gguf", 128, 1);
     }

@@ -1,0 +1,83 @@
+// What dit.cs does, from an installed prefix: test.exe layouts prints its structures as tests/packages.sh has them of the C
+// compiler; test.exe MODEL makes pictures and mistakes.
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Reflection;
+using System.Runtime.InteropServices;
+using System.Text.RegularExpressions;
+using System.Threading;
+
+static class Test {
+    static int checks;
+
+    static void Check(bool good, string what) {
+        checks++;
+        if (!good) throw new Exception("wrong: " + what);
+    }
+
+    static void Layouts() {
+        foreach (Type type in typeof(Dit.Native).GetNestedTypes(BindingFlags.NonPublic)) {
+            if (!type.IsValueType || type.IsEnum || type.Name == "Two" || type.Name == "Three" || type.Name == "Transport") continue;
+            string name = "dit" + Regex.Replace(type.Name, "[A-Z]", m => "_" + m.Value.ToLower());
+            Console.WriteLine(name + " " + Marshal.SizeOf(type));
+            foreach (FieldInfo field in type.GetFields(BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic))
+                if (field.Name != "_zero_begin" && field.Name != "transport")
+                    Console.WriteLine(name + "." + field.Name + " " + Marshal.OffsetOf(type, field.Name));
+        }
+    }
+
+    static void Fails<T>(Action call, string words) where T : Exception {
+        try {
+            call();
+        } catch (T e) {
+            Check(e.Message.Contains(words), words + " is not in: " + e.Message);
+            return;
+        }
+        Check(false, "no failure with " + words);
+    }
+
+    static void Pictures(string path) {
+        var heard = new List<string>();
+        Dit.Model model;
+        using (var context = new Dit.Context(log: (level, message) => heard.Add(message), level: 3)) model = context.Load(path);
+        // the context has been disposed of, and lives as long as its model
+        Check(model.Family == "pixart" && heard.Count > 0 && model.SizeMultiple > 0, "model");
+        var what = new Dit.Request { Prompt = "a fox, Füchslein", Width = 32, Height = 32, Steps = 2, Seed = 5, Count = 2 };
+        float last = 0;
+        byte[][] two = model.Generate(what, (fraction, step, steps) => { last = fraction; return fraction >= 0 && steps == 2; });
+        what.Seed = 6;
+        what.Count = 1;
+        byte[] one = model.Generate(what)[0];
+        Check(last == 1 && two.Length == 2 && one.Length == 32 * 32 * 4, "sizes");
+        Check(one.SequenceEqual(two[1]) && !one.SequenceEqual(two[0]) && one.Distinct().Count() > 50, "pictures");
+        what.Width = 33;
+        Fails<Dit.DitException>(() => model.Generate(what), "33");
+        what.Width = 32;
+        what.Sampler = "nonsense";
+        Fails<Dit.DitException>(() => model.Generate(what), "nonsense");
+        what.Sampler = null;
+        what.Steps = 50;
+        Fails<OperationCanceledException>(() => model.Generate(what, (f, s, n) => false), "cancelled");
+        var source = new CancellationTokenSource();
+        source.Cancel();
+        Fails<OperationCanceledException>(() => model.Generate(what, null, source.Token), "cancelled");
+        what.Classes = new int[0];
+        Fails<ArgumentException>(() => model.Generate(what), "labels");
+        model.Dispose();
+        what.Classes = null;
+        Fails<ObjectDisposedException>(() => model.Generate(what), "");
+        using (var context = new Dit.Context()) Fails<Dit.DitException>(() => context.Load("no/such/model"), "no/such/model");
+        Fails<Dit.DitException>(() => new Dit.Context("no such device"), "no such device");
+        new Dit.Context().Load(path); // forgotten: collected in any order
+        GC.Collect();
+        GC.WaitForPendingFinalizers();
+        Console.WriteLine(checks + " checks");
+    }
+
+    static int Main(string[] args) {
+        if (args[0] == "layouts") Layouts();
+        else Pictures(args[0]);
+        return 0;
+    }
+}
