@@ -7,7 +7,8 @@
 #                                        some minutes; says why it cannot
 #   tools/feigned.sh list                names of GPUs
 #   tools/feigned.sh run GPU PROGRAM...  runs a program on one; FEIGNED_STATISTICS=FILE appends what the driver says of each
-#                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip
+#                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip,
+#                                        which build/feigned sets, with those that FEIGNED_OVERRIDES adds
 #   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table; exits
 #                                        1 where one fails, spills to memory, or FLUX.1's take too long, and 77 without drivers
 #   tools/feigned.sh versus [GPU...]     dit.h's kernels beside ggml-vulkan's (tools/versus.sh), by what compilers say of both: a
@@ -129,7 +130,7 @@ look() { # look FOLDER WHO GPU CASE
         (FEIGNED_LIBRARIES=$versus FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" "$versus/versus_ggml" "$versus" "$4") >"$1/log" 2>&1
     else
         (FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" build/feigned case "$4") >"$1/log" 2>&1
-        grep '^dispatch' "$1/log" >>"$1/said"
+        grep '^dispatch\|^constants' "$1/log" >>"$1/said"
     fi
     for code in "$1"/*.0; do
         handle=${code##*/} handle=${handle%.0}

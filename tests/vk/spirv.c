@@ -122,6 +122,134 @@ static void test_no_bytes(const diti_env *env, diti_kernel kernel) {
     diti_free(env, words);
 }
 
+/* --- modules that dit specializes itself --- */
+
+/* Specialization constants of a kernel, from 0 on, as some device gets them; without any a module has its own. */
+typedef struct fold_case {
+    diti_kernel kernel;
+    uint32_t count, values[26];
+} fold_case;
+
+static bool fold(const diti_env *env, const fold_case *c, uint32_t **words, size_t *count) {
+    VkSpecializationMapEntry entries[26];
+    VkSpecializationInfo given = {c->count, entries, c->count * 4, c->values};
+    for (uint32_t i = 0; i < c->count; i++) entries[i] = (VkSpecializationMapEntry){i, i * 4, 4};
+    return diti_spirv_fold(env, &given, words, count);
+}
+
+static uint32_t *copy_words(const diti_env *env, const uint32_t *words, size_t count) {
+    uint32_t *copy = diti_alloc_array(env, count + 1, sizeof *copy);
+    memcpy(copy, words, count * sizeof *copy);
+    return copy;
+}
+
+/* Whether spirv-val accepts a module. That of a distribution may be too old for some, which the newest Vulkan layers
+   judge in other tests. */
+static bool is_valid(const uint32_t *words, size_t count) {
+    FILE *file = fopen("build/folded.spv", "wb");
+    if (!file) return false;
+    CHECK(fwrite(words, 4, count, file) == count);
+    fclose(file);
+    return system("spirv-val --target-env vulkan1.3 build/folded.spv >build/folded.log 2>&1") == 0;
+}
+
+static void test_fold(const diti_env *env, const fold_case *c, bool validates, uint32_t *judged) {
+    const char *name = diti_kernel_name(c->kernel);
+    uint32_t *words = NULL, *again;
+    size_t count = 0, before, i, left = 0;
+    dit_error err = {0};
+    bool valid;
+    CHECK(diti_spirv_decode(env, c->kernel, &words, &count, &err) == DIT_OK);
+    before = count;
+    valid = validates && is_valid(words, count);
+    if (CHECK_MESSAGE(fold(env, c, &words, &count), "%s is left to the driver", name)) {
+        for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
+            const uint32_t op = words[i] & 0xffff;
+            left += (op >= 48 && op <= 52) || (op == 71 && words[i + 2] == 1); /* OpSpecConstant… or SpecId */
+        }
+        CHECK_MESSAGE(i == count && !left, "%s: %lu specialization constants are left", name, (unsigned long)left);
+        CHECK_MESSAGE(count <= before, "%s grows from %lu to %lu words", name, (unsigned long)before,
+                      (unsigned long)count);
+        if (valid) {
+            CHECK_MESSAGE(is_valid(words, count), "%s of %u constants: see build/folded.log", name, c->count);
+            ++*judged;
+        }
+        again = copy_words(env, words, before = count);
+        CHECK_MESSAGE(fold(env, c, &again, &count) && count == before && !memcmp(again, words, count * 4),
+                      "%s: there is more to leave out", name);
+        diti_free(env, again);
+    }
+    diti_free(env, words);
+}
+
+/* Whatever is in a module: the result is another module, or nothing happens to it. */
+static void test_fold_damaged(const diti_env *env, const fold_case *c) {
+    uint32_t *good = NULL, *words, folded = 0, i, state = 1;
+    size_t whole = 0, count, k;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, c->kernel, &good, &whole, &err) == DIT_OK);
+    for (i = 0; i < 600; i++) {
+        uint32_t *before;
+        words = copy_words(env, good, whole);
+        count = whole;
+        for (k = 0; k < 2; k++) {
+            state = state * 1664525u + 1013904223u;
+            if (i < 200 && !k) count = state % whole;
+            if (i >= 200)
+                words[(state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? state >> 20 : words[state % whole];
+        }
+        before = copy_words(env, words, whole);
+        k = count;
+        if (fold(env, c, &words, &count))
+            folded++;
+        else
+            CHECK(count == k && !memcmp(before, words, whole * 4));
+        diti_free(env, before);
+        diti_free(env, words);
+    }
+    CHECK_MESSAGE(folded < 600, "%s: damage is never seen", diti_kernel_name(c->kernel));
+    diti_free(env, good);
+}
+
+/* What dit does not evaluate, drivers do. */
+static void test_fold_unexpected(const diti_env *env, const fold_case *c) {
+    static const uint32_t group[] = {2u << 16 | 73u, 1};
+    uint32_t *good = NULL, *words;
+    size_t whole = 0, count, at, operation = 0, decoration = 0;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, c->kernel, &good, &whole, &err) == DIT_OK);
+    for (at = 5; at < whole; at += good[at] >> 16) {
+        if ((good[at] & 0xffff) == 52 && good[at + 3] == 132) operation = at; /* OpSpecConstantOp with OpIMul */
+        if ((good[at] & 0xffff) == 71 && !decoration) decoration = at;
+    }
+    CHECK(operation && decoration);
+    for (uint32_t i = 0; i < 4; i++) {
+        words = copy_words(env, good, count = whole);
+        if (i == 1) words[operation + 3] = 133; /* OpFMul */
+        if (i == 2) memcpy(words + decoration, group, sizeof group), words[decoration + 2] = 1u << 16;
+        if (i == 3) words[3] = 0xffffffff; /* so many ids */
+        CHECK_MESSAGE(fold(env, c, &words, &count) == (i == 0), "case %u", i);
+        diti_free(env, words);
+    }
+    diti_free(env, good);
+}
+
+static void test_folds(const diti_env *env) {
+    static const fold_case cases[] = {
+        {.kernel = DITI_KERNEL_GEMM_COOP},
+    };
+    bool validates = system("mkdir -p build && command -v spirv-val >/dev/null") == 0;
+    uint32_t i, judged = 0;
+    for (i = 0; i < DITI_KERNELS; i++) test_fold(env, &(fold_case){.kernel = (diti_kernel)i}, validates, &judged);
+    for (i = 0; i < DITI_COUNT(cases); i++) test_fold(env, &cases[i], validates, &judged);
+    if (validates) CHECK(judged > 10);
+    if (!validates) printf("skipped: whether folded modules are valid (needs spirv-tools)\n");
+    test_fold_damaged(env, &(fold_case){.kernel = DITI_KERNEL_GEMM_COOP});
+    test_fold_damaged(env, &(fold_case){.kernel = DITI_KERNEL_GEMM_GPU});
+    test_fold_unexpected(env, &(fold_case){.kernel = DITI_KERNEL_GEMM_GPU});
+    printf("folded: %u modules judged by spirv-val\n", judged);
+}
+
 /* MoltenVK: SPIRV-Cross writes every module that a Mac can run in Metal's language. */
 static void test_metal(const diti_env *env) {
     uint32_t i, written = 0;
@@ -174,6 +302,7 @@ int main(void) {
     test_no_mixed(&env);
     test_no_bytes(&env, DITI_KERNEL_GEMM_COOP);
     test_no_bytes(&env, DITI_KERNEL_ATTENTION_COOP);
+    test_folds(&env);
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");
