@@ -239,6 +239,86 @@ static void test_fold_unexpected(const diti_env *env, const fold_case *c) {
     diti_free(env, good);
 }
 
+/* A switch on a specialization constant: what follows it must stand, even if nothing comes there. */
+static void test_fold_merge(const diti_env *env) {
+    static const uint32_t module[] = {SPIRV_MAGIC,
+                                      0x00010300,
+                                      0,
+                                      10,
+                                      0,
+                                      2u << 16 | 17,
+                                      1,
+                                      3u << 16 | 14,
+                                      0,
+                                      1, /* OpCapability, OpMemoryModel */
+                                      5u << 16 | 15,
+                                      5,
+                                      1,
+                                      0x6e69616d,
+                                      0,
+                                      6u << 16 | 16,
+                                      1,
+                                      17,
+                                      1,
+                                      1,
+                                      1, /* OpEntryPoint, OpExecutionMode */
+                                      4u << 16 | 71,
+                                      2,
+                                      1,
+                                      0,
+                                      2u << 16 | 19,
+                                      3,
+                                      3u << 16 | 33,
+                                      4,
+                                      3, /* SpecId; void, its function */
+                                      4u << 16 | 21,
+                                      5,
+                                      32,
+                                      0,
+                                      4u << 16 | 50,
+                                      5,
+                                      2,
+                                      0,
+                                      5u << 16 | 54,
+                                      3,
+                                      1,
+                                      0,
+                                      4, /* uint, constant 2; main */
+                                      2u << 16 | 248,
+                                      6,
+                                      3u << 16 | 247,
+                                      9,
+                                      0,
+                                      5u << 16 | 251,
+                                      2,
+                                      8,
+                                      1,
+                                      7, /* OpSwitch: 1 to 7, else to 8 */
+                                      2u << 16 | 248,
+                                      7,
+                                      1u << 16 | 253,
+                                      2u << 16 | 248,
+                                      8,
+                                      2u << 16 | 249,
+                                      9, /* 7 returns, 8 goes to 9 */
+                                      2u << 16 | 248,
+                                      9,
+                                      1u << 16 | 253,
+                                      1u << 16 | 56}; /* 9, the merge block, returns */
+    for (uint32_t value = 0; value < 3; value++) {
+        fold_case c = {.count = 1, .values = {value}};
+        size_t count = DITI_COUNT(module), at, labels[10] = {0};
+        uint32_t *words = copy_words(env, module, count);
+        CHECK(fold(env, &c, &words, &count));
+        for (at = 5; at < count; at += words[at] >> 16)
+            if ((words[at] & 0xffff) == 248) labels[words[at + 1]] = at;
+        CHECK(labels[6] && (labels[7] != 0) == (value == 1) && (labels[8] != 0) == (value != 1) && labels[9]);
+        CHECK(words[labels[9] + 2] == (1u << 16 | (value == 1 ? 255 : 253))); /* OpUnreachable */
+        CHECK(words[labels[6] + 5] == (3u << 16 | 251) && words[labels[6] + 7] == (value == 1 ? 7 : 8));
+        diti_free(env, words);
+    }
+}
+
 static void test_folds(const diti_env *env) {
     static const fold_case cases[] = {
         /* such as Navi 21, Navi 31 and DG2 get for FLUX.1 and others */
@@ -263,6 +343,7 @@ static void test_folds(const diti_env *env) {
     for (i = 0; i < DITI_COUNT(cases); i++) test_fold(env, &cases[i], validates, &judged);
     if (validates) CHECK(judged >= 10);
     if (!validates) printf("skipped: whether folded modules are valid (needs spirv-tools)\n");
+    test_fold_merge(env);
     test_fold_damaged(env, &cases[0]);
     test_fold_damaged(env, &cases[8]);
     test_fold_unexpected(env, &cases[0]);
