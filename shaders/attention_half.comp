@@ -78,15 +78,17 @@ void main() {
             f16vec4 y[key_loops];
             [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] =
                 tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
-            f16vec4 x[4];
-            [[unroll]] for (uint e = 0u; e < 4u; e++) x[e] = query_tile[down * query_row + 4u * d + e];
             if (exact) {
-                [[unroll]] for (uint e = 0u; e < 4u; e++)
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++)
-                        score[j] = fma(vec4(x[e]), vec4(float(y[j][e])), score[j]);
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) score[j] =
+                        fma(vec4(x), vec4(float(y[j][e])), score[j]);
+                }
             } else {
-                [[unroll]] for (uint e = 0u; e < 4u; e++)
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j] = fma(x[e], f16vec4(y[j][e]), run[j]);
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j] = fma(x, f16vec4(y[j][e]), run[j]);
+                }
             }
             if (d % SLICE == SLICE - 1u || d == QUADS - 1u) {
                 [[unroll]] for (uint j = 0u; j < key_loops; j++) {

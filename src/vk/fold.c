@@ -279,7 +279,7 @@ static bool diti_fold_value(diti_fold *f, uint32_t op, uint32_t type, const uint
     return has_x && has_y && diti_fold_binary(op, x, y, out);
 }
 
-/* What the application gives a specialization constant; without that it keeps its own value. */
+/* The application gives a specialization constant its value; without that it keeps its own. */
 static void diti_fold_given(diti_fold *f, diti_fold_id *id) {
     const VkSpecializationInfo *given = f->given;
     uint32_t i;

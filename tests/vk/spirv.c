@@ -148,7 +148,7 @@ static uint32_t *copy_words(const diti_env *env, const uint32_t *words, size_t c
     return copy;
 }
 
-/* Whether spirv-val accepts a module. That of a distribution may be too old for some, which the newest Vulkan layers
+/* Whether spirv-val accepts a module. A distribution's may be too old for some modules, which the newest Vulkan layers
    judge in other tests. */
 static bool is_valid(const uint32_t *words, size_t count) {
     FILE *file = fopen("build/folded.spv", "wb");
@@ -216,7 +216,7 @@ static void test_fold_damaged(const diti_env *env, const fold_case *c) {
     diti_free(env, good);
 }
 
-/* What dit does not evaluate, drivers do. */
+/* Drivers evaluate all that dit does not. */
 static void test_fold_unexpected(const diti_env *env, const fold_case *c) {
     static const uint32_t group[] = {2u << 16 | 73u, 1};
     uint32_t *good = NULL, *words;
