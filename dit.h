@@ -12041,8 +12041,8 @@ enum {
 
 typedef struct diti_fold_id {
     uint32_t at;      /* where it is defined, in words from the module's start; 0: nowhere */
-    uint32_t block;   /* of what functions define: the label of its block, for parameters the function */
-    uint32_t spec_id; /* and 1 more; 0: it has none */
+    uint32_t block;   /* the label of the block that defines it; the function, if it is a parameter; 0: neither */
+    uint32_t spec_id; /* SpecId plus 1; 0: it has none */
     uint32_t value;   /* where it is known */
     bool known;       /* a bool or a number of 32 bits whose value does not depend on what the module reads */
     bool reached;     /* a label or function that control may come to */
@@ -12418,7 +12418,7 @@ static void diti_fold_merges(diti_fold *f) {
             next->header = block;
             f->ids[block].next = word[2];
             if (next->reached && !f->ids[block].looped)
-                f->failed = true; /* its branch back is in a block that is not */
+                f->failed = true; /* the branch back is in a block that is not reached */
         }
         if (op == DITI_SPV_SELECTION_MERGE && !diti_fold_is_no_if(f, at, block))
             diti_fold_id_of(f, word[1])->merge = true;
