@@ -78,13 +78,16 @@ void main() {
             f16vec4 y[key_loops];
             [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] =
                 tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
-            [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                f16vec4 x = query_tile[down * query_row + 4u * d + e];
-                [[unroll]] for (uint j = 0u; j < key_loops; j++) {
-                    if (exact)
-                        score[j] = fma(vec4(x), vec4(float(y[j][e])), score[j]);
-                    else
-                        run[j] = fma(x, f16vec4(y[j][e]), run[j]);
+            if (exact) {
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) score[j] =
+                        fma(vec4(x), vec4(float(y[j][e])), score[j]);
+                }
+            } else {
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j] = fma(x, f16vec4(y[j][e]), run[j]);
                 }
             }
             if (d % SLICE == SLICE - 1u || d == QUADS - 1u) {
@@ -132,12 +135,14 @@ void main() {
         for (uint key = 0u; key < count; key++) {
             uint p[4];
             [[unroll]] for (uint i = 0u; i < 4u; i++) p[i] = weights[(down * 4u + i) * (KEYS + 1u) + key];
-            [[unroll]] for (uint n = 0u; n < outputs; n++) {
-                f16vec4 y = tile[key * row_quads + min(across + n / 4u * ACROSS, QUADS - 1u)];
-                if (exact)
-                    o[n] += uintBitsToFloat(p[n % 4u]) * vec4(y);
-                else
-                    sums[n] = fma(halves(uvec2(p[n % 4u])), y, sums[n]);
+            f16vec4 y[quad_loops];
+            [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] =
+                tile[key * row_quads + min(across + j * ACROSS, QUADS - 1u)];
+            if (exact) {
+                [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += uintBitsToFloat(p[n % 4u]) * vec4(y[n / 4u]);
+            } else {
+                [[unroll]] for (uint n = 0u; n < outputs; n++) sums[n] =
+                    fma(halves(uvec2(p[n % 4u])), y[n / 4u], sums[n]);
             }
         }
         [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += vec4(sums[n]) / WEIGHT_UNIT;

@@ -328,7 +328,7 @@ static void print_row(feigned *f, const char *name) {
 
 /* Prints a line for each dispatch, as the layer writes it, and what it computes. */
 static int add_case(feigned *f, const char *text) {
-    uint32_t tokens, a, k;
+    uint32_t tokens, a, k, c;
     char name[16];
     size_t i;
     if (sscanf(text, "gemm:%15[^:]:%u:%u:%u", name, &tokens, &a, &k) == 4) {
@@ -360,7 +360,9 @@ static int add_case(feigned *f, const char *text) {
         VkPipeline pipeline = VK_NULL_HANDLE;
         if (diti_pipeline_get(f->b.device, d->kernel, d->constants, d->constant_count, &pipeline, &f->b.err) < 0)
             return complain(2, "%s", f->b.err.message);
-        printf("dispatch %llx %u 1 1 %s\n", (unsigned long long)(uintptr_t)pipeline, d->groups,
+        printf("constants %llx", (unsigned long long)(uintptr_t)pipeline); /* which no driver sees, see vk/fold.c */
+        for (c = 0; c < d->constant_count; c++) printf(" %u:%u", c, d->constants[c]);
+        printf("\ndispatch %llx %u 1 1 %s\n", (unsigned long long)(uintptr_t)pipeline, d->groups,
                diti_kernel_name(d->kernel));
     }
     end(f, NULL);
@@ -370,6 +372,8 @@ static int add_case(feigned *f, const char *text) {
 int main(int count, char **texts) {
     static feigned f;
     dit_context_desc desc = DITI_ZERO;
+    const char *more = getenv("FEIGNED_OVERRIDES");
+    char overrides[256];
     int code;
     if (count == 2 && strcmp(texts[1], "head") == 0) {
         printf(
@@ -380,7 +384,8 @@ int main(int count, char **texts) {
     if (count != 3) return complain(2, "feigned head, or feigned NAME STATISTICS");
     f.kernels = calloc(MOST_KERNELS, sizeof *f.kernels);
     f.b.out = stdout;
-    desc.overrides = "selftest=skip";
+    diti_format(overrides, sizeof overrides, "selftest=skip%s%s", more ? "," : "", more ? more : "");
+    desc.overrides = overrides;
     if (!f.kernels) return complain(2, "out of memory");
     if (dit_context_create(&desc, &f.b.context, &f.b.err) < 0) return failed(&f.b), 2;
     f.b.device = f.b.context->device;

@@ -7,7 +7,8 @@
 #                                        some minutes; says why it cannot
 #   tools/feigned.sh list                names of GPUs
 #   tools/feigned.sh run GPU PROGRAM...  runs a program on one; FEIGNED_STATISTICS=FILE appends what the driver says of each
-#                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip
+#                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip,
+#                                        which build/feigned sets, with those that FEIGNED_OVERRIDES adds
 #   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table; exits
 #                                        1 where one fails, spills to memory, or FLUX.1's take too long, and 77 without drivers
 #   tools/feigned.sh versus [GPU...]     dit.h's kernels beside ggml-vulkan's (tools/versus.sh), by what compilers say of both: a
@@ -29,6 +30,7 @@ turing   NVIDIA TU102, RTX 20 and T4       ampere  NVIDIA GA102, RTX 30
 vega10   AMD Vega 56 and 64                navi10  AMD RDNA1, RX 5700
 navi21   AMD RDNA2, RX 6800                vangogh AMD RDNA2, Steam Deck
 navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
+gfx1201  AMD RDNA4, RX 9070
 tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
 dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
 bmg      Intel Xe2, Arc B580
@@ -40,7 +42,7 @@ describe() {
     case $1 in
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 ;;
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 ;;
-    vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac
@@ -54,6 +56,7 @@ build_shims() (
     # the shims need neither the newest libdrm, nor the version of the kernel's interface that newer drivers ask for
     sed -i "s/_drm_amdgpu_ver = '[0-9.]*'/_drm_amdgpu_ver = '2.4.100'/; s/_drm_ver = '[0-9.]*'/_drm_ver = '2.4.100'/" "$mesa/meson.build"
     sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
+    awk -f tools/feigned_gfx1201.awk "$mesa/src/amd/drm-shim/amdgpu_devices.c" >"$shims/devices" && mv "$shims/devices" "$mesa/src/amd/drm-shim/amdgpu_devices.c" || exit 1
     PATH=$shims/python/bin:$PATH
     none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='
     # shellcheck disable=SC2086
@@ -69,7 +72,7 @@ build_shims() (
 fetch() {
     sh tools/newest.sh fetch || exit 1
     mkdir -p "$shims" || exit 1
-    if [ ! -f "$shims/libintel_noop_drm_shim.so" ]; then
+    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so"; then
         sh tools/setup.sh gpus || exit 1
         build_shims || fail "Mesa's shims were not built: $(tail -n 1 "$shims/log" 2>/dev/null)"
     fi
@@ -129,7 +132,7 @@ look() { # look FOLDER WHO GPU CASE
         (FEIGNED_LIBRARIES=$versus FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" "$versus/versus_ggml" "$versus" "$4") >"$1/log" 2>&1
     else
         (FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" build/feigned case "$4") >"$1/log" 2>&1
-        grep '^dispatch' "$1/log" >>"$1/said"
+        grep '^dispatch\|^constants' "$1/log" >>"$1/said"
     fi
     for code in "$1"/*.0; do
         handle=${code##*/} handle=${handle%.0}

@@ -5,8 +5,9 @@
        constants HANDLE ID:VALUE ...    specialization constants of four bytes, once for each pipeline
        dispatch HANDLE X Y Z            each one that is recorded, in groups
    With FEIGNED_CODE, a folder, the text of the last representation that the driver has of each program, its machine
-   code, goes to the file HANDLE.PROGRAM there. Semaphores are always said to be signalled, for on a
-   feigned GPU nothing runs. */
+   code, goes to the file HANDLE.PROGRAM there. With FEIGNED_MODULES, a folder, every different module that the driver
+   gets goes to the file HASH.spv there. Semaphores are always said to be signalled, for on a feigned GPU nothing runs.
+ */
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 #include <pthread.h>
@@ -145,6 +146,25 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, 
     return all;
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkShaderModuleCreateInfo *info,
+                                                           const VkAllocationCallbacks *callbacks,
+                                                           VkShaderModule *module) {
+    PFN_vkCreateShaderModule create = (PFN_vkCreateShaderModule)next_of_device(device, "vkCreateShaderModule");
+    const char *folder = getenv("FEIGNED_MODULES");
+    unsigned long long hash = 0xcbf29ce484222325; /* FNV-1a */
+    char path[4096];
+    FILE *out;
+    size_t i;
+    for (i = 0; i < info->codeSize; i++) hash = (hash ^ ((const unsigned char *)info->pCode)[i]) * 0x100000001b3;
+    if (folder) snprintf(path, sizeof path, "%s/%016llx.spv", folder, hash);
+    out = folder ? fopen(path, "wb") : NULL;
+    if (out) {
+        fwrite(info->pCode, 1, info->codeSize, out);
+        fclose(out);
+    }
+    return create(device, info, callbacks, module);
+}
+
 /* One thread records a command buffer, and may begin another before it ends the first. */
 static struct {
     VkCommandBuffer commands;
@@ -247,6 +267,7 @@ static const struct {
     const char *name;
     PFN_vkVoidFunction function;
 } functions[] = {{"vkCreateComputePipelines", (PFN_vkVoidFunction)create_compute_pipelines},
+                 {"vkCreateShaderModule", (PFN_vkVoidFunction)create_shader_module},
                  {"vkGetSemaphoreCounterValue", (PFN_vkVoidFunction)counter_value},
                  {"vkGetSemaphoreCounterValueKHR", (PFN_vkVoidFunction)counter_value},
                  {"vkWaitSemaphores", (PFN_vkVoidFunction)wait_semaphores},
@@ -258,7 +279,7 @@ static const struct {
                  {"vkGetInstanceProcAddr", (PFN_vkVoidFunction)of_instance},
                  {"vkCreateInstance", (PFN_vkVoidFunction)create_instance},
                  {"vkCreateDevice", (PFN_vkVoidFunction)create_device}};
-enum { FUNCTIONS = sizeof functions / sizeof functions[0], DEVICE_FUNCTIONS = 8 };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0], DEVICE_FUNCTIONS = 9 };
 
 static PFN_vkVoidFunction own(const char *name, uint32_t count) {
     uint32_t i;

@@ -90,6 +90,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         limits->cores = cores;
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
+    device->folds = diti_override_number(overrides, "fold", 1) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;

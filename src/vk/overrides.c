@@ -25,6 +25,7 @@ static const char *const diti_override_keys[] = {
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
+    "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "decode",        /* 0: packed weights are always expanded before a product */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */

@@ -41,35 +41,46 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-/* Cooperative matrices and broadcasts belong to whole subgroups of a known size, which is stated where there are
-   several. */
-static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
-                                     VkPipeline *out) {
-    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
+/* A pipeline's specialization constants, as Vulkan wants them. */
+typedef struct diti_pipeline_constants {
     VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS + 2];
-    uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
-    VkSpecializationInfo constants = DITI_ZERO;
+    uint32_t values[DITI_MAX_CONSTANTS + 2];
+    VkSpecializationInfo info;
+} diti_pipeline_constants;
+
+static void diti_pipeline_specialize(const diti_device *device, const diti_pipeline *key,
+                                     diti_pipeline_constants *out) {
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    memcpy(out->values, key->constants, sizeof key->constants);
+    out->values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
+    out->values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
+    for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
+        VkSpecializationMapEntry *entry = &out->entries[out->info.mapEntryCount];
+        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
+        entry->constantID = i;
+        entry->offset = i * 4;
+        entry->size = 4;
+        out->info.mapEntryCount++;
+    }
+    out->info.pMapEntries = out->entries;
+    out->info.dataSize = sizeof out->values;
+    out->info.pData = out->values;
+}
+
+/* Cooperative matrices and broadcasts belong to whole subgroups of a known size, which is stated where there are
+   several. constants: NULL where the module has none any more. */
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
+                                     const VkSpecializationInfo *constants, VkPipeline *out) {
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
     bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST;
-    memcpy(values, key->constants, sizeof key->constants);
-    values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
-    values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
-    for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
-        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
-        entries[count].constantID = i;
-        entries[count].offset = i * 4;
-        entries[count++].size = 4;
-    }
-    constants.mapEntryCount = count;
-    constants.pMapEntries = entries;
-    constants.dataSize = sizeof values;
-    constants.pData = values;
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.module = module;
     info.stage.pName = "main";
-    info.stage.pSpecializationInfo = &constants;
+    info.stage.pSpecializationInfo = constants;
     info.layout = device->pipeline_layout;
     subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     subgroup.requiredSubgroupSize = broadcast ? key->constants[DITI_CONSTANT_TEAM] : device->coop.subgroup;
@@ -80,7 +91,8 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 }
 
 static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *words, size_t count,
-                                         const diti_pipeline *key, VkPipeline *out) {
+                                         const diti_pipeline *key, const VkSpecializationInfo *constants,
+                                         VkPipeline *out) {
     VkShaderModuleCreateInfo info = DITI_ZERO;
     VkShaderModule module = VK_NULL_HANDLE;
     VkResult vr;
@@ -89,7 +101,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
     info.pCode = words;
     vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
     if (vr < 0) return vr;
-    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, out);
+    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, constants, out);
     device->vk.DestroyShaderModule(device->device, module, device->callbacks);
     return vr;
 }
@@ -112,10 +124,12 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
 }
 
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
+    diti_pipeline_constants constants;
     uint32_t *words = NULL;
     size_t count = 0;
     dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
+    bool folded;
     DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
@@ -123,8 +137,10 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
     if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    diti_pipeline_specialize(device, key, &constants);
+    folded = result >= 0 && device->folds && diti_spirv_fold(&device->env, &constants.info, &words, &count);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
-        vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+        vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);
     diti_free(&device->env, words);
     if (result < 0 || vr >= 0) return result;
     key->pipeline = VK_NULL_HANDLE;

@@ -372,6 +372,7 @@ typedef struct diti_device {
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
@@ -788,6 +789,10 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
    only declares, become matrices of halves and of floats. */
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
+/* Makes constants of a decoded module's specialization constants, and leaves out the code that no other value could
+   reach (fold.c). False: there is something unexpected in the module or no memory, and the words are as they were. */
+DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                  size_t *count);
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);

@@ -1295,18 +1295,49 @@ static void insert_plain_pipelines(diti_graph *graph) {
         diti_pipeline *made = diti_alloc_zero(&env, sizeof *made);
         size_t size = 0;
         void *words = read_module(plain_modules, diti_kernel_name(dispatch->kernel), &size);
+        diti_pipeline_constants constants;
         made->kernel = dispatch->kernel;
         made->constant_count = dispatch->constant_count;
         memcpy(made->constants, dispatch->constants, dispatch->constant_count * sizeof(uint32_t));
+        diti_pipeline_specialize(bench.device, made, &constants);
         if (diti_pipeline_find(bench.device, made) ||
             !CHECK_MESSAGE(words && size, "no module %s", diti_kernel_name(dispatch->kernel)) ||
-            !CHECK(diti_pipeline_from_words(bench.device, words, size / 4, made, &made->pipeline) == VK_SUCCESS)) {
+            !CHECK(diti_pipeline_from_words(bench.device, words, size / 4, made, &constants.info, &made->pipeline) ==
+                   VK_SUCCESS)) {
             diti_free(&env, made);
         } else {
             CHECK(diti_pipeline_insert(bench.device, made) == made);
         }
         free(words);
     }
+}
+
+/* --- dit specializes modules as drivers do: the same bytes --- */
+
+static void test_folded(const char *overrides) {
+    linear_case linear = {.m = 70, .n = 96, .k = 96, .type = DIT_TYPE_F16, .bias = true, .gate = true};
+    attention_case attention = {
+        .batch = 2, .heads = 2, .head_dim = 72, .queries = 50, .keys = 33, .lengths = true, .lse = true};
+    uint64_t hashes[2] = {0, 0};
+    only_bytes = true;
+    for (int i = 0; i < 2; i++) {
+        char both[80];
+        diti_device *device;
+        snprintf(both, sizeof both, "%s,fold=%d", overrides, i);
+        device = open_device(both, 0);
+        if (!device) break;
+        CHECK(device->folds == (i != 0));
+        random_state = 7;
+        result_hash = 1;
+        if (sweep)
+            run_everything(device);
+        else
+            check_linear(device, &linear), check_attention(device, &attention);
+        hashes[i] = result_hash;
+        diti_device_close(device);
+    }
+    only_bytes = false;
+    CHECK_MESSAGE(hashes[0] == hashes[1] && hashes[0], "%s: other bytes when dit specializes modules", overrides);
 }
 
 /* --- F16 is rounded to nearest, ties to even, by drivers that truncate, too --- */
@@ -1843,6 +1874,8 @@ int main(void) {
     if (units && sweep) test_unit("coop2", "gemm_coop");
     if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false);
     if (!units || sweep) test_unit("half", "gemm_half");
+    if (units) test_folded("rung=coop");
+    if (units && sweep) test_folded("rung=coop2");
     if (units && !sweep) { /* all else has been seen on other drivers */
         test_vulkan_end();
         return TEST_END("kernels");
@@ -1854,6 +1887,9 @@ int main(void) {
         return TEST_END("kernels");
     }
     test_device("cpu=1", DITI_RUNG_BASE);
+    test_folded("rung=base,cpu=1");
+    if (sweep) test_folded("rung=base,cpu=0");
+    if (sweep) test_folded("rung=half,cpu=0");
     if (thorough) test_split_k(DITI_RUNG_BASE);
     thorough = sweep;
     if (sweep || !test_first_driver()) test_device("cpu=1", DITI_RUNG_FP16); /* in make test SwiftShader has it */

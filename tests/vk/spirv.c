@@ -122,6 +122,234 @@ static void test_no_bytes(const diti_env *env, diti_kernel kernel) {
     diti_free(env, words);
 }
 
+/* --- modules that dit specializes itself --- */
+
+/* Specialization constants of a kernel, from 0 on, as some device gets them. */
+typedef struct fold_case {
+    diti_kernel kernel;
+    uint32_t count, values[DITI_MAX_CONSTANTS];
+} fold_case;
+
+static bool fold(const diti_env *env, const fold_case *c, uint32_t **words, size_t *count) {
+    VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS + 2];
+    uint32_t values[DITI_MAX_CONSTANTS + 2], i;
+    VkSpecializationInfo given = {c->count + 2, entries, sizeof values, values};
+    memcpy(values, c->values, sizeof c->values);
+    for (i = 0; i < c->count; i++) entries[i] = (VkSpecializationMapEntry){i, i * 4, 4};
+    entries[i++] = (VkSpecializationMapEntry){DITI_CONSTANT_THREADS, 0, 4};
+    entries[i] = (VkSpecializationMapEntry){DITI_CONSTANT_ROUNDS, DITI_CONSTANT_ROUNDS * 4, 4};
+    values[DITI_CONSTANT_ROUNDS] = 1;
+    return diti_spirv_fold(env, &given, words, count);
+}
+
+static uint32_t *copy_words(const diti_env *env, const uint32_t *words, size_t count) {
+    uint32_t *copy = diti_alloc_array(env, count + 1, sizeof *copy);
+    memcpy(copy, words, count * sizeof *copy);
+    return copy;
+}
+
+/* Whether spirv-val accepts a module. A distribution's may be too old for some modules, which the newest Vulkan layers
+   judge in other tests. */
+static bool is_valid(const uint32_t *words, size_t count) {
+    FILE *file = fopen("build/folded.spv", "wb");
+    if (!file) return false;
+    CHECK(fwrite(words, 4, count, file) == count);
+    fclose(file);
+    return system("spirv-val --target-env vulkan1.3 build/folded.spv >build/folded.log 2>&1") == 0;
+}
+
+static void test_fold(const diti_env *env, const fold_case *c, bool validates, uint32_t *judged) {
+    const char *name = diti_kernel_name(c->kernel);
+    uint32_t *words = NULL, *again;
+    size_t count = 0, before, i, left = 0;
+    dit_error err = {0};
+    bool valid;
+    CHECK(diti_spirv_decode(env, c->kernel, &words, &count, &err) == DIT_OK);
+    before = count;
+    valid = validates && is_valid(words, count);
+    if (CHECK_MESSAGE(fold(env, c, &words, &count), "%s is left to the driver", name)) {
+        for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
+            const uint32_t op = words[i] & 0xffff;
+            left += (op >= 48 && op <= 52) || (op == 71 && words[i + 2] == 1); /* OpSpecConstant… or SpecId */
+        }
+        CHECK_MESSAGE(i == count && !left, "%s: %lu specialization constants are left", name, (unsigned long)left);
+        CHECK_MESSAGE(count < before, "%s grows from %lu to %lu words", name, (unsigned long)before,
+                      (unsigned long)count);
+        if (valid) {
+            CHECK_MESSAGE(is_valid(words, count), "%s of %u constants: see build/folded.log", name, c->count);
+            ++*judged;
+        }
+        again = copy_words(env, words, before = count);
+        CHECK_MESSAGE(fold(env, c, &again, &count) && count == before && !memcmp(again, words, count * 4),
+                      "%s: there is more to leave out", name);
+        diti_free(env, again);
+    }
+    diti_free(env, words);
+}
+
+/* Whatever is in a module: the result is another module, or nothing happens to it. */
+static void test_fold_damaged(const diti_env *env, const fold_case *c) {
+    uint32_t *good = NULL, *words, folded = 0, i, state = 1;
+    size_t whole = 0, count, k;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, c->kernel, &good, &whole, &err) == DIT_OK);
+    for (i = 0; i < 600; i++) {
+        uint32_t *before;
+        words = copy_words(env, good, whole);
+        count = whole;
+        for (k = 0; k < 2; k++) {
+            state = state * 1664525u + 1013904223u;
+            if (i < 200 && !k) count = state % whole;
+            if (i >= 200)
+                words[(state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? state >> 20 : words[state % whole];
+        }
+        before = copy_words(env, words, whole);
+        k = count;
+        if (fold(env, c, &words, &count))
+            folded++;
+        else
+            CHECK(count == k && !memcmp(before, words, whole * 4));
+        diti_free(env, before);
+        diti_free(env, words);
+    }
+    CHECK_MESSAGE(folded < 600, "%s: damage is never seen", diti_kernel_name(c->kernel));
+    diti_free(env, good);
+}
+
+/* Drivers evaluate all that dit does not. */
+static void test_fold_unexpected(const diti_env *env, const fold_case *c) {
+    static const uint32_t group[] = {2u << 16 | 73u, 1};
+    uint32_t *good = NULL, *words;
+    size_t whole = 0, count, at, operation = 0, decoration = 0;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, c->kernel, &good, &whole, &err) == DIT_OK);
+    for (at = 5; at < whole; at += good[at] >> 16) {
+        if ((good[at] & 0xffff) == 52 && good[at + 3] == 132) operation = at; /* OpSpecConstantOp with OpIMul */
+        if ((good[at] & 0xffff) == 71 && !decoration) decoration = at;
+    }
+    CHECK(operation && decoration);
+    for (uint32_t i = 0; i < 4; i++) {
+        words = copy_words(env, good, count = whole);
+        if (i == 1) words[operation + 3] = 133; /* OpFMul */
+        if (i == 2) memcpy(words + decoration, group, sizeof group), words[decoration + 2] = 1u << 16;
+        if (i == 3) words[3] = 0xffffffff; /* so many ids */
+        CHECK_MESSAGE(fold(env, c, &words, &count) == (i == 0), "case %u", i);
+        diti_free(env, words);
+    }
+    diti_free(env, good);
+}
+
+/* A switch on a specialization constant: what follows it must stand, even if nothing comes there. */
+static void test_fold_merge(const diti_env *env) {
+    static const uint32_t module[] = {SPIRV_MAGIC,
+                                      0x00010300,
+                                      0,
+                                      10,
+                                      0,
+                                      2u << 16 | 17,
+                                      1,
+                                      3u << 16 | 14,
+                                      0,
+                                      1, /* OpCapability, OpMemoryModel */
+                                      5u << 16 | 15,
+                                      5,
+                                      1,
+                                      0x6e69616d,
+                                      0,
+                                      6u << 16 | 16,
+                                      1,
+                                      17,
+                                      1,
+                                      1,
+                                      1, /* OpEntryPoint, OpExecutionMode */
+                                      4u << 16 | 71,
+                                      2,
+                                      1,
+                                      0,
+                                      2u << 16 | 19,
+                                      3,
+                                      3u << 16 | 33,
+                                      4,
+                                      3, /* SpecId; void, its function */
+                                      4u << 16 | 21,
+                                      5,
+                                      32,
+                                      0,
+                                      4u << 16 | 50,
+                                      5,
+                                      2,
+                                      0,
+                                      5u << 16 | 54,
+                                      3,
+                                      1,
+                                      0,
+                                      4, /* uint, constant 2; main */
+                                      2u << 16 | 248,
+                                      6,
+                                      3u << 16 | 247,
+                                      9,
+                                      0,
+                                      5u << 16 | 251,
+                                      2,
+                                      8,
+                                      1,
+                                      7, /* OpSwitch: 1 to 7, else to 8 */
+                                      2u << 16 | 248,
+                                      7,
+                                      1u << 16 | 253,
+                                      2u << 16 | 248,
+                                      8,
+                                      2u << 16 | 249,
+                                      9, /* 7 returns, 8 goes to 9 */
+                                      2u << 16 | 248,
+                                      9,
+                                      1u << 16 | 253,
+                                      1u << 16 | 56}; /* 9, the merge block, returns */
+    for (uint32_t value = 0; value < 3; value++) {
+        fold_case c = {.count = 1, .values = {value}};
+        size_t count = DITI_COUNT(module), at, labels[10] = {0};
+        uint32_t *words = copy_words(env, module, count);
+        CHECK(fold(env, &c, &words, &count));
+        for (at = 5; at < count; at += words[at] >> 16)
+            if ((words[at] & 0xffff) == 248) labels[words[at + 1]] = at;
+        CHECK(labels[6] && (labels[7] != 0) == (value == 1) && (labels[8] != 0) == (value != 1) && labels[9]);
+        CHECK(words[labels[9] + 2] == (1u << 16 | (value == 1 ? 255 : 253))); /* OpUnreachable */
+        CHECK(words[labels[6] + 5] == (3u << 16 | 251) && words[labels[6] + 7] == (value == 1 ? 7 : 8));
+        diti_free(env, words);
+    }
+}
+
+static void test_folds(const diti_env *env) {
+    static const fold_case cases[] = {
+        /* such as Navi 21, Navi 31 and DG2 get for FLUX.1 and others */
+        {DITI_KERNEL_GEMM_GPU, 15, {256, 0, 1, 0, 0, 1, 0, 1, 0, 0, 8, 4, 0, 4, 4}},
+        {DITI_KERNEL_GEMM_GPU, 15, {64, 0, 0, 1, 0, 1, 0, 1, 1, 0, 8, 4, 2, 4, 4}},
+        {DITI_KERNEL_GEMM_HALF, 15, {256, 1, 1, 1, 0, 1, 1, 1, 0, 0, 8, 4, 0, 8, 8}},
+        {DITI_KERNEL_GEMM_DOT_GPU, 12, {256, 3, 3, 1, 0, 1, 0, 1, 0, 0, 8, 8}},
+        {DITI_KERNEL_GEMM_BROADCAST, 14, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 4, 4, 16, 4}},
+        {DITI_KERNEL_GEMM_COOP, 22, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 64, 16, 16, 16, 4, 4, 2, 32, 3, 16, 16, 16}},
+        {DITI_KERNEL_ATTENTION_GPU, 8, {128, 3, 1, 0, 1, 16, 32, 1}},
+        {DITI_KERNEL_ATTENTION_HALF, 7, {128, 1, 1, 2, 1, 16, 32}},
+        {DITI_KERNEL_ATTENTION_COOP, 16, {512, 1, 1, 0, 1, 32, 64, 16, 16, 16, 2, 32, 16, 0, 2, 1}},
+        {DITI_KERNEL_NORM, 7, {128, 128, 0, 3, 24, 1, 1}},
+        {DITI_KERNEL_QKV_POST, 4, {128, 32, 1, 21}},
+        {DITI_KERNEL_EXPAND, 6, {64, 6, 1, 0, 0, 1}},
+        {DITI_KERNEL_PIXELS, 2, {64, 1}},
+        {DITI_KERNEL_GROUP_NORM, 6, {32, 1, 1, 1, 0, 1}},
+        {DITI_KERNEL_SOLVER, 14, {64, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+    };
+    bool validates = system("mkdir -p build && command -v spirv-val >/dev/null") == 0;
+    uint32_t i, judged = 0;
+    for (i = 0; i < DITI_COUNT(cases); i++) test_fold(env, &cases[i], validates, &judged);
+    if (validates) CHECK(judged >= 10);
+    if (!validates) printf("skipped: whether folded modules are valid (needs spirv-tools)\n");
+    test_fold_merge(env);
+    test_fold_damaged(env, &cases[0]);
+    test_fold_damaged(env, &cases[8]);
+    test_fold_unexpected(env, &cases[0]);
+    printf("folded: %u modules judged by spirv-val\n", judged);
+}
+
 /* MoltenVK: SPIRV-Cross writes every module that a Mac can run in Metal's language. */
 static void test_metal(const diti_env *env) {
     uint32_t i, written = 0;
@@ -174,6 +402,7 @@ int main(void) {
     test_no_mixed(&env);
     test_no_bytes(&env, DITI_KERNEL_GEMM_COOP);
     test_no_bytes(&env, DITI_KERNEL_ATTENTION_COOP);
+    test_folds(&env);
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");
