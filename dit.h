@@ -355,7 +355,7 @@
    The picture.
        images of dit's    made by dit_job_create; image and view stay the same until dit_job_destroy, across restarts;
                           1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST, and what
-                          dit_target.usage and flags say. For mips, layers and external memory give your own image
+                          dit_target.usage and flags say. Mips and layers: your own image. Other APIs: dit_job_export
        content            the old picture stays, and can be shown, until the next run ends and copies its own over it
        formats            R8G8B8A8 and B8G8R8A8, UNORM and SRGB: the same bytes, sRGB values; with SRGB a shader reads
                           linear light. R16G16B16A16_SFLOAT: linear light, not clamped. R8_UNORM: grey
@@ -439,7 +439,7 @@ typedef enum dit_result {
     DIT_ERROR_INVALID_ARGUMENT = -1,   /* a mistake of the caller: a null pointer, an impossible or unsupported value */
     DIT_ERROR_OUT_OF_HOST_MEMORY = -2, /* an allocation was refused */
     DIT_ERROR_OUT_OF_DEVICE_MEMORY = -3, /* the device, its allocator or device_memory_limit refused */
-    DIT_ERROR_DEVICE_LOST = -4,          /* the device is gone, and with it the context */
+    DIT_ERROR_DEVICE_LOST = -4,          /* the device is gone, and the context with the device */
     DIT_ERROR_UNSUPPORTED_DEVICE = -5,   /* no Vulkan, no such device, or one that lacks what dit needs */
     DIT_ERROR_UNSUPPORTED_MODEL = -6,    /* a sound file that dit cannot run: an unknown family, type or option */
     DIT_ERROR_BAD_FILE = -7,             /* a damaged or inconsistent file */
@@ -484,10 +484,11 @@ typedef struct dit_status {
 typedef struct dit_counters { /* counts since dit_job_create began; a restart does not reset them */
     uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
     uint64_t submits;         /* queue submissions by dit */
-    uint64_t recordings;  /* command buffers recorded by dit: a second run adds none unless work is planned or cut anew */
-    uint64_t allocations; /* device memory allocations: constant until a restart plans anew */
-    uint64_t pipelines;   /* pipelines compiled: constant likewise, 0 when all existed already */
-    uint64_t peer_bytes;  /* bytes sent to other devices */
+    uint64_t
+        recordings; /* command buffers recorded by dit: a second run adds none unless work is planned or cut anew */
+    uint64_t allocations;    /* device memory allocations: constant until a restart plans anew */
+    uint64_t pipelines;      /* pipelines compiled: constant likewise, 0 when all existed already */
+    uint64_t peer_bytes;     /* bytes sent to other devices */
     uint64_t streamed_bytes; /* bytes of weights uploaded while running */
 } dit_counters;
 
@@ -506,7 +507,7 @@ typedef struct dit_allocator {
 typedef struct dit_logger {
     /* one line, no newline; level 0 error, 1 warning, 2 information, 3 debugging */
     void (*func)(int level, const char *message, void *user);
-    int max_level; /* 0: errors only; messages above it are not even made */
+    int max_level; /* 0: errors only; messages above this level are not even made */
     void *user;    /* passed through */
 } dit_logger;
 
@@ -750,7 +751,7 @@ typedef struct dit_model_info {
                                   because of dit_model_desc.parts; 0: complete */
     uint32_t default_width;    /* pixels */
     uint32_t default_height;   /* pixels */
-    uint32_t size_multiple;    /* width and height must be positive multiples of it */
+    uint32_t size_multiple;    /* width and height must be positive multiples of this */
     uint32_t default_steps;    /* denoising steps */
     uint32_t class_count;      /* class-conditional models; 0: the model takes prompts */
     uint32_t frame_multiple;   /* video models; 0: single pictures */
@@ -851,6 +852,8 @@ typedef struct dit_target {
     uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height */
     uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
     uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
+    uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
+                               API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
 
 typedef struct dit_job_desc {
@@ -882,7 +885,7 @@ typedef struct dit_job_desc {
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
     const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" above;
                                     NULL: from noise */
-    const dit_image *mask;       /* repaint where it is white, of the same size, in rgba; NULL: everywhere */
+    const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
     const dit_image *references; /* pictures to refer to; NULL: none */
@@ -908,7 +911,7 @@ typedef struct dit_output { /* a picture on the device */
     uint32_t format;  /* VkFormat of image */
     uint32_t layout;  /* VkImageLayout that the image is left in */
     uint32_t width, height; /* pixels */
-    VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
+    VkSemaphore timeline;   /* step mode: other queues wait until this reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* value that timeline reaches */
     uint32_t device;        /* index in the context: the first, unless that failed and the job went on without it */
     bool final; /* dit has seen the commands that make the picture finished, and nothing has to be repeated; of previews
@@ -922,6 +925,16 @@ typedef enum dit_read {
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift */
     DIT_READ_PREVIEW     /* uint8_t [height][width][4], the newest preview, in the size that dit_job_preview tells */
 } dit_read;
+
+typedef struct dit_export { /* a picture's memory, and how another device makes an image on it */
+    int64_t handle;         /* a file descriptor, on Windows a HANDLE; yours */
+    uint32_t handle_type;   /* the dit_target.export_handle of the job */
+    uint32_t memory_type;   /* index that an import by the same driver states */
+    VkDeviceSize size;      /* bytes of the memory; it is dedicated to the image, which begins with it */
+    uint32_t format, width, height, usage, flags; /* members of the VkImageCreateInfo: 2D, 1 mip, layer and sample,
+                                                     optimal tiling */
+    uint32_t layout;                              /* layout that a run leaves the image in */
+} dit_export;
 
 typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize weights;     /* bytes of the model's weights, which its jobs share */
@@ -939,7 +952,7 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
 typedef struct dit_share {   /* one device's part of a job that is split */
     uint32_t device;         /* index in the context */
     float part;              /* fraction of the work of all evaluations, 0 to 1 */
-    VkDeviceSize step_bytes; /* bytes that it sends to other devices in each step */
+    VkDeviceSize step_bytes; /* bytes that the device sends to others in each step */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
 
@@ -954,15 +967,15 @@ typedef enum dit_op_kind {
 typedef struct dit_op_info { /* a dispatch of a planned job */
     const char *name;        /* "gemm" */
     const char *segment;     /* "encode", "prepare", "step", "preview" or "decode" */
-    const char *weight;      /* the first weight that it reads; "": none */
-    const char *output;      /* the tensor that it writes */
+    const char *weight;      /* the first weight that the op reads; "": none */
+    const char *output;      /* the tensor that the op writes */
     uint32_t index;          /* counts from 0 over the whole plan */
-    uint32_t runs;           /* how often a run of the job executes it: once per step for ops of a step */
+    uint32_t runs;           /* how often a run of the job executes the op: once per step for ops of a step */
     dit_op_kind kind;
     uint32_t shape[5]; /* see kind; 0: unused */
     double flops;      /* operations of one run */
     double bytes;      /* read and written by one run */
-    uint64_t live;     /* bytes of the arena's tensors that live while it runs */
+    uint64_t live;     /* bytes of the arena's tensors that live while the op runs */
 } dit_op_info;
 
 typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the device */
@@ -970,9 +983,9 @@ typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the dev
     dit_type type; /* DIT_TYPE_I32 for whole numbers */
     uint32_t rows, columns;
     uint64_t bytes;
-    uint64_t offset;            /* in its block; those of the arena share memory with others that live at other times */
-    uint32_t block;             /* number of the block of device memory */
-    uint32_t first_op, last_op; /* dit_op_info.index between which it lives; of a step's, over all its repetitions */
+    uint64_t offset; /* place in the block; tensors of the arena share memory with others that live at other times */
+    uint32_t block;  /* number of the block of device memory */
+    uint32_t first_op, last_op; /* dit_op_info.index between which the tensor lives; in a step, over all repetitions */
     bool arena;                 /* false: an input or a state, which live all the time */
 } dit_tensor_info;
 
@@ -1205,6 +1218,16 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
    job: required; created with a preview_interval. out: required. The image is overwritten by the next preview, which
    any call that runs the job may submit or record. Returns DIT_WORKING while there is none yet. One thread. */
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
+
+/* Exports the memory of a picture of dit's, for another VkDevice or another API to make an image on. Call it at any
+   time: the handle is of the memory, which later runs write again.
+   job: required; created with dit_target.export_handle. image: 0 .. image_count - 1. out: required; its handle is a new
+   one in each call, and the memory lives until the last of them, and what was imported from them, are gone. A
+   descriptor that was imported belongs to the importing device; close all other ones. err: may be NULL.
+   Whoever reads the picture waits until the run has ended, and reads it in out->layout. If dst_queue_family is
+   VK_QUEUE_FAMILY_EXTERNAL, it is released to that family, to be acquired from there.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when there is no such picture, or with a Vulkan error. One thread. */
+DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err);
 
 /* Copies a result to host memory, waiting for the GPU if need be.
    job: required; finished, unless what is DIT_READ_PREVIEW (in record mode your commands must have finished). what:
@@ -2366,7 +2389,7 @@ typedef struct diti_stored_tensor {
        run across the rows of shape, so take the elements as one sequence. */
     uint64_t shape[5];
     uint64_t size;   /* bytes */
-    uint64_t offset; /* in its file */
+    uint64_t offset; /* place in the tensor's file */
     /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
        puts in order (PyTorch only). */
     const uint64_t *strides;
@@ -2530,7 +2553,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
-DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* all of it */
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* frees everything that was kept */
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 /* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
  * row). */
@@ -6203,9 +6226,9 @@ enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
-    const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
+    const char *ban;       /* why there are no matrices although the device lists some; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
-    diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
+    diti_coop_shape flexible[DITI_COOP_TYPES]; /* VK_NV_cooperative_matrix2: all multiples of a shape, in a subgroup */
     diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
     uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
     uint32_t most;                                    /* no dimension of flexible shapes is larger */
@@ -6261,6 +6284,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
+    const void *next;             /* chain of the VkMemoryAllocateInfo, where the memory is not a hook's */
+    uint32_t memory_type;         /* index of its type, likewise */
     VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
     void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
@@ -6369,7 +6394,7 @@ typedef enum diti_memory_sharing {
     DITI_SHARING_GROUP = DITI_SHARINGS /* another member's memory in a device group: needs no extension */
 } diti_memory_sharing;
 
-typedef struct diti_tuned { /* as it lies in the cache blob */
+typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
     uint32_t choice, reserved;
 } diti_tuned;
@@ -6402,12 +6427,13 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* number of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* the instance is the first device's */
-    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    bool joined;                       /* the VkDevice is another member's of the device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* first of the context's devices; NULL: this one */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
+    bool exports;               /* the extension by which memory leaves the device (DITI_EXPORT) is enabled */
     bool unified;               /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;                /* a software driver: gets its own tile choices */
@@ -6417,6 +6443,7 @@ typedef struct diti_device {
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
@@ -6451,10 +6478,10 @@ typedef struct diti_device {
     size_t pipeline_count, pipeline_capacity;
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
-    uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
-    uint64_t proof_key;                       /* key of device, driver, build and overrides, for diti_proof_find */
-    bool tune;                                /* measure what is not known */
-    uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
+    uint32_t dropped;   /* DITI_CLASS_BIT of classes that the device does without, named in info.rung */
+    uint64_t proof_key; /* key of device, driver, build and overrides, for diti_proof_find */
+    bool tune;          /* measure what is not known */
+    uint32_t candidate; /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
@@ -6470,10 +6497,10 @@ typedef struct diti_device {
     uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
-    char fail_pipeline[48];                        /* test override: those of this module fail */
+    char fail_pipeline[48];                        /* test override: pipelines of this module fail */
     uint64_t submits, transfer_submits;            /* submissions to both queues; to transfer_queue */
     diti_speed speed;                              /* a careful guess until it is calibrated */
-    bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
+    bool calibrated;           /* diti_device_measure has found speed, now or when the cache blob was made */
     diti_rung calibrated_rung; /* rung on which speed was measured */
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
@@ -6537,7 +6564,7 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     dit_device_info info;
     uint32_t queue_family; /* the first with COMPUTE */
     uint8_t driver_uuid[16];
-    char reason[160]; /* why dit cannot use it; empty: it can */
+    char reason[160]; /* why dit cannot use the device; empty: dit can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -6597,7 +6624,7 @@ DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory
 DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* for the application's allocator */
 DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* for the host's, used by both */
 DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* the device is given up */
-DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
+DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: the device never was given up, or has answered */
 /* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
    driver, too. */
 DIT_INTERNAL bool diti_keep_end(diti_device *device);
@@ -6652,6 +6679,11 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
                                                   diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
+#if defined(_WIN32)
+#define DITI_EXPORT "VK_KHR_external_memory_win32"
+#else
+#define DITI_EXPORT "VK_KHR_external_memory_fd"
+#endif
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
@@ -6828,6 +6860,10 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
    only declares, become matrices of halves and of floats. */
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
+/* Makes constants of a decoded module's specialization constants, and leaves out the code that no other value could
+   reach (fold.c). False: there is something unexpected in the module or no memory, and the words are as they were. */
+DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                  size_t *count);
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);
@@ -6889,6 +6925,7 @@ static const char *const diti_override_keys[] = {
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
+    "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "decode",        /* 0: packed weights are always expanded before a product */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
@@ -9050,7 +9087,7 @@ static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequireme
     VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     uint32_t bits = need->memoryTypeBits, first_score = 0;
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    info.pNext = diti_device_group_mask(device, &mask, NULL);
+    info.pNext = diti_device_group_mask(device, &mask, out->next);
     info.allocationSize = need->size;
     while (diti_memory_type(device, bits, out->kind, type)) {
         uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
@@ -9075,6 +9112,7 @@ static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements
                             diti_vk_name(vr));
     }
     out->block.size = need->size;
+    out->memory_type = type;
     result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
     if (result < 0) {
         device->vk.FreeMemory(device->device, out->block.memory, device->callbacks);
@@ -10024,35 +10062,46 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-/* Cooperative matrices and broadcasts belong to whole subgroups of a known size, which is stated where there are
-   several. */
-static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
-                                     VkPipeline *out) {
-    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
+/* A pipeline's specialization constants, as Vulkan wants them. */
+typedef struct diti_pipeline_constants {
     VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS + 2];
-    uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
-    VkSpecializationInfo constants = DITI_ZERO;
+    uint32_t values[DITI_MAX_CONSTANTS + 2];
+    VkSpecializationInfo info;
+} diti_pipeline_constants;
+
+static void diti_pipeline_specialize(const diti_device *device, const diti_pipeline *key,
+                                     diti_pipeline_constants *out) {
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    memcpy(out->values, key->constants, sizeof key->constants);
+    out->values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
+    out->values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
+    for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
+        VkSpecializationMapEntry *entry = &out->entries[out->info.mapEntryCount];
+        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
+        entry->constantID = i;
+        entry->offset = i * 4;
+        entry->size = 4;
+        out->info.mapEntryCount++;
+    }
+    out->info.pMapEntries = out->entries;
+    out->info.dataSize = sizeof out->values;
+    out->info.pData = out->values;
+}
+
+/* Cooperative matrices and broadcasts belong to whole subgroups of a known size, which is stated where there are
+   several. constants: NULL where the module has none any more. */
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
+                                     const VkSpecializationInfo *constants, VkPipeline *out) {
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
     bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST;
-    memcpy(values, key->constants, sizeof key->constants);
-    values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
-    values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
-    for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
-        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
-        entries[count].constantID = i;
-        entries[count].offset = i * 4;
-        entries[count++].size = 4;
-    }
-    constants.mapEntryCount = count;
-    constants.pMapEntries = entries;
-    constants.dataSize = sizeof values;
-    constants.pData = values;
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.module = module;
     info.stage.pName = "main";
-    info.stage.pSpecializationInfo = &constants;
+    info.stage.pSpecializationInfo = constants;
     info.layout = device->pipeline_layout;
     subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     subgroup.requiredSubgroupSize = broadcast ? key->constants[DITI_CONSTANT_TEAM] : device->coop.subgroup;
@@ -10063,7 +10112,8 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 }
 
 static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *words, size_t count,
-                                         const diti_pipeline *key, VkPipeline *out) {
+                                         const diti_pipeline *key, const VkSpecializationInfo *constants,
+                                         VkPipeline *out) {
     VkShaderModuleCreateInfo info = DITI_ZERO;
     VkShaderModule module = VK_NULL_HANDLE;
     VkResult vr;
@@ -10072,7 +10122,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
     info.pCode = words;
     vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
     if (vr < 0) return vr;
-    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, out);
+    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, constants, out);
     device->vk.DestroyShaderModule(device->device, module, device->callbacks);
     return vr;
 }
@@ -10095,10 +10145,12 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
 }
 
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
+    diti_pipeline_constants constants;
     uint32_t *words = NULL;
     size_t count = 0;
     dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
+    bool folded;
     DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
@@ -10106,8 +10158,10 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
     if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    diti_pipeline_specialize(device, key, &constants);
+    folded = result >= 0 && device->folds && diti_spirv_fold(&device->env, &constants.info, &words, &count);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
-        vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+        vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);
     diti_free(&device->env, words);
     if (result < 0 || vr >= 0) return result;
     key->pipeline = VK_NULL_HANDLE;
@@ -10694,6 +10748,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         limits->cores = cores;
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
+    device->folds = diti_override_number(overrides, "fold", 1) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
@@ -10769,12 +10824,14 @@ static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
+    if (diti_equal(extension, DITI_EXPORT)) device->exports = true;
 }
 
 /* Notes what the application enabled, where the device is its own. */
 static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
     uint32_t i;
     memset(device->shares, 0, sizeof device->shares);
+    device->exports = false;
     for (i = 0; info && i < info->enabledExtensionCount; i++)
         diti_device_share(device, info->ppEnabledExtensionNames[i]);
 }
@@ -10965,6 +11022,9 @@ static VkResult diti_device_create(diti_device *device) {
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
     for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
+    if (device->exports &&
+        !(device->shares[DITI_SHARING_FD] && diti_equal(DITI_EXPORT, diti_share_extension(DITI_SHARING_FD))))
+        chain.extensions[chain.extension_count++] = DITI_EXPORT;
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
@@ -11319,9 +11379,9 @@ static size_t diti_extend_size_of(VkStructureType type) {
     return 0;
 }
 
-/* Extensions that devices need to share memory with others, and that this one has. */
+/* Extensions that devices need to share memory with others, or to export it, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARINGS];
+    const char *names[(int)DITI_SHARINGS + 1];
     uint32_t count;
 } diti_extend_shares;
 
@@ -11337,6 +11397,10 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
+#if defined(_WIN32) /* elsewhere it is one of those */
+    for (i = 0; i < count; i++)
+        if (diti_equal(list[i].extensionName, DITI_EXPORT)) out->names[out->count++] = DITI_EXPORT;
+#endif
     diti_free(env, list);
     return DIT_OK;
 }
@@ -11411,7 +11475,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + 1 + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
@@ -11965,6 +12029,589 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
     *count = used;
 }
 
+/* ==== src/vk/fold.c ==== */
+/* Specialization by dit itself: a module in which every specialization constant has become a constant, branches on
+   constants have become plain ones, and blocks and functions that are never reached are left out. A driver that is
+   given the whole module translates and optimizes the code of all variants before it finds out which one is wanted;
+   BENCHMARKS.md tells what that costs. Numbers are those of the SPIR-V specification (Khronos, SPIR-V 1.6 revision 6):
+   opcodes in section 3.52, decorations in 3.20; the rules for merges, which what is left out must not break, are in
+   2.11. Nothing is assumed of a module: with anything unexpected in it, the driver specializes it. */
+
+enum {
+    DITI_SPV_NAME = 5,
+    DITI_SPV_MEMBER_NAME = 6,
+    DITI_SPV_ENTRY_POINT = 15,
+    DITI_SPV_TYPE_VOID = 19,
+    DITI_SPV_TYPE_BOOL = 20,
+    DITI_SPV_TYPE_INT = 21,
+    DITI_SPV_TYPE_FLOAT = 22,
+    DITI_SPV_TYPE_FUNCTION = 33,
+    DITI_SPV_TYPE_MATRIX = 4456, /* OpTypeCooperativeMatrixKHR */
+    DITI_SPV_CONSTANT_TRUE = 41,
+    DITI_SPV_CONSTANT_FALSE = 42,
+    DITI_SPV_CONSTANT = 43,
+    DITI_SPV_CONSTANT_COMPOSITE = 44,
+    DITI_SPV_SPEC_TRUE = 48,
+    DITI_SPV_SPEC_FALSE = 49,
+    DITI_SPV_SPEC_CONSTANT = 50,
+    DITI_SPV_SPEC_COMPOSITE = 51,
+    DITI_SPV_SPEC_OP = 52,
+    DITI_SPV_FUNCTION = 54,
+    DITI_SPV_FUNCTION_PARAMETER = 55,
+    DITI_SPV_FUNCTION_END = 56,
+    DITI_SPV_FUNCTION_CALL = 57,
+    DITI_SPV_DECORATE = 71,
+    DITI_SPV_DECORATION_GROUP = 73,
+    DITI_SPV_GROUP_MEMBER_DECORATE = 75,
+    DITI_SPV_COMPOSITE_EXTRACT = 81,
+    DITI_SPV_COPY_OBJECT = 83,
+    DITI_SPV_SELECT = 169,
+    DITI_SPV_PHI = 245,
+    DITI_SPV_LOOP_MERGE = 246,
+    DITI_SPV_SELECTION_MERGE = 247,
+    DITI_SPV_LABEL = 248,
+    DITI_SPV_BRANCH = 249,
+    DITI_SPV_BRANCH_CONDITIONAL = 250,
+    DITI_SPV_SWITCH = 251,
+    DITI_SPV_UNREACHABLE = 255,
+    DITI_SPV_FIRST_WITH_FUNCTIONS = 5366, /* OpCooperativeMatrixReduceNV and what follows it call functions */
+    DITI_SPV_LAST_WITH_FUNCTIONS = 5369,
+    DITI_SPV_SPEC_ID = 1,
+    DITI_FOLD_MOST_IDS = 1 << 20
+};
+
+typedef struct diti_fold_id {
+    uint32_t at;      /* where it is defined, in words from the module's start; 0: nowhere */
+    uint32_t block;   /* the label of the block that defines it; the function, if it is a parameter; 0: neither */
+    uint32_t spec_id; /* SpecId plus 1; 0: it has none */
+    uint32_t value;   /* where it is known */
+    bool known;       /* a bool or a number of 32 bits whose value does not depend on what the module reads */
+    bool reached;     /* a label or function that control may come to */
+    bool looped;      /* a label that a later block of those branches to */
+    uint32_t goes;    /* a label whose block ends in a branch that always goes there; 0: there are more ways */
+    uint32_t next;    /* a label of a loop's header: the loop's continue target */
+    uint32_t header;  /* a label that must stand even if it is not reached: the continue target of this loop, … */
+    bool merge;       /* … or a merge block */
+} diti_fold_id;
+
+typedef struct diti_fold {
+    const VkSpecializationInfo *given;
+    const uint32_t *words;
+    size_t count, functions; /* functions: where the first one begins */
+    uint32_t bound;
+    diti_fold_id *ids;
+    bool grows; /* more is reached than was known before this pass */
+    uint32_t *out;
+    size_t used, room;
+    bool failed;
+} diti_fold;
+
+static uint32_t diti_fold_op(const diti_fold *f, size_t at) { return f->words[at] & 0xffffu; }
+static uint32_t diti_fold_length(const diti_fold *f, size_t at) { return f->words[at] >> 16; }
+
+/* The properties of an id; those of id 0, and a failure, where there is no such id. */
+static diti_fold_id *diti_fold_id_of(diti_fold *f, uint32_t id) {
+    if (id && id < f->bound) return &f->ids[id];
+    f->failed = true;
+    return &f->ids[0];
+}
+
+/* --- what stands where --- */
+
+/* The words that are read of an instruction, at least. */
+static uint32_t diti_fold_least(uint32_t op) {
+    switch (op) {
+    case DITI_SPV_LABEL:
+    case DITI_SPV_BRANCH: return 2;
+    case DITI_SPV_TYPE_INT:
+    case DITI_SPV_CONSTANT:
+    case DITI_SPV_SPEC_CONSTANT:
+    case DITI_SPV_FUNCTION_CALL:
+    case DITI_SPV_BRANCH_CONDITIONAL:
+    case DITI_SPV_LOOP_MERGE: return 4;
+    case DITI_SPV_SPEC_OP:
+    case DITI_SPV_FUNCTION: return 5;
+    case DITI_SPV_SELECT: return 6;
+    case DITI_SPV_ENTRY_POINT:
+    case DITI_SPV_CONSTANT_TRUE:
+    case DITI_SPV_CONSTANT_FALSE:
+    case DITI_SPV_CONSTANT_COMPOSITE:
+    case DITI_SPV_SPEC_TRUE:
+    case DITI_SPV_SPEC_FALSE:
+    case DITI_SPV_SPEC_COMPOSITE:
+    case DITI_SPV_DECORATE:
+    case DITI_SPV_TYPE_FLOAT:
+    case DITI_SPV_FUNCTION_PARAMETER:
+    case DITI_SPV_SELECTION_MERGE:
+    case DITI_SPV_SWITCH:
+    case DITI_SPV_PHI: return 3;
+    default: return 1;
+    }
+}
+
+/* Which word of an instruction in a function is its result: 0, it has none; 1 for labels, else 2. */
+static uint32_t diti_fold_result(uint32_t op) {
+    switch (op) {
+    case DITI_SPV_LABEL: return 1;
+    case 0:   /* OpNop */
+    case 8:   /* OpLine */
+    case 56:  /* OpFunctionEnd */
+    case 62:  /* OpStore */
+    case 63:  /* OpCopyMemory */
+    case 224: /* OpControlBarrier */
+    case 225: /* OpMemoryBarrier */
+    case 228: /* OpAtomicStore */
+    case DITI_SPV_LOOP_MERGE:
+    case DITI_SPV_SELECTION_MERGE:
+    case DITI_SPV_BRANCH:
+    case DITI_SPV_BRANCH_CONDITIONAL:
+    case DITI_SPV_SWITCH:
+    case 253: /* OpReturn */
+    case 254: /* OpReturnValue */
+    case DITI_SPV_UNREACHABLE:
+    case 317:            /* OpNoLine */
+    case 4458: return 0; /* OpCooperativeMatrixStoreKHR */
+    default: return 2;
+    }
+}
+
+static bool diti_fold_is_type(uint32_t op) {
+    return (op >= DITI_SPV_TYPE_VOID && op <= DITI_SPV_TYPE_FUNCTION) || op == DITI_SPV_TYPE_MATRIX;
+}
+
+static void diti_fold_define(diti_fold *f, size_t at, uint32_t word, uint32_t block) {
+    diti_fold_id *id;
+    if (diti_fold_length(f, at) <= word) {
+        f->failed = true;
+        return;
+    }
+    id = diti_fold_id_of(f, f->words[at + word]);
+    f->failed = f->failed || id->at;
+    if (word == 2) { /* behind a type */
+        const diti_fold_id *type = diti_fold_id_of(f, f->words[at + 1]);
+        f->failed = f->failed || !type->at || !diti_fold_is_type(diti_fold_op(f, type->at));
+    }
+    id->at = (uint32_t)at;
+    id->block = block;
+}
+
+/* Finds every definition that matters, and the entry point. */
+static void diti_fold_scan(diti_fold *f) {
+    uint32_t block = 0, function = 0;
+    size_t at;
+    for (at = 5; at < f->count && !f->failed; at += diti_fold_length(f, at)) {
+        const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+        if (!length || length > f->count - at || length < diti_fold_least(op)) {
+            f->failed = true;
+            return;
+        }
+        if (op == DITI_SPV_FUNCTION && !f->functions) f->functions = at;
+        if (!f->functions) {
+            if (op >= DITI_SPV_DECORATION_GROUP && op <= DITI_SPV_GROUP_MEMBER_DECORATE) f->failed = true;
+            if (op == DITI_SPV_ENTRY_POINT) diti_fold_id_of(f, word[2])->reached = true;
+            if (op == DITI_SPV_DECORATE && word[2] == DITI_SPV_SPEC_ID && length == 4)
+                diti_fold_id_of(f, word[1])->spec_id = word[3] + 1u;
+            if (diti_fold_is_type(op)) diti_fold_define(f, at, 1, 0);
+            if (op >= DITI_SPV_CONSTANT_TRUE && op <= DITI_SPV_SPEC_OP) diti_fold_define(f, at, 2, 0);
+            continue;
+        }
+        if (op == DITI_SPV_FUNCTION) function = block = word[2];
+        if (op == DITI_SPV_LABEL) block = word[1];
+        if (diti_fold_result(op))
+            diti_fold_define(f, at, diti_fold_result(op), op == DITI_SPV_LABEL ? function : block);
+    }
+    f->failed = f->failed || !f->functions;
+}
+
+/* --- values --- */
+
+static bool diti_fold_small(diti_fold *f, uint32_t type) { /* a bool, or a number of 32 bits */
+    const diti_fold_id *id = diti_fold_id_of(f, type);
+    const uint32_t op = id->at ? diti_fold_op(f, id->at) : 0u;
+    return op == DITI_SPV_TYPE_BOOL ||
+           ((op == DITI_SPV_TYPE_INT || op == DITI_SPV_TYPE_FLOAT) && f->words[id->at + 2] == 32);
+}
+
+static bool diti_fold_known(diti_fold *f, uint32_t id, uint32_t *value) {
+    if (id >= f->bound) return false; /* a number in an instruction that is not evaluated */
+    *value = f->ids[id].value;
+    return f->ids[id].known;
+}
+
+/* Integers and bools only: how floats are rounded is the device's business. False: it is not known, or not defined. */
+static bool diti_fold_binary(uint32_t op, uint32_t x, uint32_t y, uint32_t *out) {
+    const int64_t a = (int32_t)x, b = (int32_t)y;
+    const bool division = op >= 134 && op <= 139, shift = op >= 194 && op <= 196;
+    if ((division && !y) || (shift && y > 31)) return false;
+    switch (op) {
+    case 128: *out = x + y; return true; /* OpIAdd and so on */
+    case 130: *out = x - y; return true;
+    case 132: *out = x * y; return true;
+    case 134: *out = x / y; return true;                       /* OpUDiv */
+    case 135: *out = (uint32_t)(a / b); return true;           /* OpSDiv */
+    case 137: *out = x % y; return true;                       /* OpUMod */
+    case 138: *out = (uint32_t)(a % b); return true;           /* OpSRem */
+    case 139: *out = (uint32_t)((a % b + b) % b); return true; /* OpSMod */
+    case 164: *out = x == y; return true;                      /* OpLogicalEqual */
+    case 165: *out = x != y; return true;
+    case 166: *out = x | y; return true;
+    case 167: *out = x & y; return true;
+    case 170: *out = x == y; return true; /* OpIEqual */
+    case 171: *out = x != y; return true;
+    case 172: *out = x > y; return true;
+    case 173: *out = a > b; return true;
+    case 174: *out = x >= y; return true;
+    case 175: *out = a >= b; return true;
+    case 176: *out = x < y; return true;
+    case 177: *out = a < b; return true;
+    case 178: *out = x <= y; return true;
+    case 179: *out = a <= b; return true;
+    case 194: *out = x >> y; return true; /* OpShiftRightLogical */
+    case 195: *out = (uint32_t)(a >> y); return true;
+    case 196: *out = x << y; return true;
+    case 197: *out = x | y; return true; /* OpBitwiseOr */
+    case 198: *out = x ^ y; return true;
+    case 199: *out = x & y; return true;
+    default: return false;
+    }
+}
+
+/* One value of a composite constant. */
+static bool diti_fold_extract(diti_fold *f, const uint32_t *operands, uint32_t count, uint32_t *out) {
+    const diti_fold_id *composite = diti_fold_id_of(f, operands[0]);
+    uint32_t op, length;
+    if (!composite->at || count != 2) return false;
+    op = diti_fold_op(f, composite->at);
+    length = diti_fold_length(f, composite->at);
+    if ((op != DITI_SPV_CONSTANT_COMPOSITE && op != DITI_SPV_SPEC_COMPOSITE) || operands[1] >= length - 3) return false;
+    return diti_fold_known(f, f->words[composite->at + 3 + operands[1]], out);
+}
+
+/* The result of an instruction without effects whose operands are known. */
+static bool diti_fold_value(diti_fold *f, uint32_t op, uint32_t type, const uint32_t *operands, uint32_t count,
+                            uint32_t *out) {
+    uint32_t x = 0, y = 0;
+    bool has_x, has_y;
+    if (!count || !diti_fold_small(f, type)) return false;
+    if (op == DITI_SPV_COMPOSITE_EXTRACT) return diti_fold_extract(f, operands, count, out);
+    has_x = diti_fold_known(f, operands[0], &x);
+    if (op == DITI_SPV_SELECT && count == 3) return has_x && diti_fold_known(f, operands[x ? 1 : 2], out);
+    if (count == 1) {
+        *out = op == 126 ? 0u - x : op == 168 ? (uint32_t)!x : op == 200 ? ~x : x;
+        return has_x &&
+               (op == DITI_SPV_COPY_OBJECT || op == 124 || op == 126 || op == 168 || op == 200); /* OpBitcast … */
+    }
+    if (count != 2 || op < 128 || op > 199) return false;
+    has_y = diti_fold_known(f, operands[1], &y);
+    if ((op == 166 && ((has_x && x) || (has_y && y))) || (op == 167 && ((has_x && !x) || (has_y && !y)))) {
+        *out = op == 166; /* one operand decides an or, or an and */
+        return true;
+    }
+    return has_x && has_y && diti_fold_binary(op, x, y, out);
+}
+
+/* The application gives a specialization constant its value; without that it keeps its own. */
+static void diti_fold_given(diti_fold *f, diti_fold_id *id) {
+    const VkSpecializationInfo *given = f->given;
+    uint32_t i;
+    for (i = 0; id->spec_id && i < given->mapEntryCount; i++) {
+        const VkSpecializationMapEntry *entry = &given->pMapEntries[i];
+        if (entry->constantID != id->spec_id - 1u) continue;
+        if (entry->size != 4 || given->dataSize < 4 || entry->offset > given->dataSize - 4)
+            f->failed = true;
+        else
+            memcpy(&id->value, (const unsigned char *)given->pData + entry->offset, 4);
+    }
+}
+
+static void diti_fold_constants(diti_fold *f) {
+    size_t at;
+    for (at = 5; at < f->functions && !f->failed; at += diti_fold_length(f, at)) {
+        const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+        diti_fold_id *id;
+        if (op < DITI_SPV_CONSTANT_TRUE || op > DITI_SPV_SPEC_OP) continue;
+        id = &f->ids[word[2]];
+        id->known = diti_fold_small(f, word[1]);
+        if (op == DITI_SPV_CONSTANT_TRUE || op == DITI_SPV_SPEC_TRUE) id->value = 1;
+        if (op == DITI_SPV_CONSTANT || op == DITI_SPV_SPEC_CONSTANT) id->value = word[3];
+        if (op == DITI_SPV_CONSTANT_COMPOSITE || op == DITI_SPV_SPEC_COMPOSITE) id->known = false;
+        if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_CONSTANT) diti_fold_given(f, id);
+        if (op == DITI_SPV_SPEC_TRUE || op == DITI_SPV_SPEC_FALSE) id->value = id->value != 0;
+        if (op == DITI_SPV_SPEC_OP) id->known = diti_fold_value(f, word[3], word[1], word + 4, length - 4, &id->value);
+        if (op >= DITI_SPV_SPEC_TRUE && op != DITI_SPV_SPEC_COMPOSITE && !id->known) f->failed = true;
+    }
+}
+
+/* --- where control comes to --- */
+
+static void diti_fold_reach(diti_fold *f, uint32_t target, size_t from) {
+    diti_fold_id *id = diti_fold_id_of(f, target);
+    if (!id->at || (diti_fold_op(f, id->at) != DITI_SPV_LABEL && diti_fold_op(f, id->at) != DITI_SPV_FUNCTION)) {
+        f->failed = true;
+        return;
+    }
+    f->grows = f->grows || !id->reached;
+    id->reached = true;
+    id->looped = id->looped || id->at < from;
+}
+
+static bool diti_fold_is_later(diti_fold *f, uint32_t label, size_t at) { return diti_fold_id_of(f, label)->at > at; }
+
+/* Whether control may come from the end of one block to another. */
+static bool diti_fold_flows(diti_fold *f, uint32_t from, uint32_t to) {
+    const diti_fold_id *id = diti_fold_id_of(f, from);
+    return id->reached && (!id->goes || id->goes == to);
+}
+
+static bool diti_fold_phi(diti_fold *f, size_t at, uint32_t block, uint32_t *out) {
+    const uint32_t length = diti_fold_length(f, at), *word = f->words + at;
+    uint32_t i, value, found = 0;
+    if (!diti_fold_small(f, word[1])) return false;
+    for (i = 3; i + 1 < length; i += 2) {
+        if (diti_fold_is_later(f, word[i + 1], at)) return false;
+        if (!diti_fold_flows(f, word[i + 1], block)) continue;
+        if (!diti_fold_known(f, word[i], &value) || (found && value != *out)) return false;
+        *out = value;
+        found = 1;
+    }
+    return found;
+}
+
+/* Where a block's last instruction leads. A branch back to a loop's header stays as it is, since a loop must have one.
+ */
+static void diti_fold_leave(diti_fold *f, size_t at, uint32_t block) {
+    const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+    diti_fold_id *label = diti_fold_id_of(f, block);
+    uint32_t i, value;
+    label->goes = 0;
+    if (op == DITI_SPV_BRANCH) label->goes = word[1];
+    if (op == DITI_SPV_BRANCH_CONDITIONAL && diti_fold_is_later(f, word[2], at) && diti_fold_is_later(f, word[3], at) &&
+        diti_fold_known(f, word[1], &value))
+        label->goes = word[value ? 2 : 3];
+    if (op == DITI_SPV_SWITCH && diti_fold_known(f, word[1], &value)) {
+        label->goes = word[2];
+        for (i = 3; i + 1 < length; i += 2)
+            if (word[i] == value) label->goes = word[i + 1];
+    }
+    if (label->goes) {
+        diti_fold_reach(f, label->goes, at);
+    } else if (op == DITI_SPV_BRANCH_CONDITIONAL) {
+        diti_fold_reach(f, word[2], at);
+        diti_fold_reach(f, word[3], at);
+    } else if (op == DITI_SPV_SWITCH) {
+        for (i = 2; i < length; i += 2) diti_fold_reach(f, word[i], at);
+    }
+}
+
+/* One pass over all blocks that are reached, in order. */
+static void diti_fold_pass(diti_fold *f) {
+    uint32_t block = 0, i;
+    bool enters = false, reached = false;
+    size_t at;
+    for (at = f->functions; at < f->count && !f->failed; at += diti_fold_length(f, at)) {
+        const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+        if (op == DITI_SPV_FUNCTION) {
+            enters = f->ids[word[2]].reached;
+            reached = false;
+        }
+        if (op == DITI_SPV_LABEL) {
+            block = word[1];
+            if (enters) diti_fold_reach(f, block, 0);
+            enters = false;
+            reached = f->ids[block].reached;
+        }
+        if (!reached) continue;
+        if (op >= DITI_SPV_BRANCH && op <= DITI_SPV_UNREACHABLE) {
+            diti_fold_leave(f, at, block);
+        } else if (op == DITI_SPV_PHI) {
+            f->ids[word[2]].known = diti_fold_phi(f, at, block, &f->ids[word[2]].value);
+        } else if (op == DITI_SPV_FUNCTION_CALL) {
+            diti_fold_reach(f, word[3], 0);
+        } else if (op >= DITI_SPV_FIRST_WITH_FUNCTIONS && op <= DITI_SPV_LAST_WITH_FUNCTIONS) {
+            for (i = 3; i < length; i++) {
+                const diti_fold_id *id = word[i] < f->bound ? &f->ids[word[i]] : NULL;
+                if (id && id->at && diti_fold_op(f, id->at) == DITI_SPV_FUNCTION) diti_fold_reach(f, word[i], 0);
+            }
+        } else if (diti_fold_result(op) == 2 && length > 3) {
+            f->ids[word[2]].known = diti_fold_value(f, op, word[1], word + 3, length - 3, &f->ids[word[2]].value);
+        }
+    }
+}
+
+/* Whether the instruction is an OpSelectionMerge whose branch goes one way only. Such an `if` is none; what was a
+   switch stays one, since blocks in it may leave it from anywhere. */
+static bool diti_fold_is_no_if(diti_fold *f, size_t at, uint32_t block) {
+    const size_t next = at + diti_fold_length(f, at);
+    return next < f->count && diti_fold_op(f, next) == DITI_SPV_BRANCH_CONDITIONAL && f->ids[block].goes;
+}
+
+/* Merge blocks and continue targets must stand even where control does not come to them. */
+static void diti_fold_merges(diti_fold *f) {
+    uint32_t block = 0;
+    size_t at;
+    for (at = f->functions; at < f->count && !f->failed; at += diti_fold_length(f, at)) {
+        const uint32_t op = diti_fold_op(f, at), *word = f->words + at;
+        if (op == DITI_SPV_LABEL) block = word[1];
+        if (!block || !f->ids[block].reached) continue;
+        if (op == DITI_SPV_LOOP_MERGE) {
+            diti_fold_id *next = diti_fold_id_of(f, word[2]);
+            diti_fold_id_of(f, word[1])->merge = true;
+            next->header = block;
+            f->ids[block].next = word[2];
+            if (next->reached && !f->ids[block].looped)
+                f->failed = true; /* the branch back is in a block that is not reached */
+        }
+        if (op == DITI_SPV_SELECTION_MERGE && !diti_fold_is_no_if(f, at, block))
+            diti_fold_id_of(f, word[1])->merge = true;
+    }
+}
+
+/* --- the module that is left --- */
+
+static uint32_t *diti_fold_put(diti_fold *f, const uint32_t *words, size_t count) {
+    uint32_t *at = f->out + f->used;
+    if (count > f->room - f->used) {
+        f->failed = true;
+        return f->out;
+    }
+    memcpy(at, words, count * sizeof *words);
+    f->used += count;
+    return at;
+}
+
+static void diti_fold_put_constant(diti_fold *f, uint32_t type, uint32_t id) {
+    const uint32_t value = f->ids[id].value;
+    const bool is_bool = diti_fold_op(f, f->ids[type].at) == DITI_SPV_TYPE_BOOL;
+    uint32_t constant[4] = {4u << 16 | DITI_SPV_CONSTANT, type, id, value};
+    if (is_bool) constant[0] = 3u << 16 | (uint32_t)(value ? DITI_SPV_CONSTANT_TRUE : DITI_SPV_CONSTANT_FALSE);
+    diti_fold_put(f, constant, is_bool ? 3 : 4);
+}
+
+/* Whether a function's result is still computed in it. */
+static bool diti_fold_stays(diti_fold *f, uint32_t id) {
+    const diti_fold_id *of = diti_fold_id_of(f, id);
+    return of->at < f->functions || (!of->known && (!of->block || f->ids[of->block].reached));
+}
+
+static void diti_fold_put_global(diti_fold *f, size_t at) {
+    const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+    uint32_t *put;
+    if (op == DITI_SPV_NAME || op == DITI_SPV_MEMBER_NAME) return;
+    if (op == DITI_SPV_DECORATE && (word[2] == DITI_SPV_SPEC_ID || !diti_fold_stays(f, word[1]))) return;
+    if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_OP && op != DITI_SPV_SPEC_COMPOSITE) {
+        diti_fold_put_constant(f, word[1], word[2]);
+        return;
+    }
+    put = diti_fold_put(f, word, length);
+    if (op == DITI_SPV_SPEC_COMPOSITE) put[0] = length << 16 | DITI_SPV_CONSTANT_COMPOSITE;
+}
+
+/* From where control comes, alone. The way from a continue target that is not reached carries the value itself. */
+static void diti_fold_put_phi(diti_fold *f, size_t at, uint32_t block) {
+    const uint32_t length = diti_fold_length(f, at), *word = f->words + at;
+    const uint32_t next = f->ids[block].next;
+    const size_t head = f->used;
+    uint32_t i;
+    diti_fold_put(f, word, 3);
+    for (i = 3; i + 1 < length; i += 2)
+        if (diti_fold_flows(f, word[i + 1], block)) diti_fold_put(f, word + i, 2);
+    f->failed = f->failed || f->used == head + 3;
+    if (next && !f->ids[next].reached) {
+        const uint32_t again[2] = {word[2], next};
+        diti_fold_put(f, again, 2);
+    }
+    if (!f->failed) f->out[head] = (uint32_t)(f->used - head) << 16 | DITI_SPV_PHI;
+}
+
+static void diti_fold_put_instruction(diti_fold *f, size_t at, uint32_t block) {
+    const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+    const uint32_t goes = f->ids[block].goes;
+    uint32_t value, branch[2] = {2u << 16 | DITI_SPV_BRANCH, goes};
+    if (diti_fold_result(op) == 2 && f->ids[word[2]].known) return;
+    if (op == DITI_SPV_PHI) {
+        diti_fold_put_phi(f, at, block);
+    } else if (op == DITI_SPV_SELECT && diti_fold_known(f, word[3], &value)) {
+        uint32_t copy[4] = {4u << 16 | DITI_SPV_COPY_OBJECT, word[1], word[2], word[value ? 4 : 5]};
+        diti_fold_put(f, copy, 4);
+    } else if (op == DITI_SPV_BRANCH_CONDITIONAL && goes) {
+        diti_fold_put(f, branch, 2);
+    } else if (op == DITI_SPV_SWITCH && goes) {
+        uint32_t one_way[3] = {3u << 16 | DITI_SPV_SWITCH, word[1], goes};
+        diti_fold_put(f, one_way, 3);
+    } else if (op != DITI_SPV_SELECTION_MERGE || !diti_fold_is_no_if(f, at, block)) {
+        diti_fold_put(f, word, length);
+    }
+}
+
+/* A block that is not reached. */
+static void diti_fold_put_label(diti_fold *f, const uint32_t *word) {
+    const diti_fold_id *id = &f->ids[word[1]];
+    const uint32_t back[2] = {2u << 16 | DITI_SPV_BRANCH, id->header}, end = 1u << 16 | DITI_SPV_UNREACHABLE;
+    if (!id->header && !id->merge) return;
+    diti_fold_put(f, word, 2);
+    if (id->header)
+        diti_fold_put(f, back, 2);
+    else
+        diti_fold_put(f, &end, 1);
+}
+
+static void diti_fold_write(diti_fold *f) {
+    uint32_t block = 0, id;
+    bool function = false;
+    size_t at;
+    diti_fold_put(f, f->words, 5);
+    for (at = 5; at < f->functions; at += diti_fold_length(f, at)) diti_fold_put_global(f, at);
+    for (id = 1; id < f->bound; id++) {
+        const diti_fold_id *of = &f->ids[id];
+        if (of->known && of->at > f->functions && f->ids[of->block].reached)
+            diti_fold_put_constant(f, f->words[of->at + 1], id);
+    }
+    for (; at < f->count && !f->failed; at += diti_fold_length(f, at)) {
+        const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
+        if (op == DITI_SPV_FUNCTION) {
+            function = f->ids[word[2]].reached;
+            block = 0;
+        }
+        if (!function) continue;
+        if (op == DITI_SPV_LABEL) block = word[1];
+        if (!block || op == DITI_SPV_FUNCTION_END || (op == DITI_SPV_LABEL && f->ids[block].reached))
+            diti_fold_put(f, word, length);
+        else if (op == DITI_SPV_LABEL)
+            diti_fold_put_label(f, word);
+        else if (f->ids[block].reached)
+            diti_fold_put_instruction(f, at, block);
+    }
+}
+
+DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                  size_t *count) {
+    diti_fold f;
+    memset(&f, 0, sizeof f);
+    if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return false;
+    f.given = given;
+    f.words = *words;
+    f.count = *count;
+    f.bound = (*words)[3];
+    f.room = *count + 4 * (size_t)f.bound; /* at most a constant for each id more */
+    f.ids = (diti_fold_id *)diti_alloc_array(env, f.bound, sizeof *f.ids);
+    f.out = (uint32_t *)diti_alloc_array(env, f.room, sizeof *f.out);
+    f.failed = !f.ids || !f.out;
+    if (!f.failed) diti_fold_scan(&f);
+    if (!f.failed) diti_fold_constants(&f);
+    for (f.grows = true; f.grows && !f.failed;) {
+        f.grows = false;
+        diti_fold_pass(&f);
+    }
+    if (!f.failed) diti_fold_merges(&f);
+    if (!f.failed) diti_fold_write(&f);
+    diti_free(env, f.ids);
+    diti_free(env, f.failed ? f.out : *words);
+    if (f.failed) return false;
+    *words = f.out;
+    *count = f.used;
+    return true;
+}
+
 #undef DITI_ROOM
 
 #define DITI_ROOM DITI_SMALL
@@ -11978,7 +12625,7 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
 typedef struct diti_weight_part {          /* rows [first_row, first_row + rows) */
-    const struct diti_weight_block *block; /* NULL: it is streamed */
+    const struct diti_weight_block *block; /* NULL: the part is streamed */
     VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
     const struct diti_streamed *streamed; /* not NULL: in no buffer; offset is within a row of the streamed matrix */
@@ -12143,7 +12790,7 @@ typedef struct diti_fetch { /* the parts of a component that a device lacks, and
  */
 DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *part, uint64_t bytes, uint64_t row);
 DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err); /* the memory behind these places */
-DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of it stays */
+DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of the fetch stays */
 typedef struct diti_replica_copy {                                          /* where a part goes, and room to read it */
     diti_device *device;
     diti_buffer *target;
@@ -12196,9 +12843,9 @@ typedef struct diti_loader {
     struct diti_stream *stream;
     uint64_t matrices, keep; /* diti_load_options.matrices and keep */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
+    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
     uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* for all of those */
+    bool chosen;             /* streaming is decided for all of those matrices */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* diti_load_options.by_need */
     bool *wide;              /* diti_load_options.wide */
@@ -12306,7 +12953,7 @@ typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
     uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
     const diti_pieces *pieces; /* pieces of the columns; NULL: all columns */
-    uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
+    uint64_t read;             /* bytes from `from` on that the item is made of: whole rows */
     VkDeviceSize offset;       /* in the slot */
 } diti_stream_item;
 typedef struct diti_stream_batch {
@@ -12331,8 +12978,8 @@ typedef struct diti_stream_slot {
     diti_buffer buffer;
     diti_stream_client *client; /* the plan whose batch is in the slot, or on its way; NULL: nothing is */
     uint32_t batch;
-    bool ready;       /* all of it was read */
-    bool used;        /* a slice that reads it was submitted */
+    bool ready;       /* the whole batch was read */
+    bool used;        /* a slice that reads the slot was submitted */
     uint32_t item;    /* the next to read */
     uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
@@ -14495,7 +15142,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
-    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
+    double padded_flops;        /* where tiles stand out beyond the result: operations of whole tiles; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
     bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
@@ -14505,7 +15152,7 @@ typedef struct diti_dispatch {
 typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
     uint32_t first, count; /* dispatches */
-    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+    bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
@@ -14516,7 +15163,7 @@ typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
     uint32_t segment;
-    bool sends;   /* else it receives */
+    bool sends;   /* else the exchange receives */
     bool ended;   /* by an end of its own; else it ends with its segment */
     bool carried; /* else only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
@@ -14535,8 +15182,8 @@ typedef struct diti_exchange_event { /* in the order of the graph */
 #define DITI_NO_BLOCK UINT32_MAX
 typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
     uint32_t block, segment;
-    uint32_t place, event; /* dispatches and events before it */
-    diti_tensor tensor;    /* the first that is made behind it */
+    uint32_t place, event; /* dispatches and events before the mark */
+    diti_tensor tensor;    /* the first tensor that is made behind the mark */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
@@ -14632,7 +15279,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
 
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {
-    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t count, index; /* count 0 and 1: this device alone; index: number of this device in the group */
     uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
@@ -14778,7 +15425,7 @@ typedef struct diti_linear_desc {
     diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias: someone else adds it */
+    bool unbiased;  /* without any bias, which another op adds */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -15171,7 +15818,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* range of plan dispatches */
     uint32_t batch;                 /* batch of streamed weights that the slice reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
-    float cut_us;                   /* predicted when it was cut */
+    float cut_us;                   /* predicted when the slice was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
     uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
@@ -15184,7 +15831,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
 typedef struct diti_frame {
     uint32_t slices[DITI_FRAME_SLICES]; /* indices of the plan's slices */
     uint32_t count;
-    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
+    uint32_t recuts;    /* the plan's recuts when the frame was recorded: slices of earlier cuts are no more */
     uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
     bool open;          /* the frame's timestamps were not read */
 } diti_frame;
@@ -15206,7 +15853,7 @@ typedef struct diti_plan_unread {
 } diti_plan_unread;
 typedef struct diti_plan {
     diti_device *device;
-    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count number slices */
     uint32_t segment_sources[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     diti_tensor_info *tensors;
@@ -15216,7 +15863,7 @@ typedef struct diti_plan {
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
     bool guard_alike;               /* the graph's guard_alike */
-    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
+    uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
     diti_dispatch *sources;
@@ -15236,8 +15883,8 @@ typedef struct diti_plan {
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
     float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;            /* the newest cut knew what it takes */
-    uint32_t *source_least;           /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    bool *source_measured;            /* the newest cut knew the time of each source */
+    uint32_t *source_least;           /* least workgroups of a piece of each source; 0: whatever fills the device */
     uint32_t recuts;                  /* how often the sources were cut into slices */
     uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
     struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
@@ -15288,7 +15935,7 @@ DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segme
 DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
 /* --- frames (frames.c) --- */
 DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
-DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of finished frames */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
 /* Tells what diti_plan_create would allocate, and allocates nothing. */
@@ -15305,7 +15952,7 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 typedef struct diti_health { /* the device's report on a run */
     uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
     uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
-    uint32_t bad_picture;    /* not 0: it is not finite */
+    uint32_t bad_picture;    /* not 0: the picture is not finite */
     uint32_t step;           /* steps that had an effect */
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
@@ -15324,7 +15971,7 @@ typedef struct diti_verdict { /* about a segment that must run again */
     uint32_t segment, step;   /* step: how many were done */
     uint32_t record;
     const char *name; /* name of the op that is to blame; owned by the plan */
-    bool lost;        /* running it again does not help */
+    bool lost;        /* running the segment again does not help */
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
 /* For the next run from the start, or the next restore. */
@@ -15362,7 +16009,7 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
                            uint32_t slice);              /* as first predicted: for progress that never jumps back */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err); /* value of the plan's timeline when it is done */
+                                         dit_error *err); /* value of the plan's timeline when the slice is done */
 /* Submits a slice behind what submission waits for; the rest of submission is filled here. */
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err);
@@ -24211,7 +24858,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 #define DITI_PROMPT_SQUARE (1.0 / 1.1)
 
 typedef struct diti_bracket_stack {
-    size_t parts[DITI_PROMPT_PARTS]; /* how many there were when it opened */
+    size_t parts[DITI_PROMPT_PARTS]; /* number of parts when the bracket opened */
     size_t count;
 } diti_bracket_stack;
 typedef struct diti_prompt_run {
@@ -31938,7 +32585,7 @@ struct diti_vae {
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
     uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
-    const char *tiny_file;              /* for messages while it is loaded */
+    const char *tiny_file;              /* name of the file for messages, while loading */
 };
 
 /* ---- bands (band.c): a picture, or the lines of it that one of several devices has. Tensors that a
@@ -34979,7 +35626,7 @@ typedef struct diti_lane_desc {
     diti_transport transport;
     diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
     uint32_t from, to;
-    uint32_t ranks[DITI_LANE_SIDES]; /* processes they are in */
+    uint32_t ranks[DITI_LANE_SIDES]; /* processes of the devices */
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
@@ -35021,8 +35668,8 @@ typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
     uint32_t count;              /* devices in this process */
-    uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
-    VkDeviceSize chunk;          /* bytes copied at a time */
+    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
     uint32_t meshes; /* made so far, which are the same in every process */
@@ -35048,7 +35695,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
-    bool open;     /* since the cursor of its plan came to its begin */
+    bool open;     /* the plan's cursor has come to the begin of the exchange */
     uint64_t last; /* value that the timeline of the port's side reaches then */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
@@ -35073,7 +35720,7 @@ typedef struct diti_mesh {
     uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
     diti_peers *peers;
     uint64_t limit_us;             /* longest time of standing still */
-    uint64_t moves;                /* how often something moved, as it was seen */
+    uint64_t moves;                /* how often something was seen to move */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
 
@@ -37871,7 +38518,7 @@ struct dit_context {
     diti_marks marks;
     dit_job *retired;              /* under retired_lock, as is collecting: retire.c */
     int retired_lock, any_retired; /* any_retired: atomic */
-    uint32_t collecting;           /* threads that destroy some of them */
+    uint32_t collecting;           /* threads that destroy retired jobs */
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -37885,7 +38532,7 @@ typedef enum diti_part {
 /* The prompts as a transformer is given them. */
 enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
 typedef struct diti_text_shape {
-    uint32_t tokens, columns; /* 0: it takes none */
+    uint32_t tokens, columns; /* 0: the transformer takes no such text */
 } diti_text_shape;
 
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
@@ -37895,7 +38542,7 @@ typedef struct diti_encoder {
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* rows that it makes of a prompt, at most */
+    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -37909,7 +38556,7 @@ struct dit_model {
     diti_device *device;                             /* NULL after a dry run */
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
-    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
+    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -37967,7 +38614,7 @@ typedef struct diti_job_shape {
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
-    bool starts, masked; /* from a picture; what a mask leaves of it stays */
+    bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
     bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
@@ -37976,8 +38623,8 @@ typedef struct diti_job_shape {
     bool swap;                       /* BGRA target */
     diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
-    diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
-    bool resumes;                    /* goes on without one of them that fails */
+    diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
+    bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
@@ -37988,7 +38635,7 @@ typedef struct diti_job_shape {
 /* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
-    DITI_FORM_WHOLE,   /* all of it */
+    DITI_FORM_WHOLE,   /* the whole step */
     DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
     DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
     DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
@@ -38026,7 +38673,7 @@ typedef struct diti_job_cursor {
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
     uint64_t value;              /* value of the plan's timeline when the slice is finished */
     float us;                    /* predicted */
-    double done_us;              /* predicted work of the run when it is finished */
+    double done_us;              /* predicted work of the run when the slice is finished */
     uint32_t steps_done;
     dit_stage stage;
     bool preview; /* brings a new preview */
@@ -38063,7 +38710,8 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     VkFormat format;
     VkImageLayout layout; /* layout that the image is left in */
     uint32_t mip, layer;  /* level and layer of an application's image that are written */
-    bool owned;
+    bool owned;           /* dit made it */
+    bool exported;        /* dit_job_export gives its memory away */
 } diti_job_image;
 
 #define DITI_JOB_MAX_FLIGHT 64u
@@ -41582,10 +42230,12 @@ static dit_result diti_request_family(const dit_model *model, const dit_target *
     bool external = family == VK_QUEUE_FAMILY_EXTERNAL || family == VK_QUEUE_FAMILY_FOREIGN_EXT;
     if (family == 0 || family == VK_QUEUE_FAMILY_IGNORED || !model->device || family == model->device->queue_family)
         return DIT_OK;
-    if (external && target->image) return DIT_OK;
+    if (external && (target->image || target->export_handle)) return DIT_OK;
     if (external)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.dst_queue_family: dit's own images do not leave the device; give an image of yours");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.dst_queue_family: dit's own images leave the device with target.export_handle alone; ask for "
+            "it, or give an image of yours");
     if (family < 64 && (model->device->families >> family & 1u)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "target.dst_queue_family: the device was created without queues of family %u", family);
@@ -41608,9 +42258,9 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     }
     if (target->image && target->format == VK_FORMAT_UNDEFINED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
-    if (target->image && (target->usage || target->flags))
+    if (target->image && (target->usage || target->flags || target->export_handle))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.usage and flags are about images of dit's, and target.image is yours");
+                         "target.usage, flags and export_handle are about images of dit's, and target.image is yours");
     if (!target->image && (target->mip || target->layer))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
@@ -42717,9 +43367,22 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
     diti_device *device = job->shares[0]->device;
     VkMemoryRequirements need;
+    VkMemoryDedicatedAllocateInfo dedicated;
+    VkExportMemoryAllocateInfo to_export;
+    dit_result result;
     VkResult vk;
+    memset(&dedicated, 0, sizeof dedicated);
+    memset(&to_export, 0, sizeof to_export);
+    dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+    dedicated.image = image->image;
+    to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+    to_export.pNext = &dedicated;
+    to_export.handleTypes = job->target.export_handle;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
-    DITI_TRY(diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err));
+    image->memory.next = image->exported ? &to_export : NULL;
+    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
+    image->memory.next = NULL;
+    if (result < 0) return result;
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS
@@ -42767,12 +43430,73 @@ static VkFormat diti_image_format(const dit_target *target) {
     return target->format ? (VkFormat)target->format : VK_FORMAT_R8G8B8A8_UNORM;
 }
 
+#if defined(_WIN32)
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryWin32HandleKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_WIN32_HANDLE_INFO_KHR
+typedef void *diti_export_handle;
+#else
+#define DITI_EXPORT_HANDLE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DITI_EXPORT_FUNCTION "vkGetMemoryFdKHR"
+#define DITI_EXPORT_INFO VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR
+typedef int diti_export_handle;
+#endif
+/* The Windows function takes a structure of the same members, which Vulkan declares beside windows.h alone. */
+typedef VkResult(VKAPI_PTR *diti_export_function)(VkDevice device, const VkMemoryGetFdInfoKHR *info,
+                                                  diti_export_handle *handle);
+
+/* Whether the device makes images whose memory can be exported. */
+static dit_result diti_image_check_export(const diti_device *device, const dit_target *target, dit_error *err) {
+    PFN_vkGetPhysicalDeviceImageFormatProperties2 ask =
+        (PFN_vkGetPhysicalDeviceImageFormatProperties2)device->vk.GetInstanceProcAddr(
+            device->instance, "vkGetPhysicalDeviceImageFormatProperties2");
+    VkPhysicalDeviceExternalImageFormatInfo external;
+    VkPhysicalDeviceImageFormatInfo2 info;
+    VkExternalImageFormatProperties can;
+    VkImageFormatProperties2 properties;
+    if (target->export_handle != DITI_EXPORT_HANDLE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.export_handle 0x%x: on this system dit exports memory by handle type 0x%x alone",
+                         (unsigned)target->export_handle, (unsigned)DITI_EXPORT_HANDLE);
+    if (device->allocator.alloc)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.export_handle: the device_allocator makes no memory for export; give an image of yours");
+    if (!device->exports)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.export_handle: %s lacks, or was created without, %s",
+                         device->info.name, DITI_EXPORT);
+    memset(&external, 0, sizeof external);
+    memset(&info, 0, sizeof info);
+    memset(&can, 0, sizeof can);
+    memset(&properties, 0, sizeof properties);
+    external.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO;
+    external.handleType = DITI_EXPORT_HANDLE;
+    info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2;
+    info.pNext = &external;
+    info.format = diti_image_format(target);
+    info.type = VK_IMAGE_TYPE_2D;
+    info.tiling = VK_IMAGE_TILING_OPTIMAL;
+    info.usage = diti_image_usage(target);
+    info.flags = target->flags;
+    can.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2;
+    properties.pNext = &can;
+    if (ask && ask(device->physical, &info, &properties) == VK_SUCCESS &&
+        (can.externalMemoryProperties.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.export_handle: %s exports no images of format %d, usage 0x%x and flags 0x%x",
+                     device->info.name, (int)info.format, (unsigned)info.usage, (unsigned)info.flags);
+}
+
 /* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
 DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
                                          uint32_t height, dit_error *err) {
     VkImageFormatProperties most;
     VkResult vk;
-    if (target->image || (!target->usage && !target->flags)) return DIT_OK;
+    if (target->image) return DIT_OK;
+    if (target->export_handle) DITI_TRY(diti_image_check_export(device, target, err));
+    if (!target->usage && !target->flags) return DIT_OK;
     vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
                                                            VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
                                                            diti_image_usage(target), target->flags, &most);
@@ -42786,11 +43510,17 @@ DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_ta
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->shares[0]->device;
+    VkExternalMemoryImageCreateInfo external;
     VkImageCreateInfo info;
     uint32_t families[2];
     VkResult vk;
+    memset(&external, 0, sizeof external);
     memset(&info, 0, sizeof info);
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO;
+    external.handleTypes = job->target.export_handle;
+    image->exported = external.handleTypes && image != &job->preview_image;
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.pNext = image->exported ? &external : NULL;
     info.imageType = VK_IMAGE_TYPE_2D;
     info.format = image->format;
     info.extent.width = job->request.shape.width;
@@ -42838,7 +43568,8 @@ DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target)
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
     return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
-                             target->flags == then->flags && target->dst_queue_family == then->dst_queue_family);
+                             target->flags == then->flags && target->export_handle == then->export_handle &&
+                             target->dst_queue_family == then->dst_queue_family);
 }
 
 DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
@@ -42879,6 +43610,42 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
     diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
+}
+
+DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err) {
+    const diti_device *device;
+    const diti_job_image *from;
+    diti_export_handle handle;
+    diti_export_function get;
+    VkMemoryGetFdInfoKHR info;
+    VkResult vk;
+    if (!job || !out || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_export: there is no job, no out or no image %u",
+                         image);
+    memset(out, 0, sizeof *out);
+    from = &job->images[image];
+    if (!from->exported)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_export: the job was created without target.export_handle");
+    device = job->shares[0]->device;
+    get = (diti_export_function)device->vk.GetDeviceProcAddr(device->device, DITI_EXPORT_FUNCTION);
+    memset(&info, 0, sizeof info);
+    info.sType = DITI_EXPORT_INFO;
+    info.memory = from->memory.block.memory;
+    info.handleType = DITI_EXPORT_HANDLE;
+    vk = get ? get(device->device, &info, &handle) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, DITI_EXPORT_FUNCTION " failed (%s)", diti_vk_name(vk));
+    out->handle = (int64_t)(intptr_t)handle;
+    out->handle_type = DITI_EXPORT_HANDLE;
+    out->memory_type = from->memory.memory_type;
+    out->size = from->memory.block.size;
+    out->format = (uint32_t)from->format;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->usage = diti_image_usage(&job->target);
+    out->flags = job->target.flags;
+    out->layout = (uint32_t)from->layout;
+    return DIT_OK;
 }
 
 /* --- commands --- */
@@ -42928,8 +43695,9 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         to_user.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
         stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     }
-    if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
-                          target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
+    if ((!image->owned && diti_image_leaves(job)) ||
+        ((!image->owned || image->exported) && (target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
+                                                target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT))) {
         to_user.srcQueueFamilyIndex = device->queue_family;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
@@ -44397,7 +45165,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->swap != then->swap || now->texels != then->texels)
         what = "target.format (in what its texels are)";
     else if (!diti_job_may_aim(job, &desc->target))
-        what = "target (dit's image or yours; of dit's, format, usage, flags and dst_queue_family)";
+        what = "target (dit's image or yours; of dit's, format, usage, flags, export_handle and dst_queue_family)";
     else if (now->width != then->width || now->height != then->height)
         what = "width or height";
     else if (now->image_count != then->image_count)
@@ -46674,57 +47442,59 @@ static const char *const diti_spirv_text_attention_gpu[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_gpu 5555u, 10717u
 static const char *const diti_spirv_text_attention_half[] = {
-    "n0C9%1VZI/b3I1LBuNuaVeeNnlp+>1K*y=H#<hoX^S$D83*qG+q))/JFBefeq3Qd[I]xj:sIsaDJvHm9798IdD0+&#TO_#fq<Ug#laDogNoZ<sJx:&FNOT"
-    "cBRKAd^:_jfJkE6tp<VNNq]I*vOlMY@juu*Tr9bXm;fy=-XsYr;*aU5`PA`49+J>+X_$kX$6t-k5_.-b<U$PH*$FZ9n;#GU8eho=pNiJPHF,)Yq:0BcS$f"
-    "Eob43jp6DY(ooH/99uqgG(l^cPeMX88dUdM)UA91cj2fuCu/F+rIW'$=(^iVu-.obvX>t^1X;G)7uF#S5Jbu`aMJkS'824bxts_,tthD]6Ag9ID^SXJ&rV"
-    ".i2>B6*`iRJ_B#*QimOdvRf*./,u+y]m`aPXKv#[aw_vhq@'EWRk@]bpO,J>cx9+(A.9P6+G&hV_veY)Gs2iiYpOLnU>9L.+faW1g9g>NDd+@$.0RB.p^t"
-    "sM4IsOJ[%Cffnie^jnYO0/JDcI[b&SS6D@kCrWl6_V0n:]'Bvv3CDbmQg,DpPY]eVqk4ucOFna[F:=D,iZnT)&`oZ2f,)n^VTO4r,%3wnFnoZak>5DH*ZH"
-    "76^kQ%R;DNY<J&+b'#S_VB],3'5lDe1>dIPtDRviQ'h=UKG4WiS'-E#u^([[&W;E=q+/Q&(+/qp.OQ=n@>/m&jCEmZdS1rgHrZSjgO5wvQ^SG8QwymbKxZ"
-    "5t-KC6Byx`OcRT)f^a3'G8;w$^TCJTa(eC*As>x[mMcgl$31P%-:bNweeT&[8nIhTaFEkoC0u&B<l;36@C'V9GK#EP`^J<GXcoF>EPS25R^dhK2wxuqF5u"
-    "4n3_^dXYF=9Rn(lQR%*euWA5WahHRG79jFxc72pLE:uAmR#YNBVEbWX0DMt=oCu[pOa_1RB:Virig(jL,itnn,r9l.M:XrAf=&wkoe0)c@-0>$Cf=TF^r+"
-    "n%$ivYWwMGD,)x,KVrCk#S&C+ES2OHA*Y-3f`j6]EvE-[:=A*<k9/A^D@I0hDE9q18khGr+k(@7^h1exe2@uqPrjWfdHA0;L9d=XoMuu3;<dkw#Ft9Wo)r"
-    "M,X1jH0ss3*S#rStyhq22@ds>SwMh2DFS0qlyRY'#l29o83+JcS)JSuaGGj>@e#FXwyqWH5Yk_L38&upbv$8vr8RCw)h#e8V#Z(`Nm2-C[gr%KGLoLRYu="
-    "J/BoQNkHuR$kXt.JTT.q:EPgth7,C6<M,2#TIPG5;m48.d>>9n^DrDRib[V>bt6[A0%W8hZdiWf++:G;TKx-rvMfZk9TdOM6$aDAvAl*&yXnG3(RC//&+b"
-    "vLjKaPD(t#9]T%.n7R0eRqW5XL^we'SDgo>KmxN'Ph'.`U5J1,tK6*r@u-aWT)00eA)$u&p&K*@H#r60nYWVt;^gD0LS9cQ'-B4w6;jv^y,@@p`bJlc_0;"
-    "6q#_sMPg*7I@HBYi3B`j5VK#ZjWx7Hm]#/`G>FYpEhE2#6,)9Pa*BR`^Ny9g=9bgudL&GM5hl.)>r*LE=)0qmt1r65U^1#2qN[=oN:@pPRZqmOtyjA5ZxW"
-    "Pw2+_Ty.q1Ml5Q_);*O-_ys*1a@hqVPK5.NRJ%1]r1%^mHds,='5W]raUy(CT^gE-P=@Q8OKUtNCILo0mHgQ(..m_/o_CvO*.$ev9u0Ggusd^9>tEdUX:l"
-    "(Z>9Y.wo4AZhE=P[&%J:w<Ojs&7CtcK05i%:MDibFdKvS8EH-C57F5,Tm=Q_Kp:#+`R$T*t@n6a&Z+UEL[K#1T*O;KPrF9xXWS.dh$73h`nkUgHibc'y.R"
-    "B$P87x6'D@`l&G'-.oW_]x'(Blb_j]>05NC/brq%b:G,ICLPS$e4I[s>U$2SrY#bkJ)-(gd#$)L<)Y4,i_Rbrgv,;c'nmWGj0bld+1,Fpmju5X]Zch'bVp"
-    "H9+MUrW5qwJY8`u9R3^FRIj:Z'-id$U)G.SP[T$PDK/OH>$;g-V-Z>OyjjT8SC)9cWSCVpPg>RKvVfq-RuErktR<D(-MK/aFh_1:YS)SkyK<aGIVZ*)O6K"
-    "hFi:Y^$OR(ygW0:o3wHZ_'6lt$&:4&*:(DJ;_x%WT[gIm1sR$>bn5OJLT6uL:/hsB2S3h/dJ^jRn/qJADoen=>;0'#&QV_U.#P89ouot4,6Usw@fs*6>c."
-    "`>PwYb-GifMHk3-o03G$go]7]'*`yd;8l)Z#cls[b@&<8d)Ub]iu[B#l<<o5ROW:);RXBa,T[Y:ZKJK]S5Ro2PD=hPjXYHAMK=lft:U]FT-YuQ&eayA5'#"
-    "`1RnYqMC'nDa,_p.yd]sA[gHe=RN[9>'Q&)N7DDHQecn7@d/S#XnsI]a9C]D^hZ(`dDkW.,B,v-cA^QWZ>UU_$ESJ@,:u_k95=`XFF3,fq5BmFw)096B-)"
-    "8r][HSpS.1K=$'G,ISJEy2eN)Km#iFGo5-)Xqt%VF4.>)0LGVrep8pv4a@90$29GKx'9t.oBX0:8.`QRu-9'/A`pJTn`,;]X8L,@0-j3Ss-oq67'GCY^*]"
-    "Y)fF@pMaa#>8:<(p4o2Br;T6c9@0yP*u+iEMrP3U8(bLfdfB,%FvvBwUitRVif^l1$YdlryvquiO)q9xx4LE`%M2EN71jeOStrmG[t(ni9PwlwU&x<$x=S"
-    "WT$5Doi:[$hMmlHcq't4o%:VZe>)8605R][k[PJ%(@ShXy/Mm1T2Adj(pfgPcMF`m31*eN*[njd'aL*k#8y)QJf_iPk71t-V_J@8;dT2Gx*B(5^3F0Q6dS"
-    "DvbWYnpk(Hi@9I`g`I[DhT/$De5&T0V%`f7dG/vnF:=6h[DDiS+xI7dO0ubS]IFkk,-ZqD*emsV7Xa]BjK&4rM76Q-VBl6mm>gBK[y,c:ZZ_EgPM%G+71h"
-    "7i&O8`r9x=ygll12`o9^$4$H7>,]sr5dbSqcEtD=5Aps9ngZ$ZTe+$6#N-/h/O1MNB%++uoXv<%SCqP:f]5VAy6iC'^/M<PBGD$3u3L^bAqp[pQ44p7$`7"
-    "@Y.Ne+xnx*UEBe(e+ub-BL2xj1nGreBvMje3d:phVn'f-#J4DIwAr98<JX,Z,R'+Ta^XWb.-XdV3Wl6gBfoa'^e';tECgtgLS:+;Y5:#$7+QX9iEP<oE50"
-    "jci]_[G`O59Q4<pF0=Mawf_d:vV>=/*3ob7n2.XR>byo5g`V<RZ44F1(74w5R)#iKC=SGwE-Pu/FU1SC5rdQ2wU7jR0uSd<,$Qk@$]B:Jy<2$H(g5Lw1Cg"
-    "7@n2Ln%i:t-ckH/E[o_F1mqCtU5Y9]Pe%a]-C.-[vNiHii31)1&30ma=Gx,b&H9cJqrJ$GYc31F[hq^5CQUitc),H.dUYc5)buHhMm3^:5gPeHWgR%x2@S"
-    ";Si`yi#cPa-YU3KQ^uOFIUh-+@O9Zn2GX5]#XqbhHLfxl5RLaYaC=Tm/VWKa]hmgP5@tge'oP@cQJrcwWDm3YL=ioLoo$G'giraq9K^syaWvywco8H5vy_"
-    "R0LBPhGNZV+S1-k1]E2+TA#Ea/ol*rOU0r.yRR#,EL7+OnP<%Xp,>RgFt:0Pagi`kJ`/w^>,mdb@OM&xBb<NS)hjEsQPVSXqB277`+SttH$#BBBK8%L'OV"
-    "jSvD+lG[hTbUet4N.IJr]awjLbKAs7pC`f4V&eWOt(Z8KK,(xTq3:/0BjuQ5g(/PZd>-64@S6or>d^:2P[@xNdgS)K8%ttQ2-)q[hx>xd)fe&7qH]2Ktkr"
-    "PZ0TNUVSCtrZ`gvDi`DVLDii'JfoibtN;L,C4.RWyE_tpGGtlp=0Fdy*W`cthsEa>v,14Mkk73Z%N-_75<Va95qTpi`]*xEYEj)KpEID[B-r@(m:KIbf#5"
-    "PI-H`T1dW%il'@A[#AD>y64dZ[=^U#Hbk9oynHU=syQ)+RrD2-QmVojt=lKe28CuV9&Jt8rovI,3=vWb.X1Ibdnq<tKejEb<2HAt[t8exTWX1VH5[*4VSQ"
-    "8BG^Y.E0gJkPki3S<:BKr^fW6LoMF4/k*DIK$exTM[mFNa2I8ynZ<9P^^6;DuNLQfpur^9VK8F)W$&G%eu.L<C_%d4;q781&8HsV@3S*p:",
-    "<BOi<v.;tv+2UR]GAx)b;9-<='d*fu('wP,Xj_$9ay>Mh#sYXV]Ch.;O_5Jfl2D4wFy.>gyI[EoQSwWLQxPl<BbhGpf[0oM9M>-R7/)5AWwr+G:b'U(3Zy"
-    "fU&1fl'txNk]_QXvsd%WoD#7mninq.:<B#V6Yqy:`'4ca9hu>Ps67xc,]6$uG9o2@jlN_*=Jh%fa;4C@yM)@s<`]N,lZ#fv_NLEh.A,E9Lo0^@@1_#vh`5"
-    "Br1^P5-EuRL*0oN5;-a>;TGNU8+ovpRkuBH)k9Pw)=OX_aGPLmIBL;OVmNJQ&B7tLQ`egvL`>Hkm6MKo%0U.e<+1IP`i;lrw_JKFH,]gWo8eMUWb_R@.hR"
-    "Jx2brla;5Z-V+qLf8gPPYL%lVbfi(a]12,h-DBcMEbtO[bNrQ]:C;XhW=MN;=KGg^]FnC=;.-<GdKfEF;$^aB&q-S+Ok$eR/eKioZX,[GeR1MCdQ3y;HKF"
-    "`Yh:$tj)uv8&uh$C=a@@K5`/FeesVosDbDc$C1Au(40Nf]AJ]2qC7pbq80_7$H/(O-X:uW)<6&^ZUa00Wv66aEnkTbw;,/Ixws,gLc4*;RG`NL8m<foMcO"
-    "BPC`kb<@Mjl(L/7=Tec7R#(,$JBFf&I'Ad49qFx)#0,5,u$[9i6G30G]3SV>#Jb]L6%3lXCeC4X#)YEQo^@1FQ>$3Vj`uxgJK`_-lJe(>S/EG>KwjoiyyH"
-    "P^cS`e(b_+)-;F[6iAx'PlO'=S-GR14Y60Usm1D[h([rFb]T(wER#luKtUsbD4mB5DXH:Ol<ukf<vWd*]/m3bXQejNdYwJ^>[7(_sDX(&O%[_^CPB.sB,^"
-    "$DxLf97[m/CSy`$4GXF.`.^5e[<)6RTtJ>yPbWmfq..*4kEB;1]q9cKJpfBKjDrKxdyH<rq4-rCUM>-`^KK@ZOs6K%BGd2tEcBH-LZ)X$NnJ5`D%Q3O/ZW"
-    "1+JCF5MWOtZ=Ws@QoJTOt+<kibP9a45b;t(^`-YA2B+`PVt2ugLHWO*L=nGDt.G(g:5PhEVf<wok4a,7CQ9GYM>oCm3+Hw0;0:<08avbLIL/=rhGH3,/2f"
-    "C.cU)b/'fsK'up3V<hy#bKkJB07:ha%e]GuW#@.^HVa$/LwRfwpxhl,6(IH<*%4SoO[4vY^[IPRsE]0((h0yk&EV),yF+>5VUM6%e,A5-Vf.`]W50K,$^a"
-    "kf+[6LB[D+GG$9Fk<Vq69+-oN5`[bH:)gA`q[]D7k*Nu+T;aitVm7=bQFQod<jaR=%o>2=FqEIr0J6IA,C3J:YTrxNm7jR->,+kkAnb-NHWn&[#tf'&c$n"
-    "eu9$b)KpyK,XEpjRVv#:yMQhBImahkhSY6+gZ_3bCLhChv)vf4mK+A11PkG^%d]3#ZA%ba1clt/nYhO@tYSnD;,9Mn5W:i%>RE.(%I1_rtX##L^,elMQ)1"
-    "By(KQvwy6KGRDmT$sWeDrHd8kVGJUgQnV_:sj&dUoN):T]f8(.<V(nd2dc`v.Z2PwLOJ$rV#;B-g+fO_v@sUbm7-$l4Cb&8E$3hCf$evP_Tl[mUWW`9s^V"
-    "2%n+/*Re9G/R+;%T<h=,-_,4DpQMn*58.B$WC^(]p*>Yu=&y-Xn#9(J6-T_B)Ny=G'`AB_9TlL6)riuG%7d3P<JemT;Qa('VYGJ^JNJ3A4Qq<0#-v/pv[3"
-    "4lXHSZ.+.@N/#",
+    "n0C9%1VZI/TkE=d;7E7+/Y;hFy4Q^_qXQJb1c^>#Q2t-meVt(4:2r(4bePhidg-`YxtA5aAs04NQDhNRslsei&U-/;Q$6O+vM_BR27>YG7U1pmHi,kR.0)"
+    "pce)8a[70bW6y@WQJueT%pq/#OtUJF=g=oLDYugZAK^Yb,*+A&F2^WN]aht,,@-cjYP-wv1/'#V</m]=_JiWCCs6u;2%$`EkI5K@iq5U>UV@>iFRyYnk),"
+    "onk(q.Sr%H78,WJ5TVZy_cpYkYvyr3q%f)U+m[NjEr7aCA(JH^rh<msZ@DNeFy@MuJX):haJc-isx9914SC`>%*II4@b(A>$>%VFrlZN:+Z8oHDC^MD80m"
+    "O4k7gr@%'Hp_iX<dkNN9/m-mf._qOFTh'8r-J%<uM#cG<<G20Eui2fMYfnHWY#>-^YaiU<$@WYrQhAZ^[M-w35[G;#P.ypr1_-R%pM96EJiYB7tH0JJE9["
+    "Pjb*so<qVKH/p=ctGO`)v8Y*Zsxf0vpwrwulV-KQ;133X$inyDW7&QpuuW(G:abQ`&_]YK+Rlqhk8D%9Xp:i0B3,rA)#$9pD6^%HA2fLhmF$88;NAqc0VT"
+    "ICQT[>fe)1iswg@c$v;:MN$*VnIXZAGU]R]QnYmsc)8h<XgTMglO`8$OIBL:Xb1OG$)Bu[WSGO_E*shgWb9YMI4bOL5yPV[*TU];6%ex7Z]kvnL]c+jSJP"
+    "t0YR6W[X.ZP&oe6%719%:cplt.-(0gjPT2VtWq)4.X=BmN%Sxk;K0of%WvqO>196ZUQj7Ha_1d'c([GUo_6u+gTHrb2<_muY'.e[PkYYqVgN)gL)T)aZ&B"
+    "F(f^N`Ev`Vk;eq)LEE0+py=Z8NAQq*M<*9/a.:63$b,PW]j1)d,bC4`q8M@]*V%[08NqA#qiu8R%t;Y)&is@jbWUu'dR>3m*gsfPKXN1f/;M[<HQ3GhRwj"
+    "eh:a,Uy_P^(R5Q7s=*H#:oQ0*)rT),C^e_%e8,`UvTY5-J:U8&em=UTVEcPQ`92*APX=nD8,t(XApk*50./YFW)9,)<3m>7$;a]v,R/b-275gGZ2[cWG<J"
+    "]9),Q*@8bVwF>/P;.6_y1+)i&I0nQFT>,2ZW9ThIb44I,7O[wd>s;13GT6f/;G&l7%ZW[sIXPkB%'N%+8WZuq79OqJdi3xHP))Fu:Jf$@$(:yLSrYG3=#%"
+    "%W07w<_8/Fu*a*SKWVD$m<QLMb3_Hq%4J9,>4Du.y2:iK(bI9d$DM)1X[cSfnIklIY&QbIAZ#+nG@fe61wo2cr#Wk.G7;Up,8l595mLo.h*8>b)K,LM(%4"
+    "@/d'W7R[fC4]hPXa%P`)*1=(Nv6ued',phW7`sk&3Rvqb^I^@Md'nOa,Hos*yE^BM5L`o(wY%GEsjBKs8G8PoG[`HjP;j>&/`INQ2X0,AFM8TFV)6e]j0C"
+    "AF@gub7=7w`TT@<K#(aB3iaa*h^&nBRleBJ'W&r%)FP_`W9,*bx279(b3lqojLOq#TLED@FZIe=qJn[/bPWDoaZ9PFTQt:2qfM;Zex+qr-uE:RuRCLv%8K"
+    "d2a4`<5pKXS5Oj@=Y`4eG4@92rj=)S2kMrNnpd1]QvLG]6<DPG.ZlTyDWCV%LR/,JU3W27sZnV+:vA7Gcn8s)G*Kf`k1v<YtbVt*J^bs<_:cdMKXR.SOM@"
+    "_pj5(Cg&a.$H1B^NeR6yy5GEV2n+Xr<vD6E>%ALb</,=I]0)SXX>s0.Z<Z,Z=EOS_+t]'T#OkcI5Tec;.5(H3e<GmZ>h.[qVR,D$u&vqU4U[5vZ9@kT(Oe"
+    "dVFqI=NYvU&uU':'IOonqID<XbxdL4YTC^'k][dk<vpGRla=*^J[,)6cfh4ZHbDtqY:'-6#tZ;99P.,:.gGms.os28k:vlqt,SK1>3cj'v^]R&,B)Yupe`"
+    "0va_WR.p>+U5>Q1OG=;gGW8G)OE*+lk]r@hfMgm7LIWpZZ'.>C,S>(O`X&qy20Bdc>W6J1*fAMx9uoaBYDII6ts1sYDXsB__aDo/;S3#^HqV94ZN1UeSEI"
+    "s&ni)h._1icV&BCX<4[m87sN[b1'B20&*K=5c96t2S7=bn/81ss9[CfRN6k9RKk4^4@Oag54]u.YcV$5[D3JrBerfUKBH;eM`QRa+qW*%6A]D,ZU#9vUZQ"
+    "S`A<J]Arg=EP*/w0,1)LvcNi<bclZhGv.NYSteXSiovPA81sW+.3o<xP9LN>Y+NG9X[(,K>f;3D@5gS#J@XtaY97XPNE4V)JILuSi8UpApBbSPSto3haBs"
+    "0KG-#Vkd+t'08nmc3'%)c+8+G0[q/Mn%]sV4vb[^8w@Fm<%ou;:u,EE/]>PlaebY)@bv0#kjiE,GhhNkGht'afIe.aJG0aHhn`8M_=XMAbo16Jxc+irEY7"
+    ",5T$YWOJ+9yNfrFYJu;Xchk.my0)d7TS3W]ItIck)'iE9k%k36Y,lI#IV$)VfgN85MLH]7R`p)EhKb159umakNq<#6KT:K]lw@I)SuqE.ijv9(Zjjodo'x"
+    "xPqw,=v_.-.'R#Ft%sWkUe*NEh6>LsBsA#:P(K.nT)[-r)WmZ#'c[5%TKnVE]Z'2K$-v[SPTmih*q+4%9fdR*o*K_U>kw^PZ+W;8J=e/$Nb`'eHS[kuPTZ"
+    "_>L.K$nIvOgXA3GO[NI[,uRX6oa]AH>1mWgES0s%0OlvO2Cr)FBG6LLlC.=8X$<3q7jjA78ssm07Qr5FD(V#4^WwM*]%xBDdf,g1j4O*s3cDRifFs[n*K/"
+    "u$w0d253J6k2oc[Oi=B+&iRuN9u,6_kx5G*RYvm2&EXhg[L57I:5(8+^sBu*Klk6k6PU*^P2)5h7Bi0Gk*Q%f*saM*<+F-/:LG&AnbZJj=hc(5o*6D9V@*"
+    "OtW4-:=c[Of9LOB=>svXRN6W)h&Tm'vmA1kJKBiZyCD;Dhyah#6+nI'nh8gQ'g<byIvOCj0*k]$)Po#5A4e]BcZFXMXEC>a^M*6<wA(IP4.h8a=KpcG5F7"
+    "PL9OV;uJj9--&ar`w/oA]7(6+Ua.jU0hjRCD&eJ8P)j:Ck*JjJUaU09a8*EIa+8a'*rKRJRM3sYFd$Si,sr90m_pQ4>x/(BsSSA>q2V7Ql7-RIe`9u-iRt"
+    "a#hKefVY=8ia0:AoRPPyx@S166tT>5KmdllLU5IS+89o$ZJU0>_ndc:`5-%Fia)nL%.lep,j#@e-#.fGO_Bdo&VbMqPV409^1UTACuEbhh>&3:S]JNFKHo"
+    "kb*.='9#a:^klnTIV/N@685dWbCuM`BC'@B8h]XypMaj4Kn:nRp%smx0S7-[2nUGV&9d9rmdh6m[sl;lb^@lU5ga$<cM5VogGH6hGbmQv+te4@*-<0&Go5"
+    "dWQ%TJ,s<scrsUNI/&TD]1[^xQ=Avy%;]$a0`l>/PwJj5j57(:TIP>NanG4KlkY=7gv)l2$st5QJ07$u3c1j4:7uop.ID_,(j9u#*5cd+1BKAiTs58M/H5"
+    "2#Vwn3B;q'%^ZrB&4N@AK4W6s0UPi<NM3=RBwpAwAJ/>(p:CkhJ.,-f2HoHZ&Z,ehFdGaGaQdm(>)I^W69Q$lZrZ^+58-RJo&JdA3^.@0dr:;%>-LLH%:q"
+    "<%jx(RXRHct<O=B9*Y-UVGVGov<x3%4Vqs;@,YW=HAV'Bp0whMOX6o$MFh%=%mYrvT&'imn2B'K1]MY6j)ltF$^'DT;tnVrtJG1=^/X7#VN<b`XclOdh5."
+    "Iv>1yiGeJ/q0.%o^6`:Fgs3<MINnWF>N9Gpq,X()qRFb[BFti9V6aku&/NmiyD''[oQhiQ3rx#JAk]6LGnMLR)]-KmV5fw7mZd'.]On.BEn-VS=K*X.fs["
+    "BdP4j@(PANv'm'._R'#5p;%-UZDEm=J$V)gJF27GS(9AMkhKE:B[RLpc'$F3'#fNCkO2Z)/q>iY8wKRI`E2=7=p'CKl4v'BQ:Go@rK;HgO-6nZmJhp($]S"
+    "U_6<>9Fjw1u:VX'C,_yS[+jNg,^uRPCYorR.]'DI,X0rW#o;.6py*IeOS%aiJ7At;R`*]Q$3Ne2*Fo[v^C*M_pcg/&>Bn$.Z2]l=QAA(;A",
+    "%FO`'b(HT7Tr2<uKCWbkcBXW8sx0(4r(b_<@<b7'P%,BGgM$fHxUF$-D2B1F@om>,Ef'F9y$a9o29dcv%HE>b/wWLe8_uRvgi:J:f(/(d=uo4*;Fy$Tiro"
+    "BgFa;#-;,R/Lm>bF2RpsWguMx/_Bp/EUrm*k>p0kf3VvMkdaD=Y^tw6uJny&S4rp9GY-_Ewe6uo8Q$/)9<*G/x=BIr_tnBH`i%*U-ibKSSS(ZSgYp'R]Z'"
+    "ECa,De$1eL_'mPi8XH,'Ur3@ZUlYQLmsF7]H1/.u*1o[c=aX,<Lq,iA><saWv+%[j%-,hUS]`4YPH6XHRZ;=dnj#<'B5N0Z=.g<Zvv)u-,D_T')8:fd%W-"
+    "5d'+^jKip)'4w3aKJ`PHI-:+h1r#f-D*R#rUop]AQe+apI4jqCK>qZW$.lV@.)<j;M_G/6tO'G5Dm(hJ#dkK+9]v9pmc)mS38]AD;p:'d*NB$^p@N-K]Il"
+    "P9%mXnMqHsIJ%p4637%q9.wf/-bY-.K9r_9sMAg;$d8$8VHlnh1W$Scf=A1>rDn`Ogx#eRAtR[5g]VnBpu1,Pbc#vwHh<3@r$DaV*eA^sb&nZ(O[m0]b*I"
+    "aZbonyF&)McdBm-GKRSrhLIF0]lZl&dsPWiG5-YW+iG<9$M(q03=^7ELlDZZd>Z#21oMw[MueZ>WN(p47AVv#ZZVqRl[cBVI]^fBKxGW^3_D5R7BKU8/ZE"
+    "qn:.oVZ5rjJNkanFJQtRgMs%PT[hldo6c#oguGvHBDI&A+E`d;Q0>/:bYG9.dpXfrab5HI((KvBg_b&]]U(5ikDRmn3=Q_U2V%(WO^j#ev*H0p,U1$H>gd"
+    "n3LUAP]sb*1$aj:d#^-[t&;J/&<ksf$R(`lFf75%s3c#O9P.Yl>Gyc6xHk%3n*gF'<[((J=h@4Ql1;8tnn*$y-N=*_gXtV0H`,XN8m,AH=qbBsyfH^pa#="
+    "bSUx43QqC=8yPJeB5d4IhiUfC9EU.kTg#mf;D)'eWI&aij1%ENEDE3eZpa;oc]2-ln'RWm_`)B^#,bTJ,q&XfSFbI<RquJZm.$72k[DdZNt1QYdcwIX25l"
+    "C+8*uX,WH3Ni_R7Qxi[5taN5U``d7D_81aCekMYQ5dkoIZM^+U-eSjOD(Vc3NhO^duen>jBQRe_31r=U(^t*y3/cbd'`P3:Q*d6F3c;Ggv9[QIdau]8^W:"
+    "n4h;61ZnL)_v8T09MRae;Up>I(qm23O2Mi#_/5>m&p<MO6oR>GW(lLl^otaaOiQNV<*ca+ua.+P<>4h>'I$1T9AYu[;aWKZOTu-[Nb%oQ#<<5OLpAn9O,s"
+    "*O0A4vUbh9$:-ucla=YqmGZ#nuj%[N2)UwC;Z;ZlUm;mSX.NHoFmtN3)+@vEr[U3^ZYEI*h-')F)M1G)`VSxn7HRu9vRkL<K5yUl&$>.O,CyC5`s:8.NRy"
+    "fD31(g=OjR`,&nr3-B#$gaySOxI(DHHk$8JI>y5Bbe9+EP6SI77qP-o3a0rR8.iGr3fI:VwPebwJqZP57Ie8*8jht/hRW.X0DdP6RSj-P=Pg@>,./$Dp)h"
+    "6w],P[+1+mt#$cU^mrUCA`f0(Kb9ruXoC2PC=$QsC2%bbFYS2q,0eK&#BLXgnh+/>Fpg690s$n#uy/IR66ZiJPUvjr^85Iv.c@bi[&]47gPyo$X^*,Stkl"
+    "K,2NDAxgcm/O=fyx*39UGtKtPeYsWrKHN0e$-_K+EelX59J&SCJ/Me']5g656k<EIwj^E6b.FMs;2BM^W/E<9dh/_taV;+O2<Fd/a&`*GB4[B&wdYCfuY,"
+    "Q96WeV_l$&x52=U@=uhC*bJuQ_$HZgpNxiB6cn7*g25'W.</)kDd/eO0t;*Y@nnW[kuycC,Wsh5k^R#AUDM&42cr4X@Iq'VqlZW1(X:*_@y-%[SnGojJC="
+    "CmIP`p7Pm&##",
     0};
-#define DITI_SPIRV_SIZES_attention_half 4659u, 9002u
+#define DITI_SPIRV_SIZES_attention_half 4874u, 9443u
 static const char *const diti_spirv_text_norm[] = {
     "n0C9%1VZI/hkA+N;1#w``Rtrp$RLQ5f[xvpsR8/+lNgV(S;(j*3$>A$O9#AB4Tu].B]c'pF`e4T-/At'=+%gN+Bx%oM*Wi8UJFavj8xl>X_rRP^IX2=4%q"
     "j-1<CQ(3i[CCX:kYf'v*fU]+;Y/I<Xg&$-T&bwXFhHWiBbq%kkur*Z.^EY`OqL6Lp`Sxy.@_@[kgBT$S.Ls_PD+tmb%_OMFF9s.E'hwkAlYGXa'j2f[W_$"

@@ -339,7 +339,8 @@ typedef struct execution {
 static void execute_all(diti_device *device, VkCommandBuffer commands, void *user) {
     diti_plan *plan = ((execution *)user)->plan;
     (void)device;
-    for (uint32_t i = 0; i < diti_plan_slice_count(plan, 0); i++) CHECK(diti_plan_execute(plan, 0, i, commands, NULL) == DIT_OK);
+    for (uint32_t i = 0; i < diti_plan_slice_count(plan, 0); i++)
+        CHECK(diti_plan_execute(plan, 0, i, commands, NULL) == DIT_OK);
 }
 
 static void test_secondaries(diti_device *device) {
