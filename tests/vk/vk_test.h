@@ -153,17 +153,19 @@ static VkDescriptorSet test_descriptors(diti_device *device, VkDescriptorPool *p
 static dit_result test_compute(diti_device *device, uint32_t count, uint32_t factor, dit_error *err) {
     uint32_t *numbers = (uint32_t *)malloc(count * 4), i, wrong = 0;
     diti_pipeline key = {0};
+    diti_pipeline_constants constants;
     diti_buffer a = {0}, b = {0};
     VkDescriptorPool pool = VK_NULL_HANDLE;
     test_dispatch dispatch = {0};
     dit_result result;
     key.constants[0] = 64, key.constants[1] = factor, key.constant_count = 2;
+    diti_pipeline_specialize(device, &key, &constants);
     for (i = 0; i < count; i++) numbers[i] = i * 2654435761u;
     result = diti_buffer_create(device, count * 4, DITI_MEMORY_DEVICE, "a", &a, err);
     if (result >= 0) result = diti_buffer_create(device, count * 4, DITI_MEMORY_DEVICE, "b", &b, err);
     if (result >= 0) result = diti_buffer_write(device, &a, 0, numbers, count * 4, err);
-    if (result >= 0 &&
-        diti_pipeline_from_words(device, test_shader, DITI_COUNT(test_shader), &key, &key.pipeline) < 0) {
+    if (result >= 0 && diti_pipeline_from_words(device, test_shader, DITI_COUNT(test_shader), &key, &constants.info,
+                                                &key.pipeline) < 0) {
         key.pipeline = VK_NULL_HANDLE;
         result = diti_fail(err, DIT_ERROR_VULKAN, "no pipeline");
     }
