@@ -6861,9 +6861,9 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Makes constants of a decoded module's specialization constants, and leaves out the code that no other value could
-   reach (fold.c). False: there is something unexpected in the module or no memory, and the words are as they were. */
-DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                  size_t *count);
+   reach (fold.c). *folded stays false where there is something unexpected in the module: its words are as they were. */
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                        size_t *count, bool *folded, dit_error *err);
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);
@@ -10150,7 +10150,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     size_t count = 0;
     dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
-    bool folded;
+    bool folded = false;
     DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
@@ -10159,7 +10159,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
         diti_spirv_no_bytes(words, &count);
     if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
-    folded = result >= 0 && device->folds && diti_spirv_fold(&device->env, &constants.info, &words, &count);
+    if (result >= 0 && device->folds)
+        result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
         vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);
     diti_free(&device->env, words);
@@ -10748,7 +10749,6 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         limits->cores = cores;
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
-    device->folds = diti_override_number(overrides, "fold", 1) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
@@ -10778,6 +10778,14 @@ static uint32_t diti_device_team(const diti_device *device, const diti_identity 
     return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
 }
 
+/* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
+   of them; drivers that nobody has measured specialize modules themselves. */
+static bool diti_device_folds(const diti_identity *id, const char *overrides) {
+    bool folds = id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
+                 id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE;
+    return diti_override_number(overrides, "fold", folds) != 0;
+}
+
 /* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
    units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
@@ -10791,6 +10799,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id);
+    device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
@@ -12183,11 +12192,12 @@ static void diti_fold_write(diti_fold *f) {
     }
 }
 
-DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                  size_t *count) {
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                        size_t *count, bool *folded, dit_error *err) {
     diti_fold f;
     memset(&f, 0, sizeof f);
-    if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return false;
+    *folded = false;
+    if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return DIT_OK;
     f.given = given;
     f.words = *words;
     f.count = *count;
@@ -12195,8 +12205,12 @@ DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInf
     f.room = *count + 4 * (size_t)f.bound; /* at most a constant for each id more */
     f.ids = (diti_fold_id *)diti_alloc_array(env, f.bound, sizeof *f.ids);
     f.out = (uint32_t *)diti_alloc_array(env, f.room, sizeof *f.out);
-    f.failed = !f.ids || !f.out;
-    if (!f.failed) diti_fold_scan(&f);
+    if (!f.ids || !f.out) {
+        diti_free(env, f.ids);
+        diti_free(env, f.out);
+        return diti_fail_memory(err, "a kernel's module");
+    }
+    diti_fold_scan(&f);
     if (!f.failed) diti_fold_constants(&f);
     for (f.grows = true; f.grows && !f.failed;) {
         f.grows = false;
@@ -12206,10 +12220,11 @@ DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInf
     if (!f.failed) diti_fold_write(&f);
     diti_free(env, f.ids);
     diti_free(env, f.failed ? f.out : *words);
-    if (f.failed) return false;
+    if (f.failed) return DIT_OK;
     *words = f.out;
     *count = f.used;
-    return true;
+    *folded = true;
+    return DIT_OK;
 }
 
 #undef DITI_ROOM

@@ -90,7 +90,6 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         limits->cores = cores;
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
-    device->folds = diti_override_number(overrides, "fold", 1) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
@@ -120,6 +119,14 @@ static uint32_t diti_device_team(const diti_device *device, const diti_identity 
     return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
 }
 
+/* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
+   of them; drivers that nobody has measured specialize modules themselves. */
+static bool diti_device_folds(const diti_identity *id, const char *overrides) {
+    bool folds = id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
+                 id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE;
+    return diti_override_number(overrides, "fold", folds) != 0;
+}
+
 /* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
    units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
@@ -133,6 +140,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id);
+    device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks);

@@ -552,11 +552,12 @@ static void diti_fold_write(diti_fold *f) {
     }
 }
 
-DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                  size_t *count) {
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                        size_t *count, bool *folded, dit_error *err) {
     diti_fold f;
     memset(&f, 0, sizeof f);
-    if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return false;
+    *folded = false;
+    if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return DIT_OK;
     f.given = given;
     f.words = *words;
     f.count = *count;
@@ -564,8 +565,12 @@ DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInf
     f.room = *count + 4 * (size_t)f.bound; /* at most a constant for each id more */
     f.ids = (diti_fold_id *)diti_alloc_array(env, f.bound, sizeof *f.ids);
     f.out = (uint32_t *)diti_alloc_array(env, f.room, sizeof *f.out);
-    f.failed = !f.ids || !f.out;
-    if (!f.failed) diti_fold_scan(&f);
+    if (!f.ids || !f.out) {
+        diti_free(env, f.ids);
+        diti_free(env, f.out);
+        return diti_fail_memory(err, "a kernel's module");
+    }
+    diti_fold_scan(&f);
     if (!f.failed) diti_fold_constants(&f);
     for (f.grows = true; f.grows && !f.failed;) {
         f.grows = false;
@@ -575,8 +580,9 @@ DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInf
     if (!f.failed) diti_fold_write(&f);
     diti_free(env, f.ids);
     diti_free(env, f.failed ? f.out : *words);
-    if (f.failed) return false;
+    if (f.failed) return DIT_OK;
     *words = f.out;
     *count = f.used;
-    return true;
+    *folded = true;
+    return DIT_OK;
 }

@@ -129,7 +129,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     size_t count = 0;
     dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
-    bool folded;
+    bool folded = false;
     DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
@@ -138,7 +138,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
         diti_spirv_no_bytes(words, &count);
     if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
-    folded = result >= 0 && device->folds && diti_spirv_fold(&device->env, &constants.info, &words, &count);
+    if (result >= 0 && device->folds)
+        result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
         vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);
     diti_free(&device->env, words);

@@ -790,9 +790,9 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Makes constants of a decoded module's specialization constants, and leaves out the code that no other value could
-   reach (fold.c). False: there is something unexpected in the module or no memory, and the words are as they were. */
-DIT_INTERNAL bool diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                  size_t *count);
+   reach (fold.c). *folded stays false where there is something unexpected in the module: its words are as they were. */
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
+                                        size_t *count, bool *folded, dit_error *err);
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);

@@ -134,12 +134,13 @@ static bool fold(const diti_env *env, const fold_case *c, uint32_t **words, size
     VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS + 2];
     uint32_t values[DITI_MAX_CONSTANTS + 2], i;
     VkSpecializationInfo given = {c->count + 2, entries, sizeof values, values};
+    bool folded = false;
     memcpy(values, c->values, sizeof c->values);
     for (i = 0; i < c->count; i++) entries[i] = (VkSpecializationMapEntry){i, i * 4, 4};
     entries[i++] = (VkSpecializationMapEntry){DITI_CONSTANT_THREADS, 0, 4};
     entries[i] = (VkSpecializationMapEntry){DITI_CONSTANT_ROUNDS, DITI_CONSTANT_ROUNDS * 4, 4};
     values[DITI_CONSTANT_ROUNDS] = 1;
-    return diti_spirv_fold(env, &given, words, count);
+    return CHECK(diti_spirv_fold(env, &given, words, count, &folded, NULL) == DIT_OK) && folded;
 }
 
 static uint32_t *copy_words(const diti_env *env, const uint32_t *words, size_t count) {
