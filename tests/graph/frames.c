@@ -421,20 +421,28 @@ static frames record(engine *e, dit_job *job, uint32_t budget_us, bool tell) {
 
 #define FEIGNED "rung=base,gflop_ns=2000000000,launch_us=20"
 
+/* Contexts of FEIGNED serve several tests each, because a driver compiles every pipeline anew for a context. Sets one
+   as if it had just been opened with max_slice_us (0: slices as long as the budget), on a device that is taken for
+   `wrong` times as slow as it is. */
+static dit_context *set_slices(dit_context *ctx, float wrong, uint32_t max_slice_us) {
+    diti_device *device = ctx->device;
+    device->speed = device->feigned;
+    device->speed.us_per_gflop *= wrong;
+    device->speed.us_per_gigabyte *= wrong;
+    device->max_slice_us = max_slice_us ? max_slice_us : 50000;
+    device->slices_by_budget = !max_slice_us;
+    logged[0] = 0;
+    return ctx;
+}
+
 /* The device is ten times as slow as it was taken for: the first step shows it, and from the second one on frames keep
    their budget, in the decoder, too, which has not run before. And the other way round. */
-static void test_recut(engine *e) {
+static void test_recut(engine *e, dit_context *ctx) {
     static const float wrong[] = {0.1f, 10};
     dit_model *model;
     size_t i;
     for (i = 0; i < DITI_COUNT(wrong); i++) {
-        dit_context *ctx = open_context(e, FEIGNED, 2000, NULL, 0);
-        diti_speed *speed = ctx ? &ctx->device->speed : NULL;
-        dit_job *job;
-        if (!ctx) return;
-        speed->us_per_gflop *= wrong[i];
-        speed->us_per_gigabyte *= wrong[i];
-        job = make_job(ctx, &model, NULL);
+        dit_job *job = make_job(set_slices(ctx, wrong[i], 2000), &model, NULL);
         if (job) {
             uint32_t before = (uint32_t)job->shares[0]->program.plan->slice_count,
                      cuts = job->shares[0]->program.plan->recuts;
@@ -461,26 +469,16 @@ static void test_recut(engine *e) {
         }
         dit_job_destroy(job);
         dit_model_destroy(model);
-        dit_context_destroy(ctx);
     }
 }
 
 /* Step mode learns and cuts likewise, with all weights resident or streamed, with and without a trace. */
-static void test_recut_steps(bool streamed, bool traced) {
-    dit_context_desc desc = {0};
+static void test_recut_steps(dit_context *ctx, bool streamed, bool traced) {
     dit_model_desc md = {0};
-    dit_context *ctx = NULL;
     dit_model *model = NULL;
-    dit_error err = {0};
     dit_job *job;
-    desc.overrides = FEIGNED;
-    desc.max_slice_us = 4000;
-    desc.trace = traced;
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &ctx, &err) == DIT_OK, "%s", err.message)) return;
-    ctx->device->speed.us_per_gflop /= 10;
-    ctx->device->speed.us_per_gigabyte /= 10;
     md.release_text_encoders = streamed;
-    job = make_job(ctx, &model, &md);
+    job = make_job(set_slices(ctx, 0.1f, 4000), &model, &md);
     if (job) {
         uint32_t cuts = job->shares[0]->program.plan->recuts, i;
         dit_result result;
@@ -504,18 +502,28 @@ static void test_recut_steps(bool streamed, bool traced) {
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
+}
+
+static void test_recut_traced(void) {
+    dit_context_desc desc = {0};
+    dit_context *ctx = NULL;
+    dit_error err = {0};
+    desc.overrides = FEIGNED;
+    desc.max_slice_us = 4000;
+    desc.trace = true;
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &ctx, &err) == DIT_OK, "%s", err.message)) return;
+    test_recut_steps(ctx, false, true);
     dit_context_destroy(ctx);
 }
 
 /* A smaller budget never gives longer frames, nor fewer, whether the budget or the application decides how long slices
    are. */
-static void test_budgets(engine *e) {
+static void test_budgets(engine *e, dit_context *ctx) {
     static const uint32_t budgets[] = {16000, 4000, 1000};
     frames before = {0}, got;
     dit_model *model = NULL;
     size_t i;
-    dit_context *ctx = open_context(e, FEIGNED, 0, NULL, 0);
-    dit_job *job = ctx ? make_job(ctx, &model, NULL) : NULL;
+    dit_job *job = make_job(set_slices(ctx, 1, 0), &model, NULL);
     for (i = 0; job && i < DITI_COUNT(budgets); i++) {
         if (i) restart(job, model);
         got = record(e, job, budgets[i], false);
@@ -535,16 +543,14 @@ static void test_budgets(engine *e) {
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
-    dit_context_destroy(ctx);
 }
 
 /* ---- Where times come from ---- */
 
 /* Commands that were never submitted leave no times; those that were leave them, where timestamps are believed. */
-static void test_timestamps(engine *e, bool believed) {
-    dit_context *ctx = open_context(e, believed ? "rung=base,timestamps=1" : "rung=base", 0, NULL, 0);
+static void test_timestamps(engine *e, dit_context *ctx, bool believed) {
     dit_model *model = NULL;
-    dit_job *job = ctx ? make_job(ctx, &model, NULL) : NULL;
+    dit_job *job = make_job(ctx, &model, NULL);
     dit_counters before, after;
     dit_status status;
     dit_result result = DIT_WORKING;
@@ -584,17 +590,18 @@ static void test_timestamps(engine *e, bool believed) {
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
-    dit_context_destroy(ctx);
 }
 
 /* The times that an application reports count more than timestamps. */
-static void test_reports(engine *e) {
-    dit_context *ctx = open_context(e, "rung=base,timestamps=1", 1000000, NULL, 0);
+static void test_reports(engine *e, dit_context *ctx) {
     dit_model *model = NULL;
-    dit_job *job = ctx ? make_job(ctx, &model, NULL) : NULL;
+    dit_job *job;
     VkCommandBuffer commands;
     dit_status status;
     uint32_t slice;
+    ctx->device->max_slice_us = 1000000;
+    ctx->device->slices_by_budget = false;
+    job = make_job(ctx, &model, NULL);
     if (!job) return;
     CHECK(dit_job_record_took(job, 5) == DIT_ERROR_INVALID_ARGUMENT); /* nothing was recorded */
     CHECK(dit_job_record_took(NULL, 5) == DIT_ERROR_INVALID_ARGUMENT);
@@ -620,20 +627,40 @@ static void test_reports(engine *e) {
     check_picture(job, "told");
     dit_job_destroy(job);
     dit_model_destroy(model);
+}
+
+static void test_in_frames(engine *e, bool quick) {
+    dit_context *ctx = open_context(e, FEIGNED, 0, NULL, 0);
+    if (ctx) test_recut(e, ctx);
+    if (ctx && !quick) test_budgets(e, ctx);
+    dit_context_destroy(ctx);
+    ctx = open_context(e, "rung=base,timestamps=1", 0, NULL, 0);
+    if (ctx && !quick) test_timestamps(e, ctx, true);
+    if (ctx) test_reports(e, ctx);
+    dit_context_destroy(ctx);
+    ctx = open_context(e, "rung=base", 0, NULL, 0);
+    if (ctx) test_timestamps(e, ctx, false);
     dit_context_destroy(ctx);
 }
 
-static void make_expected(void) {
-    dit_context *ctx = open_context(NULL, "rung=base", 0, NULL, 0);
+static void make_expected(dit_context *ctx) {
     dit_model *model = NULL;
-    dit_job *job = ctx ? make_job(ctx, &model, NULL) : NULL;
+    dit_job *job = make_job(ctx, &model, NULL);
     if (job) {
         CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK);
         CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, expected, BYTES, 0, NULL) == DIT_OK);
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
+}
+
+static void test_in_steps(bool quick) {
+    dit_context *ctx = open_context(NULL, FEIGNED, 0, NULL, 0);
+    if (ctx) make_expected(ctx);
+    if (ctx && !quick) test_recut_steps(ctx, false, false);
+    if (ctx && !quick) test_recut_steps(ctx, true, false);
     dit_context_destroy(ctx);
+    test_recut_traced();
 }
 
 int main(void) {
@@ -647,18 +674,9 @@ int main(void) {
     test_fit();
     test_cache();
     test_faults();
-    make_expected();
-    if (engine_make_instance(&e) && engine_make_device(&e, true)) {
-        test_recut(&e);
-        if (!quick) test_budgets(&e);
-        if (!quick) test_timestamps(&e, true);
-        test_timestamps(&e, false);
-        test_reports(&e);
-    }
+    test_in_steps(quick); /* the first of them makes the picture that all expect */
+    if (engine_make_instance(&e) && engine_make_device(&e, true)) test_in_frames(&e, quick);
     engine_end(&e);
-    if (!quick) test_recut_steps(false, false);
-    if (!quick) test_recut_steps(true, false);
-    test_recut_steps(false, true);
     test_vulkan_end();
     return TEST_END("frames");
 }
