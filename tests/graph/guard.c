@@ -144,15 +144,20 @@ typedef struct outcome {
     char op[64];
 } outcome;
 
-static dit_context *open_context(const char *overrides) {
+static dit_context *open_devices(const char *devices, const char *overrides) {
     dit_context_desc desc = {0};
     dit_context *ctx = NULL;
     dit_error err = {0};
-    desc.overrides = overrides;
+    char slices[80]; /* that no busy machine changes */
+    snprintf(slices, sizeof slices, "%s,gflop_ns=100000000", overrides);
+    desc.devices = devices;
+    desc.overrides = slices;
     CHECK_MESSAGE(dit_context_create(&desc, &ctx, &err) == DIT_OK || err.result == DIT_ERROR_UNSUPPORTED_DEVICE, "%s",
                   err.message);
     return ctx;
 }
+
+static dit_context *open_context(const char *overrides) { return open_devices(NULL, overrides); }
 
 static dit_job *create(dit_context *ctx, const dit_model *model, uint32_t preview_interval) {
     dit_job_desc desc = {0};
@@ -273,18 +278,14 @@ static void test_unguarded(const edit *edits) {
 }
 
 /* Devices that divide a job repeat together: a segment that one of them has to do again, all do again. */
-static void test_split(const char *devices, const char *name, const edit *edits, const char *error) {
+static void test_split(dit_context *both, const char *name, const edit *edits, const char *error) {
     static outcome right, got, again;
-    dit_context_desc desc = DITI_ZERO;
     dit_job_desc split = DITI_ZERO;
-    dit_context *both = NULL;
     dit_model *model;
     dit_job *job = NULL;
     dit_error err = DITI_ZERO;
+    if (!CHECK(both)) return;
     if (!*error) run_model(base, edits, &right);
-    desc.devices = devices;
-    desc.overrides = "rung=fp16";
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &both, &err) == DIT_OK, "%s", err.message)) return;
     model = load(both, edits);
     split.model = model;
     split.prompt = "a red heart";
@@ -309,7 +310,6 @@ static void test_split(const char *devices, const char *name, const edit *edits,
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
-    dit_context_destroy(both);
 }
 
 /* Cut into the smallest slices, and with previews in between, the bytes are the same. */
@@ -596,24 +596,20 @@ static void test_gpu(void) {
     dit_context_destroy(ctx);
 }
 
-static const char two[] = "llvmpipe,llvmpipe", four[] = "llvmpipe,llvmpipe,llvmpipe,llvmpipe";
+#define TWO "llvmpipe,llvmpipe"
 
-static void test_fp16(engine *e) {
+/* The contexts serve all splits: each compiles its pipelines anew. */
+static void test_splits(void) {
     static const char *const sequences[] = {
         "ulysses2,int8", "ring2,int8",           "pipefusion2:m2w1k8",  "pipefusion1:m2", "ulysses2",
         "ring2",         "pipefusion2",          "cfg2,ulysses2",       "ulysses2,ring2", "pipefusion2,ring2",
         "tensor2,ring2", "pipefusion2,ulysses2", "ulysses2,ring2,int8", "layers2,ring2"};
+    dit_context *two = open_devices(TWO, "rung=fp16"), *four;
     size_t i;
-    test_products(half->device, "fp16");
-    test_old_report(half->device);
-    test_gpu();
-    side = SIDE;
-    test_overflow("feed-forward", half, overflowing);
-    side = 32;
-    test_overflow("everywhere", half, everywhere);
     test_split(two, "ulysses2", before_picture, "");
     test_split(two, "pipefusion2", before_picture, "");
     if (test_all) {
+        four = open_devices(TWO "," TWO, "rung=fp16");
         test_split(two, "cfg2", before_picture, "");
         test_split(two, "layers2", before_picture, "");
         test_split(two, "tensor2", before_picture, "");
@@ -625,7 +621,20 @@ static void test_fp16(engine *e) {
         }
         test_split(two, "ulysses2", nan_in_step, "is not finite in step 1 of 2");
         test_split(two, "pipefusion2", nan_in_step, "the result of ff_out of block 1 is not finite");
+        dit_context_destroy(four);
     }
+    dit_context_destroy(two);
+}
+
+static void test_fp16(engine *e) {
+    test_products(half->device, "fp16");
+    test_old_report(half->device);
+    test_gpu();
+    side = SIDE;
+    test_overflow("feed-forward", half, overflowing);
+    side = 32;
+    test_overflow("everywhere", half, everywhere);
+    test_splits();
     test_unguarded(overflowing);
     test_unguarded(everywhere);
     test_slices();
@@ -643,9 +652,11 @@ static void test_fp16(engine *e) {
 
 /* Runs one case of each path, which is enough for a build with sanitizers. */
 static void test_fp16_few(engine *e) {
+    dit_context *two = open_devices(TWO, "rung=fp16");
     test_products(half->device, "fp16");
     test_overflow("everywhere", half, everywhere);
     test_split(two, "cfg2", before_picture, "");
+    dit_context_destroy(two);
     test_ordinary();
     expect_error("NaN in the transformer", nan_in_step, "step 1 of 2", "ff_out of block 1");
     test_bound();
@@ -664,7 +675,7 @@ int main(void) {
     if (base && test_rung("coop")) { /* all else is the same on every driver */
         if (test_all) test_rung("coop2");
     } else if (base && base->device->has_fp16) {
-        desc.overrides = "rung=fp16";
+        desc.overrides = "rung=fp16,gflop_ns=100000000";
         unguarded = open_context("rung=fp16,guards=0");
         if (engine_make_instance(&e) && engine_make_device(&e, true)) half = engine_context(&e, &desc);
         if (unguarded && half && test_first_driver()) test_fp16(&e);
