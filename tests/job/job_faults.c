@@ -164,18 +164,14 @@ static void sweep_stage(const stage *at, VkResult code) {
     CHECK_MESSAGE(at->make() == DIT_OK, "%s, after all failures: %s", at->name, err.message);
 }
 
-/* Pipelines are kept by the context, so that each failure needs a new one. */
+/* Pipelines are kept by the context, which needs a new one for each failure: the first shader module fails before there
+   is any, the ninth pipeline before the others. Leaves the context and the model. */
 static void sweep_pipelines(VkResult code) {
-    static const char *const names[] = {"vkCreateShaderModule", "vkCreateComputePipelines"};
-    size_t i;
-    for (i = 0; i < DITI_COUNT(names); i++) {
-        CHECK(make_context() == DIT_OK && make_model() == DIT_OK);
-        fail_call(&stages[2], names[i], i ? 9 : 1, code);
-        CHECK_MESSAGE(make_job() == DIT_OK, "after a failed pipeline: %s", err.message);
-        drop_job();
-        drop_model();
-        drop_context();
-    }
+    CHECK(make_context() == DIT_OK && make_model() == DIT_OK);
+    fail_call(&stages[2], "vkCreateShaderModule", 1, code);
+    fail_call(&stages[2], "vkCreateComputePipelines", 9, code);
+    CHECK_MESSAGE(make_job() == DIT_OK, "after a failed pipeline: %s", err.message);
+    drop_job();
 }
 
 static void sweep(const stage *list, VkResult code) {
@@ -289,10 +285,12 @@ static void test_silent(void) {
     CHECK_MESSAGE(status == 0, "a process with a device that does not answer ended with status %x", (unsigned)status);
 }
 
-/* A driver that says too early that a wait has taken too long, while the device works on. */
+/* A driver that says too early that a wait has taken too long, while the device works on. Takes the context and the
+   model that there are. */
 static void test_early_timeout(unsigned n) {
     dit_result result;
-    CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK && make_job() == DIT_OK, "%s", err.message);
+    if (!context) CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(make_job() == DIT_OK, "%s", err.message);
     fault_begin(n, VK_TIMEOUT);
     fault_only = "vkWaitSemaphores";
     result = make_picture();
@@ -310,13 +308,13 @@ int main(void) {
     test_vulkan_begin();
     test_slow(true);
     test_slow(false);
-    test_early_timeout(1);
-    if (all) test_early_timeout(2);
-    if (all) test_early_timeout(5);
     sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
     if (all) sweep_wrapped();
     sweep_pipelines(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    test_early_timeout(1);
+    if (all) test_early_timeout(2);
+    if (all) test_early_timeout(5);
     sweep_losses();
     test_vulkan_end();
     return TEST_END("job_faults");
