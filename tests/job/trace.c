@@ -476,35 +476,35 @@ static void check_rerun(run *r) {
 
 /* The whole step is one slice, so that the same one is wanted again before its timestamps were read. */
 static void test_one_slice_per_step(void) {
-    dit_context_desc desc = describe_context(NULL);
+    diti_device *device = shared.ctx->device;
+    uint32_t longest = device->max_slice_us;
+    dit_job_desc desc = describe(shared.model);
     dit_result result = DIT_WORKING;
     dit_counters counters;
-    dit_job_desc jd;
-    run r;
-    desc.max_slice_us = 100000000;
-    if (!begin(&r, &desc)) return end(&r);
-    dit_job_destroy(r.job);
-    r.job = NULL;
-    jd = describe(r.model);
-    jd.steps = MANY_STEPS;
-    if (CHECK(dit_job_create(r.ctx, &jd, &r.job, NULL) == DIT_OK)) {
-        const diti_plan *plan = r.job->shares[0]->program.plan;
-        CHECK(diti_plan_slice_count(plan, r.job->shares[0]->program.step_segment) == 1);
-        CHECK(plan->profile->slices[plan->segments[r.job->shares[0]->program.step_segment].first].sets ==
+    dit_job *job = NULL;
+    CHECK(dit_trace_write(shared.ctx, take, &parsed.text, NULL) == DIT_OK);
+    free_trace();
+    desc.steps = MANY_STEPS;
+    device->max_slice_us = 100000000;
+    if (CHECK(dit_job_create(shared.ctx, &desc, &job, NULL) == DIT_OK)) {
+        const diti_plan *plan = job->shares[0]->program.plan;
+        CHECK(diti_plan_slice_count(plan, job->shares[0]->program.step_segment) == 1);
+        CHECK(plan->profile->slices[plan->segments[job->shares[0]->program.step_segment].first].sets ==
               DITI_PROFILE_SETS);
-        while (result == DIT_WORKING) result = dit_job_step(r.job, UINT32_MAX);
+        while (result == DIT_WORKING) result = dit_job_step(job, UINT32_MAX);
         CHECK(result == DIT_OK);
-        dit_job_get_counters(r.job, &counters);
-        if (read_trace(r.ctx)) {
+        dit_job_get_counters(job, &counters);
+        if (read_trace(shared.ctx)) {
             CHECK_MESSAGE(count_ops() == counters.dispatches && parsed.dropped == 0,
                           "%u ops for %llu dispatches, %u events dropped", count_ops(),
                           (unsigned long long)counters.dispatches, parsed.dropped);
-            check_slices(r.ctx->device->is_cpu);
+            check_slices(device->is_cpu);
             check_steps(MANY_STEPS);
         }
         free_trace();
     }
-    end(&r);
+    device->max_slice_us = longest;
+    dit_job_destroy(job);
 }
 
 /* Slices are submitted without waiting for those before them: none may vanish uncounted. */
@@ -595,7 +595,7 @@ static void test_without_timestamps(void) {
     dit_counters counters;
     uint64_t range;
     run r;
-    desc.overrides = "rung=base,timestamps=0";
+    desc.overrides = "rung=base,timestamps=0,gflop_ns=100000000";
     if (!begin(&r, &desc)) return end(&r);
     range = dit_trace_begin(r.ctx, "range");
     finish(&r);
@@ -649,7 +649,7 @@ static void test_limit(void) {
     dit_context_desc desc = describe_context(NULL);
     dit_context *ctx;
     int round, i;
-    desc.overrides = "rung=base,trace_events=100";
+    desc.overrides = "rung=base,trace_events=100,gflop_ns=100000000";
     ctx = open_context(&desc);
     for (round = 0; ctx && round < 2; round++) { /* counting begins anew with each file */
         for (i = 0; i < 150; i++) dit_trace_mark(ctx, i < 100 ? "early" : "late");
@@ -796,7 +796,7 @@ static void test_devices(const char *split) {
     dit_error err = {0};
     run r = {0};
     desc.devices = "0,0";
-    desc.overrides = "rung=base,chunk=1K";
+    desc.overrides = "rung=base,chunk=1K,gflop_ns=100000000";
     r.ctx = open_context(&desc);
     r.model = load_model(r.ctx);
     jd = describe(r.model);
@@ -815,21 +815,17 @@ static void test_devices(const char *split) {
 
 /* Rows are finite; a span that finds none is counted as dropped, and nothing overlaps. */
 static void test_rows(void) {
-    dit_context_desc desc = {0};
-    dit_context *ctx;
     diti_trace_scope scopes[DITI_TRACE_ROWS + 3];
     uint32_t i;
-    desc.trace = true;
-    ctx = open_context(&desc);
-    if (!ctx) return;
-    for (i = 0; i < DITI_COUNT(scopes); i++) scopes[i] = diti_trace_open(ctx->trace, DITI_TRACK_PEER, "span");
+    CHECK(dit_trace_write(shared.ctx, take, &parsed.text, NULL) == DIT_OK);
+    free_trace();
+    for (i = 0; i < DITI_COUNT(scopes); i++) scopes[i] = diti_trace_open(shared.ctx->trace, DITI_TRACK_PEER, "span");
     for (i = 0; i < DITI_COUNT(scopes); i++) diti_trace_close(&scopes[i], 0);
-    if (read_trace(ctx)) {
+    if (read_trace(shared.ctx)) {
         CHECK_MESSAGE(parsed.dropped == 3, "%u were dropped", parsed.dropped);
         check_lanes();
         free_trace();
     }
-    dit_context_destroy(ctx);
 }
 
 /* ---- Clocks ---- */
@@ -869,6 +865,7 @@ int main(void) {
     test_untraced();
     if (begin(&shared, &desc)) {
         test_full();
+        test_one_slice_per_step();
         test_overrun();
         test_cancel();
         test_ranges();
@@ -876,15 +873,14 @@ int main(void) {
         test_memory_while_running();
         test_memory_while_planning();
         test_threads();
+        test_rows();
     }
     end(&shared);
     CHECK_MESSAGE(shared_memory.alive == 0, "%ld blocks are left", shared_memory.alive);
-    test_one_slice_per_step();
     test_light();
     test_without_timestamps();
     test_recorded();
     test_limit();
-    test_rows();
     if (test_first_driver()) test_devices("ulysses2");
     if (getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1")) test_devices("cfg2");
     test_vulkan_end();
