@@ -34,9 +34,26 @@ typedef struct setup {
 
 static maker at;
 
+/* Four devices serve every test that asks for no more and for nothing else: to open them and to make their pipelines
+   takes longer than a test. */
+enum { KEPT = 4 };
+static dit_context *kept;
+
 static bool open_context(const setup *s) {
+    bool usual = s->devices <= KEPT && !s->overrides && !s->limit;
     const char *overrides = s->overrides ? s->overrides : "rung=base";
-    return CHECK_MESSAGE(open_devices(&at, s->devices, overrides, s->limit) == DIT_OK, "%s", err.message);
+    at.context = usual ? kept : NULL;
+    if (at.context) return true;
+    if (!CHECK_MESSAGE(open_devices(&at, usual ? KEPT : s->devices, overrides, s->limit) == DIT_OK, "%s", err.message))
+        return false;
+    if (usual) kept = at.context;
+    return true;
+}
+
+static void leave_maker(void) {
+    close_model(&at);
+    if (at.context != kept) dit_context_destroy(at.context);
+    at.context = NULL;
 }
 
 static dit_result open_model(const setup *s) {
@@ -148,7 +165,7 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
                               (unsigned long long)other.in_step, (unsigned long long)split_form(s, split, members));
         }
     }
-    close_maker(&at);
+    leave_maker();
 }
 
 /* ---- tests ---- */
@@ -220,7 +237,7 @@ static void test_scales(void) {
         check_scales(false);
         check_scales(true);
     }
-    close_maker(&at);
+    leave_maker();
 }
 
 static void test_packed(void) {
@@ -254,18 +271,18 @@ static void test_need(void) {
     setup s = {NULL, bundled, 2, NULL, (VkDeviceSize)13 << 20, DIT_TYPE_STORED, false, false};
     static outcome out;
     CHECK(open_model(&s) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
-    close_maker(&at);
+    leave_maker();
     s.by_need = true;
     if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
         CHECK(at.model->info.streamed_bytes > s.limit - ((VkDeviceSize)4 << 20));
         CHECK(run(NULL, 1, &out) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
         CHECK_MESSAGE(run("tensor2", 1, &out) == DIT_OK, "%s", err.message);
     }
-    close_maker(&at);
+    leave_maker();
     if (full && CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) { /* blocks instead of parts of each */
         CHECK_MESSAGE(run("layers2", 1, &out) == DIT_OK, "%s", err.message);
     }
-    close_maker(&at);
+    leave_maker();
 }
 
 static void test_refusals(void) {
@@ -287,7 +304,7 @@ static void test_refusals(void) {
         CHECK(dit_model_load(at.context, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT &&
               strstr(err.message, "weights_by_need"));
     }
-    close_maker(&at);
+    leave_maker();
 }
 
 static void test_folder(const char *folder) {
@@ -314,6 +331,7 @@ int main(int argc, char **argv) {
         if (full) test_need();
         test_refusals();
     }
+    dit_context_destroy(kept);
     test_vulkan_end();
     return TEST_END("split_tensor");
 }
