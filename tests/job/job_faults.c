@@ -2,7 +2,7 @@
    way around it), the next try must succeed and draw the same picture, and the validation layers must find nothing
    left. By default each function fails where it is called first and last; DIT_TEST_ALL=1: every single call, and on
    the application's device, while it records, too. */
-/* test-runs: lavapipe sanitize */
+/* test-runs: sanitize, in test-all lavapipe */
 #include "library.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
