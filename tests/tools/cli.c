@@ -1181,10 +1181,10 @@ static void test_interruption(int number) {
 }
 
 /* Interrupts before the first step: while the device is opened, the model is read or kernels are prepared. */
-static void test_early_interruption(void) {
-    interruption stop = {SIGTERM, "/", false};
+static void test_early_interruption(int number) {
+    interruption stop = {number, "/", false};
     outcome o = run_as(STREAMS_PIPES, stop, (char **)ARGS(QUICK, "--steps", "400", "-o", (char *)in_work("never.png")));
-    CHECK_MESSAGE(o.code == 128 + SIGTERM, "exit code %d: %s", o.code, o.err);
+    CHECK_MESSAGE(o.code == 128 + number, "exit code %d: %s", o.code, o.err);
     CHECK(!exists(in_work("never.png")));
 }
 
@@ -1601,7 +1601,8 @@ int main(int argc, char **argv) {
     test_terminal();
     test_interruption(SIGINT);
     if (sweep()) test_interruption(SIGTERM);
-    test_early_interruption();
+    test_early_interruption(SIGTERM);
+    if (sweep()) test_early_interruption(SIGINT);
     test_write_failure();
     test_cache();
     test_damaged_model();
