@@ -16038,7 +16038,7 @@ DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uin
 /* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
    before it. */
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
-/* Makes what frames need and lack: the pool of secondaries and the timestamps. Call before diti_plan_execute. */
+/* Makes the timestamps of frames where they are missing. Call before diti_plan_execute. */
 DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err);
 /* Whether the host must load weights while the plan runs. */
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
@@ -16121,7 +16121,6 @@ DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *er
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* A slice was seen to take so long. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* nothing where it is there */
 /* A slice was recorded into it. */
 DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
 /* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
@@ -21100,7 +21099,7 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
     plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *part, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *slice, dit_error *err) {
     VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
     VkDescriptorSetAllocateInfo info;
     uint32_t i;
@@ -21109,17 +21108,17 @@ DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_sl
     info.descriptorPool = plan->descriptors;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &plan->device->set_layout;
-    for (i = part->first; i < part->first + part->count; i++) {
-        diti_plan_dispatch *slice = &plan->dispatches[i];
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        diti_plan_dispatch *piece = &plan->dispatches[i];
         VkResult vk;
-        if (slice->set) continue;
-        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        if (piece->set) continue;
+        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &piece->set);
         if (vk != VK_SUCCESS)
             return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%s)",
-                                plan->sources[slice->source].name, diti_vk_name(vk));
+                                plan->sources[piece->source].name, diti_vk_name(vk));
         memset(ranges, 0, sizeof ranges);
-        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
-        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
+        diti_slice_bind(plan, &plan->sources[piece->source], piece, ranges);
+        diti_slice_write_set(plan, &plan->sources[piece->source], piece->set, ranges);
     }
     return DIT_OK;
 }
@@ -21726,7 +21725,7 @@ static void diti_frames_reset(diti_device *device, VkCommandBuffer commands, voi
 
 /* All timestamps are reset once, so that asking for those of a frame that was recorded and never submitted is no error:
    they are not there. */
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
     diti_device *device = plan->device;
     diti_frames *frames = &plan->frames;
     VkQueryPoolCreateInfo info;
@@ -22069,17 +22068,13 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 static dit_result diti_record_secondary(diti_plan *plan, diti_plan_slice *slice, dit_error *err) {
     VkCommandBuffer commands = NULL;
     DITI_TRY(diti_plan_write_sets(plan, slice, err));
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &commands, err));
     DITI_TRY(diti_record_begin(plan, commands, true, err));
     diti_record_slice(plan, slice, commands, UINT32_MAX, UINT32_MAX);
     DITI_TRY(diti_record_end(plan, commands, err));
     slice->secondary = commands;
     return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
-    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
-    return diti_frames_create(plan, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,
@@ -22478,7 +22473,6 @@ static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old,
     DITI_TRY(diti_plan_slice_sources(plan, err));
     diti_recut_take_pipelines(plan, old);
     DITI_TRY(diti_plan_create_descriptors(plan, err));
-    DITI_TRY(diti_plan_prepare_frames(plan, err));
     if (!plan->device->trace) return DIT_OK;
     diti_profile_free(plan);
     DITI_TRY(diti_profile_create(plan, err));

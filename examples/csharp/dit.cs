@@ -21,7 +21,7 @@ namespace Dit {
         public DitException(string message, int result) : base(message) { Result = result; }
     }
 
-    // What to paint; zeros and nulls stand for the model's defaults.
+    // Parameters of a picture; zeros and nulls stand for the model's defaults.
     public sealed class Request {
         public string Prompt = "", NegativePrompt, Sampler, Schedule;
         public uint Width, Height, Steps, Count = 1; // Count: pictures, with the seeds Seed, Seed + 1 and so on

@@ -20,7 +20,7 @@ static void diti_frames_reset(diti_device *device, VkCommandBuffer commands, voi
 
 /* All timestamps are reset once, so that asking for those of a frame that was recorded and never submitted is no error:
    they are not there. */
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
     diti_device *device = plan->device;
     diti_frames *frames = &plan->frames;
     VkQueryPoolCreateInfo info;

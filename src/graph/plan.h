@@ -227,7 +227,7 @@ DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uin
 /* The newest frame will never run: forgets it, and that its commands have copied weights. dispatches: of the counters,
    before it. */
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches);
-/* Makes what frames need and lack: the pool of secondaries and the timestamps. Call before diti_plan_execute. */
+/* Makes the timestamps of frames where they are missing. Call before diti_plan_execute. */
 DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err);
 /* Whether the host must load weights while the plan runs. */
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);

@@ -36,7 +36,6 @@ DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *er
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* A slice was seen to take so long. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* nothing where it is there */
 /* A slice was recorded into it. */
 DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
 /* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */

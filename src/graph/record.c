@@ -211,17 +211,13 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 static dit_result diti_record_secondary(diti_plan *plan, diti_plan_slice *slice, dit_error *err) {
     VkCommandBuffer commands = NULL;
     DITI_TRY(diti_plan_write_sets(plan, slice, err));
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
     DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &commands, err));
     DITI_TRY(diti_record_begin(plan, commands, true, err));
     diti_record_slice(plan, slice, commands, UINT32_MAX, UINT32_MAX);
     DITI_TRY(diti_record_end(plan, commands, err));
     slice->secondary = commands;
     return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_prepare_frames(diti_plan *plan, dit_error *err) {
-    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
-    return diti_frames_create(plan, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands,

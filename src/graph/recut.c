@@ -270,7 +270,6 @@ static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old,
     DITI_TRY(diti_plan_slice_sources(plan, err));
     diti_recut_take_pipelines(plan, old);
     DITI_TRY(diti_plan_create_descriptors(plan, err));
-    DITI_TRY(diti_plan_prepare_frames(plan, err));
     if (!plan->device->trace) return DIT_OK;
     diti_profile_free(plan);
     DITI_TRY(diti_profile_create(plan, err));

@@ -136,7 +136,7 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
     plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *part, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_slice *slice, dit_error *err) {
     VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
     VkDescriptorSetAllocateInfo info;
     uint32_t i;
@@ -145,17 +145,17 @@ DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, const diti_plan_sl
     info.descriptorPool = plan->descriptors;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &plan->device->set_layout;
-    for (i = part->first; i < part->first + part->count; i++) {
-        diti_plan_dispatch *slice = &plan->dispatches[i];
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        diti_plan_dispatch *piece = &plan->dispatches[i];
         VkResult vk;
-        if (slice->set) continue;
-        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        if (piece->set) continue;
+        vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &piece->set);
         if (vk != VK_SUCCESS)
             return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%s)",
-                                plan->sources[slice->source].name, diti_vk_name(vk));
+                                plan->sources[piece->source].name, diti_vk_name(vk));
         memset(ranges, 0, sizeof ranges);
-        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
-        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
+        diti_slice_bind(plan, &plan->sources[piece->source], piece, ranges);
+        diti_slice_write_set(plan, &plan->sources[piece->source], piece->set, ranges);
     }
     return DIT_OK;
 }

@@ -1,5 +1,5 @@
-// What dit.cs does, from an installed prefix: test.exe layouts prints its structures as tests/packages.sh has them of the C
-// compiler; test.exe MODEL makes pictures and mistakes.
+// The test of dit.cs, from an installed prefix: test.exe layouts prints the structures of dit.cs as tests/packages.sh gets
+// them from the C compiler; test.exe MODEL makes pictures and mistakes.
 using System;
 using System.Collections.Generic;
 using System.Linq;
