@@ -51,27 +51,27 @@ int k3_scale(const uint at, const uint j) {
 
 #define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : 256u)
 
-// An element is x * quant + y; all products are exact in F32, so only the addition rounds.
+// An element is x * quant + y; all products are exact in F32, so only the addition rounds. Here and below TYPE is asked
+// case by case: SPIRV-Cross, which MoltenVK has, reads no switch over what is computed from specialization constants.
 vec2 scale_of(const uint block, const uint e) {
-    switch (TYPE) {
-    case TYPE_Q8_0:
-    case TYPE_Q4_0:
-    case TYPE_Q5_0: return vec2(half_at(block), 0.0);
-    case TYPE_Q4_1:
-    case TYPE_Q5_1: return vec2(half_at(block), half_at(block + 2u));
-    case TYPE_Q2_K: {
+    vec2 scale = vec2(1.0, 0.0);
+    if (TYPE < TYPE_Q8_0) return scale;
+    if (TYPE < TYPE_Q2_K) {
+        scale.x = half_at(block);
+        if (TYPE == TYPE_Q4_1) scale.y = half_at(block + 2u);
+        if (TYPE == TYPE_Q5_1) scale.y = half_at(block + 2u);
+    } else if (TYPE == TYPE_Q2_K) {
         uint sub = byte_at(block + e / 16u);
-        return vec2(half_at(block + 80u) * float(sub & 15u), -(half_at(block + 82u) * float(sub >> 4)));
-    }
-    case TYPE_Q3_K: return vec2(half_at(block + 108u) * float(k3_scale(block + 96u, e / 16u)), 0.0);
-    case TYPE_Q4_K:
-    case TYPE_Q5_K: {
+        scale = vec2(half_at(block + 80u) * float(sub & 15u), -(half_at(block + 82u) * float(sub >> 4)));
+    } else if (TYPE == TYPE_Q3_K) {
+        scale.x = half_at(block + 108u) * float(k3_scale(block + 96u, e / 16u));
+    } else if (TYPE == TYPE_Q6_K) {
+        scale.x = half_at(block + 208u) * float(int(byte_at(block + 192u + e / 16u) << 24) >> 24);
+    } else { // Q4_K and Q5_K
         uvec2 sub = k4_scale(block + 4u, e / 32u);
-        return vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
+        scale = vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
     }
-    case TYPE_Q6_K: return vec2(half_at(block + 208u) * float(int(byte_at(block + 192u + e / 16u) << 24) >> 24), 0.0);
-    }
-    return vec2(1.0, 0.0);
+    return scale;
 }
 
 // Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
@@ -83,30 +83,30 @@ uvec4 k2_bits(const uint at, const uint e) {
 ivec4 quants_of(const uint block, const uint e) {
     uint i = e & 15u, half_shift = e >> 2 & 4u, k_shift = e >> 3 & 4u; // a block of 32: low nibbles are elements 0..15
     uvec4 each = uvec4(0u, 1u, 2u, 3u);
-    switch (TYPE) {
-    case TYPE_Q8_0: return ivec4(bytes_at(block + 2u + e) << 24) >> 24;
-    case TYPE_Q4_0: return ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
-    case TYPE_Q4_1: return ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
-    case TYPE_Q5_0:
-        return ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u)
+    ivec4 quants = ivec4(0);
+    if (TYPE == TYPE_Q8_0) quants = ivec4(bytes_at(block + 2u + e) << 24) >> 24;
+    else if (TYPE == TYPE_Q4_0) quants = ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
+    else if (TYPE == TYPE_Q4_1) quants = ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
+    else if (TYPE == TYPE_Q5_0)
+        quants = ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u)
                                                                         << 4) -
                16;
-    case TYPE_Q5_1:
-        return ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u)
+    else if (TYPE == TYPE_Q5_1)
+        quants = ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u)
                                                                         << 4);
-    case TYPE_Q2_K: return ivec4(k2_bits(block + 16u, e));
-    case TYPE_Q3_K: return ivec4(k2_bits(block + 32u, e)) - 4 + ivec4(bytes_at(block + e % 32u) >> e / 32u & 1u) * 4;
-    case TYPE_Q4_K: return ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
-    case TYPE_Q5_K:
-        return ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u |
+    else if (TYPE == TYPE_Q2_K) quants = ivec4(k2_bits(block + 16u, e));
+    else if (TYPE == TYPE_Q3_K)
+        quants = ivec4(k2_bits(block + 32u, e)) - 4 + ivec4(bytes_at(block + e % 32u) >> e / 32u & 1u) * 4;
+    else if (TYPE == TYPE_Q4_K) quants = ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
+    else if (TYPE == TYPE_Q5_K)
+        quants = ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u |
                      (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
-    case TYPE_Q6_K: {
+    else if (TYPE == TYPE_Q6_K) {
         uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
         uvec4 nibbles = bytes_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;
-        return ivec4(nibbles | (bytes_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
+        quants = ivec4(nibbles | (bytes_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
     }
-    }
-    return ivec4(0);
+    return quants;
 }
 
 // Elements e to e + 3 (e is a multiple of 4) of the block that begins at byte `block`, of types that have blocks.

@@ -68,6 +68,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     job->model = desc->model;
     job->target = desc->target;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
     if (result != DIT_OK) {
@@ -246,7 +247,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
                          "dit_job_restart: the job has lost a device; create a new job, on devices that work");
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
     DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
-    result = diti_job_keep_split(job, &request, err);
+    result = diti_job_request_noise(desc->model, &job->env, desc, &request, err);
+    if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {

@@ -418,9 +418,12 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 /* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
-/* request.c: a desc checked and resolved */
+/* request.c: a desc checked and resolved, all but its noise; */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);
+/* the noise, which is drawn for jobs that run, and not for questions about them. */
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);

@@ -438,8 +438,8 @@ static void diti_request_draw(const diti_job_request *request, uint64_t seed, ui
     for (d = 0; d < draws; d++) diti_random_normal(&random, out + d * count, count);
 }
 
-static dit_result diti_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                     diti_job_request *out, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err) {
     size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
            all = per_image * out->shape.image_count;
     uint32_t before = out->shape.draws_start ? 1 : 0,
@@ -617,8 +617,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     diti_job_request_kinds(out);
-    DITI_TRY(diti_request_text(model, env, desc, out, err));
-    return diti_request_noise(model, env, desc, out, err);
+    return diti_request_text(model, env, desc, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -1346,7 +1346,8 @@ static void insert_plain_pipelines(diti_graph *graph) {
 
 /* --- dit specializes modules as drivers do: the same bytes --- */
 
-static void test_folded(const char *overrides) {
+/* Attention on matrices takes a driver of the newest Mesa 11 seconds to compile, folded or not: the full run has it. */
+static void test_folded(const char *overrides, bool attends) {
     linear_case linear = {.m = 70, .n = 96, .k = 96, .type = DIT_TYPE_F16, .bias = true, .gate = true};
     attention_case attention = {
         .batch = 2, .heads = 2, .head_dim = 72, .queries = 50, .keys = 33, .lengths = true, .lse = true};
@@ -1364,7 +1365,8 @@ static void test_folded(const char *overrides) {
         if (sweep)
             run_everything(device);
         else
-            check_linear(device, &linear), check_attention(device, &attention);
+            check_linear(device, &linear);
+        if (attends && !sweep) check_attention(device, &attention);
         hashes[i] = result_hash;
         diti_device_close(device);
     }
@@ -1910,8 +1912,8 @@ int main(void) {
     if (units && sweep) test_unit("coop2", "gemm_coop");
     if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false);
     if (!units || sweep) test_unit("half", "gemm_half");
-    if (units) test_folded("rung=coop");
-    if (units && sweep) test_folded("rung=coop2");
+    if (units) test_folded("rung=coop", false);
+    if (units && sweep) test_folded("rung=coop2", false);
     if (units && !sweep) { /* all else has been seen on other drivers */
         test_vulkan_end();
         return TEST_END("kernels");
@@ -1924,9 +1926,9 @@ int main(void) {
     }
     test_device("cpu=1", DITI_RUNG_BASE);
     if (test_first_driver()) { /* SwiftShader is left to specialize by itself (vk/device.c) */
-        test_folded("rung=base,cpu=1");
-        if (sweep) test_folded("rung=base,cpu=0");
-        if (sweep) test_folded("rung=half,cpu=0");
+        test_folded("rung=base,cpu=1", true);
+        if (sweep) test_folded("rung=base,cpu=0", true);
+        if (sweep) test_folded("rung=half,cpu=0", true);
     }
     if (thorough) test_split_k(DITI_RUNG_BASE);
     thorough = sweep;
