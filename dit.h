@@ -235,8 +235,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
-     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded,
-     it ends the job with DIT_ERROR_NOT_FINITE.
+     In several processes, in divided layers of HunyuanDiT and in the decoder it ends the job with DIT_ERROR_NOT_FINITE.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -246,7 +245,8 @@
        what it costs     the second device holds all weights, text encoders too, and after every step the latents are
                          copied to the host
        afterwards        the picture may be on another device (dit_output.device); the job cannot be restarted
-       what ends it      a second failure, or one of a device that holds an image of yours
+       what ends it      a second failure, or one of a device that holds an image of yours, or one of rank 0
+       processes         a rank that fails, is killed or hangs leaves; each holds all weights; an idle one gets DIT_OK
 
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
@@ -566,8 +566,8 @@ typedef struct dit_device_allocator {
    (examples/mpi_split.c). A rank that lets another one wait for five minutes has failed. So has a rank that took part
    in a run and gives no sign of life for 25 seconds (each gives one a second while its job is stepped). When a rank has
    failed, is cancelled, or restarts or destroys its job in the middle of a run, the run ends in all ranks, with an
-   error that names that one. All functions are called in dit_job_step and dit_job_wait, and send and poll when a job is
-   restarted or destroyed. */
+   error that names that one, unless resume_on_loss lets them go on without it. All functions are called in dit_job_step
+   and dit_job_wait, and send and poll when a job is restarted or destroyed. */
 typedef struct dit_transport {
     uint32_t rank;       /* rank of this process */
     uint32_t rank_count; /* 0: one process */
@@ -35673,11 +35673,22 @@ typedef struct diti_split_links { /* measured between the devices of a context *
     uint32_t per_socket; /* devices; 0: all */
     double latency;
 } diti_split_links;
+/* A message from the host of one process to that of another; its memory stays until it has come, or to the context's
+   end. */
+typedef struct diti_letter {
+    struct diti_letter *next;
+    void *request; /* the application's; NULL: it is there */
+    size_t size;
+    bool kept; /* somebody waits for it */
+} diti_letter;
+
 typedef struct diti_peers {
     diti_env env;
-    diti_device *const *devices; /* the context's */
-    uint32_t count;              /* devices in this process */
-    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    diti_device *const *devices;      /* the context's */
+    uint32_t count;                   /* devices in this process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* processes that are left, in order */
+    uint32_t rank_count, place;       /* how many they are, and which of them this one is */
+    uint32_t first, all; /* number of the first one among the devices of these processes, and how many there are */
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
@@ -35687,12 +35698,25 @@ typedef struct diti_peers {
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
     struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
+    diti_letter *letters;    /* letters that are on their way, or were not taken */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
+/* Meshes that are made from now on do without a process. */
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
+/* Letters belong to a mesh, by its tag, and are numbered from 0 on from each sender. A copy of data is sent. */
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err);
+/* *out is the caller's until diti_letter_drop. */
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err);
+/* DIT_WORKING: it has not come. */
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err);
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter);
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter); /* NULL is fine */
 /* Devices that share a socket by what pairs of them attain; 0: all. */
 DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
 /* Fills links, once, by copies of some MB; of devices in this process (measure.c). */
@@ -35720,8 +35744,10 @@ typedef struct diti_mesh_member {
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
-    uint32_t first, count; /* members in this process */
-    uint32_t all, each;    /* members of all processes, and of each */
+    uint32_t first, count;            /* members in this process */
+    uint32_t all, each;               /* members of all processes, and of each */
+    uint32_t tag;                     /* the same in every process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
@@ -35738,12 +35764,25 @@ typedef struct diti_beats diti_beats;
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed); /* tells the others that this rank's run has ended */
+typedef enum diti_leaving {
+    DITI_LEAVING_DONE,
+    DITI_LEAVING_FAILED,
+    DITI_LEAVING_LOST /* a device here failed: the others may go on without this rank */
+} diti_leaving;
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
+/* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
 
-/* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+/* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
+   members of all processes, and how many members a process has; NULL: member i is on device i. */
+typedef struct diti_mesh_places {
+    const uint32_t *devices;
+    uint32_t first, each;
+} diti_mesh_places;
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err);
 DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh); /* before its plans; NULL is fine */
 /* Whether what must have arrived or left before a slice has; members submit their slices in order. */
@@ -36115,7 +36154,7 @@ static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot
 
 /* Its memory is among what the application still owes. */
 static bool diti_lane_gave_away(const diti_lane *lane, const diti_lane_slot *slot) {
-    return lane->application.rank_count > 1 && !slot->buffers[DITI_LANE_OUT].buffer &&
+    return lane->transport == DITI_TRANSPORT_APPLICATION && !slot->buffers[DITI_LANE_OUT].buffer &&
            !slot->buffers[DITI_LANE_IN].buffer;
 }
 
@@ -36526,6 +36565,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
                                           dit_error *err) {
     diti_peers *peers;
     dit_result result = diti_peers_check(application, count, err);
+    uint32_t i;
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
@@ -36533,13 +36573,17 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;
+    peers->rank_count = 1;
     peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
     if (application->rank_count > 1) {
         peers->application = *application;
-        peers->first = application->rank * count;
-        peers->all = application->rank_count * count;
+        for (i = 0; i < application->rank_count; i++) peers->ranks[i] = i;
+        peers->rank_count = application->rank_count;
+        peers->place = application->rank;
+        peers->first = peers->place * count;
+        peers->all = peers->rank_count * count;
     }
     result = diti_peers_choose_all(peers, overrides, err);
     if (result < 0)
@@ -36549,12 +36593,107 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     return result;
 }
 
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank) {
+    uint32_t i, kept = 0;
+    for (i = 0; i < peers->rank_count; i++) {
+        if (peers->ranks[i] == peers->application.rank) peers->place = kept;
+        if (peers->ranks[i] != rank) peers->ranks[kept++] = peers->ranks[i];
+    }
+    peers->rank_count = kept;
+    peers->first = peers->place * peers->count;
+    peers->all = peers->rank_count * peers->count;
+}
+
+/* --- letters --- */
+
+/* The text stands behind the letter. */
+static void *diti_letter_room(diti_letter *letter) { return letter + 1; }
+
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter) { return letter + 1; }
+
+/* Numbers that no lane has, as in beats.c, which has the other half of them. */
+static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender) {
+    uint64_t lane = (mesh << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
+    return lane << 14 | 0x200u | (number & 0x1ffu);
+}
+
+/* Those that nobody waits for, and that have come or left. */
+static void diti_letters_free(diti_peers *peers, bool all) {
+    diti_letter **at = &peers->letters;
+    while (*at) {
+        diti_letter *letter = *at;
+        if (!all && (letter->kept || diti_letter_poll(peers, letter, NULL) == DIT_WORKING)) {
+            at = &letter->next;
+            continue;
+        }
+        *at = letter->next;
+        diti_free(&peers->env, letter);
+    }
+}
+
+static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *err) {
+    diti_letter *letter;
+    diti_letters_free(peers, false);
+    letter = (diti_letter *)diti_alloc_zero(&peers->env, sizeof *letter + size);
+    if (!letter) {
+        diti_fail_memory(err, "a message to another process");
+        return NULL;
+    }
+    letter->size = size;
+    letter->next = peers->letters;
+    peers->letters = letter;
+    return letter;
+}
+
+static dit_result diti_letter_begun(const diti_peers *peers, const diti_letter *letter, uint32_t rank, dit_error *err) {
+    if (letter->request) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+                     peers->application.rank, rank);
+}
+
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(diti_letter_room(letter), data, size);
+    letter->request =
+        with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
+    return diti_letter_begun(peers, letter, to, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    *out = letter;
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    letter->kept = true;
+    letter->request =
+        with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
+    return diti_letter_begun(peers, letter, from, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
+    int done = letter->request ? peers->application.poll(letter->request, peers->application.user) : 1;
+    if (done) letter->request = NULL;
+    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed");
+    return done ? DIT_OK : DIT_WORKING;
+}
+
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter) {
+    if (*letter) (*letter)->kept = false;
+    *letter = NULL;
+    diti_letters_free(peers, false);
+}
+
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
+    diti_letters_free(peers, true);
     diti_free(&env, peers);
 }
 
@@ -36789,7 +36928,8 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
 #define DITI_BEAT_US 1000000u
 #define DITI_BEAT_SILENCE_US 25000000u
 #define DITI_BEAT_FAREWELL_US 5000000u
-enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED }; /* FAILED: with 256 times the rank that is to blame */
+/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. */
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST };
 
 typedef struct diti_beat {
     uint32_t rank;
@@ -36808,13 +36948,14 @@ struct diti_beats {
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
+    uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
     diti_beat list[DITI_MAX_DEVICES];
 };
 
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
     uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
-    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x3ffu);
+    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
 }
 
 static void diti_beats_add(diti_beats *beats, uint32_t rank) {
@@ -36833,6 +36974,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
+    beats->lost = UINT32_MAX;
     beats->tag = tag;
     mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
     for (i = 0; i < mesh->lane_count; i++) {
@@ -36850,7 +36992,8 @@ static int diti_beat_done(const diti_beats *beats, void **request) {
     return done;
 }
 
-static dit_result diti_beat_broken(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+static dit_result diti_beat_broken(diti_beats *beats, const diti_beat *beat, dit_error *err) {
+    if (beats->lost == UINT32_MAX) beats->lost = beats->blamed = beat->rank;
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
                      beats->self, beat->rank);
 }
@@ -36864,12 +37007,15 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
         beat->alive = true;
         beat->over = beat->heard != DITI_BEAT_ALIVE;
         if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
-        if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
+        if (beat->heard == DITI_BEAT_LOST) beats->lost = beats->blamed = beat->rank;
+        if (beat->heard == DITI_BEAT_LOST || (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank))
             return diti_fail(err, DIT_ERROR_TRANSPORT,
                              "rank %u ended its run early: it failed, and its error says why, or was cancelled",
                              beat->rank);
-        if (beat->heard % 256 == DITI_BEAT_FAILED)
+        if (beat->heard % 256 == DITI_BEAT_FAILED) {
+            beats->lost = beats->blamed;
             return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
+        }
     }
     if (beat->hearing || beat->over) return DIT_OK;
     beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
@@ -36888,10 +37034,12 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
-static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
     if (beat->left) return;
     beat->left = true;
-    beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
+    beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
+                 : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
+                                            : DITI_BEAT_FAILED + 256 * beats->blamed;
     beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
                                      diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
 }
@@ -36915,14 +37063,14 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
         if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
-            diti_beat_leave(beats, beat, false);
+            diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
             continue;
         }
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
-            beats->blamed = beat->rank;
+            beats->lost = beats->blamed = beat->rank;
             result = diti_fail(err, DIT_ERROR_TRANSPORT,
                                "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
                                beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
@@ -36932,18 +37080,27 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     return result;
 }
 
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) {
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
     uint32_t i;
     for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
-        diti_beat_leave(mesh->beats, &mesh->beats->list[i], failed);
+        diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
 }
 
-/* Whether words are on their way from or to here. */
-static bool diti_beats_busy(diti_beats *beats) {
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }
+
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
+    if (!mesh->beats || mesh->beats->lost != UINT32_MAX || mesh->beats->blamed != mesh->beats->self) return;
+    mesh->beats->lost = mesh->beats->blamed = rank;
+    diti_beats_give_up(mesh, rank);
+}
+
+/* Whether words are on their way from or to here; but: not counting those of a rank (UINT32_MAX: counting all). */
+static bool diti_beats_busy(diti_beats *beats, uint32_t but) {
     bool busy = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
+        if (beat->rank == but) continue;
         if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
             beat->over = beat->heard != DITI_BEAT_ALIVE;
             if (!beat->over) diti_beat_listen(beats, beat, NULL);
@@ -36961,11 +37118,12 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     bool busy, heard = false;
     uint32_t i;
     if (!beats || !beats->pumped_us) return;
-    diti_beats_leave(mesh, true); /* a run that was not left before ends in its middle */
+    diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
-    while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+    while (diti_beats_busy(beats, beats->lost) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
+    busy = diti_beats_busy(beats, UINT32_MAX);
     fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
     mesh->beats = fresh;
     if (fresh && busy) {
@@ -36979,6 +37137,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     if (!fresh) return;
     fresh->runs++;
     fresh->blamed = fresh->self;
+    fresh->lost = UINT32_MAX;
     fresh->pumped_us = 0;
     for (i = 0; i < fresh->count; i++) {
         uint32_t rank = fresh->list[i].rank;
@@ -37111,8 +37270,8 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
     desc.application = &peers->application;
-    desc.ranks[DITI_LANE_OUT] = from / mesh->each;
-    desc.ranks[DITI_LANE_IN] = to / mesh->each;
+    desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
+    desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
@@ -37155,7 +37314,7 @@ static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
     return result;
 }
 
-static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const uint32_t *places) {
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const diti_mesh_places *places) {
     diti_mesh *mesh = maker->mesh;
     dit_result result = DIT_OK;
     uint32_t i;
@@ -37163,7 +37322,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
         diti_mesh_member *member = &mesh->members[i];
         size_t count = plans[i]->exchange_count + 1;
         member->plan = plans[i];
-        member->device = maker->peers->devices[places ? places[i] : i];
+        member->device = maker->peers->devices[places ? places->devices[i] : i];
         member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
         member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
         if (!member->ports || !member->open) return diti_fail_memory(maker->err, "exchanges");
@@ -37174,14 +37333,14 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err) {
     diti_mesh_maker maker = DITI_ZERO;
     diti_mesh *mesh;
     dit_result result;
-    uint32_t ranks = peers->all / peers->count;
+    uint32_t each = places ? places->each : peers->count;
     *out = NULL;
-    if (count * ranks > DITI_MAX_MEMBERS)
+    if (each * peers->rank_count > DITI_MAX_MEMBERS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
     mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
     if (!mesh) return diti_fail_memory(err, "a mesh of devices");
@@ -37189,12 +37348,14 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
     mesh->peers = peers;
-    mesh->first = places ? peers->first / peers->count * count : peers->first;
-    mesh->all = places ? ranks * count : peers->all;
-    mesh->each = mesh->all / ranks;
+    mesh->first = places ? places->first : peers->first;
+    mesh->all = peers->rank_count * each;
+    mesh->each = each;
+    mesh->tag = peers->meshes++;
+    memcpy(mesh->ranks, peers->ranks, sizeof mesh->ranks);
     maker.mesh = mesh;
     maker.peers = peers;
-    maker.tag = peers->meshes++;
+    maker.tag = mesh->tag;
     maker.err = err;
     result = diti_mesh_make(&maker, plans, places);
     if (result < 0)
@@ -37295,9 +37456,18 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
     return DIT_OK;
 }
 
+/* A transport that fails is the other rank's, unless that one still said that another is lost. */
+static dit_result diti_mesh_pump_lane(diti_mesh *mesh, diti_lane *lane, bool *moved, dit_error *err) {
+    dit_result result = diti_lane_pump(lane, moved, err);
+    if (result != DIT_ERROR_TRANSPORT || lane->transport != DITI_TRANSPORT_APPLICATION) return result;
+    diti_beats_pump(mesh, NULL);
+    diti_beats_lose(mesh, lane->ranks[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT]);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
     size_t i;
-    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_lane_pump(mesh->lanes[i], moved, err));
+    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_mesh_pump_lane(mesh, mesh->lanes[i], moved, err));
     DITI_TRY(diti_beats_pump(mesh, err));
     for (i = 0; i < mesh->count; i++) {
         if (mesh->members[i].error.result >= 0) continue;
@@ -38494,7 +38664,7 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
                      "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
 }
 
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) { (void)mesh, (void)failed; }
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
 
 DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) { (void)mesh; }
 
@@ -38819,7 +38989,9 @@ struct dit_job {
     bool loading;                               /* weights can be loaded without waiting for anything */
     uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
     diti_job_before before;
-    bool resumed;       /* the job has gone on without a device */
+    bool resumed;               /* the job has gone on without a device */
+    diti_letter *states_letter; /* brings what the solver remembers from the first rank; NULL: nothing is awaited */
+    uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
     diti_buffer health_readback; /* diti_health of the first share, copied at the end */
@@ -39041,6 +39213,8 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
+/* DIT_OK once a resumed job has what the first rank remembers: then its run begins. */
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
@@ -44461,8 +44635,10 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
     bool folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[folded ? i / 2 : i];
-    diti_assign(&job->request.shape, folded, 0, folded ? 2 * total : total, &job->shares[0]->assignment);
+    uint32_t folds = folded ? 2 : 1;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[i / folds];
+    diti_assign(&job->request.shape, folded, total > 1 ? folds * job->context->peers->first : 0, folds * total,
+                &job->shares[0]->assignment);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -44481,9 +44657,6 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (total > 1 && first >= total)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
     if (total == 1) job->request.shape.resumes = false;
-    if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
     for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
@@ -44522,6 +44695,7 @@ static void diti_share_tell_exchanges(const diti_share *share) {
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
     diti_plan *plans[DITI_MAX_DEVICES];
+    diti_mesh_places places;
     uint32_t i, count, most;
     dit_result result = DIT_OK;
     if (first->share_total == 1) return DIT_OK;
@@ -44530,9 +44704,12 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
+    places.devices = job->device_of_share;
+    places.first = first->share;
+    places.each = most;
     if (result == DIT_OK)
-        result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || first->folded ? job->device_of_share : NULL, count, &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans, job->resumed || first->folded ? &places : NULL, count,
+                                  &job->mesh, err);
     for (i = 0; i < job->share_count && job->mesh; i++) diti_share_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;
@@ -44553,9 +44730,9 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 }
 
 /* ==== src/job/resume.c ==== */
-/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
-   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
-   prepares again, and every share begins its steps with what was copied last. */
+/* Split jobs that go on without a device that fails, or without a process. Behind every step the first share copies
+   what the solver remembers to the host. When a device fails, the others settle, the job is planned anew for those that
+   are left, encodes and prepares again, and every share begins its steps with what was copied last. */
 
 /* --- what is kept --- */
 
@@ -44621,7 +44798,7 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     dit_result result = DIT_OK;
     uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
+    for (place = 0; place < 2 && result >= 0 && job->snapshot.buffer.buffer; place++) {
         result = diti_share_allocate_commands(first, &first->program.snapshot_copies[place], err);
         if (result < 0) break;
         diti_snapshot_record_states(first, first->program.snapshot_copies[place], job->snapshot.buffer.buffer,
@@ -44631,8 +44808,15 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* Whether other processes have shares of a job, too. */
+static bool diti_job_has_ranks(const dit_job *job) {
+    const diti_assignment *first = &job->shares[0]->assignment;
+    return first->share_total > job->context->device_count * (first->folded ? 2u : 1u);
+}
+
 /* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
-   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. */
+   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. In several
+   processes the first device of each must be able to take any rank's. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     diti_share *share;
@@ -44647,7 +44831,7 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    share = diti_share_create(whole, job->context->devices[1]);
+    share = diti_share_create(whole, job->context->devices[diti_job_has_ranks(job) ? 0 : 1]);
     result = share ? DIT_OK : diti_fail_memory(err, "the job");
     if (share) {
         diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
@@ -44664,6 +44848,7 @@ DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
     DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
                                 &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
@@ -44673,6 +44858,7 @@ DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
     diti_buffer_destroy(job->shares[0]->device, &job->snapshot.buffer);
     diti_free(&job->env, job->snapshot.states);
     memset(&job->snapshot, 0, sizeof job->snapshot);
+    if (job->states_letter) diti_letter_drop(job->context->peers, &job->states_letter);
 }
 
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
@@ -44805,7 +44991,7 @@ static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(&share->program, 0, sizeof share->program);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+static void diti_resume_drop(diti_device *device, const diti_plan *rest) {
     diti_destroy_Semaphore(device, rest->timeline.semaphore);
 }
 
@@ -44853,19 +45039,12 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
     }
 }
 
-/* Without the device of share `failed`. */
-static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+/* The job as its request now divides it, on these devices. */
+static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool moves, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_device *before = first->device;
-    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
-    double parts[DITI_MAX_DEVICES];
-    bool moves = job->device_of_share[failed] == job->device_of_share[0];
-    double total_us = first->run.total_us;
     diti_plan rest;
     dit_result result;
-    left = diti_resume_left(job, failed, devices, parts);
-    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
-    diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(first, &rest);
@@ -44874,16 +45053,175 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_job_redivide(job, devices);
     first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
-    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(first, &rest);
     diti_resume_drop(before, &rest);
-    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    return result;
+}
+
+/* Every share goes on where the states are, or begins anew where there are none. */
+static dit_result diti_resume_set_out_all(dit_job *job, double total_us, dit_error *err) {
+    dit_result result;
+    uint32_t i;
+    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
+    result = diti_job_write_inputs(job, err);
     for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
     for (i = 0; i < job->share_count && result == DIT_OK; i++)
         diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
+}
+
+/* Without the device of share `failed`. */
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left;
+    double parts[DITI_MAX_DEVICES], total_us = job->shares[0]->run.total_us;
+    left = diti_resume_left(job, failed, devices, parts);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    DITI_TRY(diti_resume_divide(job, devices, job->device_of_share[failed] == job->device_of_share[0], err));
+    return diti_resume_set_out_all(job, total_us, err);
+}
+
+static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
+    char name[DITI_SPLIT_NAME];
+    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why, job->begins_at + 1,
+             diti_split_print(&job->request.shape.split, name));
+    diti_lock(&job->status_lock);
+    job->status.failed_devices += devices;
+    diti_unlock(&job->status_lock);
+}
+
+/* --- in several processes --- */
+
+/* What rank 0 sends before it goes on; behind it stand the states. */
+typedef struct diti_resume_word {
+    uint32_t goes_on, valid, step, bytes;
+} diti_resume_word;
+
+static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snapshot, bool goes_on, uint32_t mesh,
+                                   uint32_t rank, dit_error *err) {
+    size_t size = sizeof(diti_resume_word) + snapshot->bytes;
+    unsigned char *text = (unsigned char *)diti_alloc(&peers->env, size);
+    diti_resume_word word;
+    dit_result result;
+    if (!text) return diti_fail_memory(err, "resume_on_loss");
+    word.goes_on = goes_on;
+    word.valid = snapshot->valid;
+    word.step = snapshot->step;
+    word.bytes = (uint32_t)snapshot->bytes;
+    memcpy(text, &word, sizeof word);
+    memcpy(text + sizeof word, snapshot->states, snapshot->bytes);
+    result = diti_letter_send(peers, mesh, 0, rank, text, size, err);
+    diti_free(&peers->env, text);
+    return result;
+}
+
+/* This rank has nothing to do in the rest of the run. */
+static void diti_resume_end(dit_job *job) {
+    diti_job_drop_shares(job);
+    job->context->peers->meshes++; /* the others make one */
+    job->resumed = true;
+    diti_lock(&job->status_lock);
+    job->status.result = DIT_OK;
+    job->status.stage = DIT_STAGE_DONE;
+    job->status.fraction = 1;
+    diti_unlock(&job->status_lock);
+}
+
+/* Without a rank: those that are left divide the work among them in the same way, each for itself. The first one, which
+   has the picture, sends the others what it remembers. */
+static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_error *err) {
+    diti_peers *peers = job->context->peers;
+    const diti_assignment *assignment = &job->shares[0]->assignment;
+    uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, mesh = job->mesh->tag;
+    uint32_t devices[DITI_MAX_DEVICES], others[DITI_MAX_DEVICES], left = 0, count = 0, taken, i;
+    double parts[DITI_MAX_DEVICES];
+    bool first = assignment->share == 0, known = !job->request.shape.starts || job->snapshot.valid;
+    dit_result result = DIT_OK;
+    for (i = 0; i < ranks; i++) {
+        uint32_t rank = job->mesh->ranks[i / peers->count];
+        if (rank == lost) continue;
+        if (i % peers->count == 0) others[count++] = rank;
+        parts[left++] = job->request.shape.shares[i];
+    }
+    for (i = 0; i < DITI_MAX_DEVICES; i++) devices[i] = i;
+    diti_peers_leave_out(peers, lost);
+    diti_resume_choose(job, left, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    taken = diti_split_ranks(&job->request.shape.split);
+    if (!first && peers->first >= taken) {
+        diti_resume_end(job);
+        return DIT_OK;
+    }
+    if (!first)
+        result = diti_letter_ask(peers, mesh, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
+                                 &job->states_letter, err);
+    else if (!known)
+        result = diti_fail(err, DIT_ERROR_TRANSPORT,
+                           "rank %u is gone before the first step was over, and the start picture was not kept", lost);
+    job->states_since_us = diti_clock_us();
+    if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
+    if (result == DIT_OK && !job->mesh) peers->meshes++;
+    for (i = 1; first && i < count; i++)
+        if (result != DIT_OK || i * peers->count < taken) {
+            dit_result sent =
+                diti_resume_send(peers, &job->snapshot, result == DIT_OK, mesh, others[i], result < 0 ? NULL : err);
+            if (result == DIT_OK) result = sent;
+        }
+    if (result == DIT_OK && first) result = diti_resume_set_out_all(job, job->shares[0]->run.total_us, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
+    const unsigned char *text = (const unsigned char *)diti_letter_text(job->states_letter);
+    diti_peers *peers = job->context->peers;
+    bool moved = false;
+    diti_resume_word word;
+    dit_result result = diti_letter_poll(peers, job->states_letter, err);
+    if (result == DIT_WORKING && job->mesh) DITI_TRY(diti_mesh_pump(job->mesh, &moved, err));
+    if (result == DIT_WORKING && diti_clock_us() - job->states_since_us > peers->limit_us)
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not say where the job goes on", peers->ranks[0]);
+    if (result != DIT_OK) return result;
+    memcpy(&word, text, sizeof word);
+    if (!word.goes_on || word.bytes != job->snapshot.bytes) {
+        diti_letter_drop(peers, &job->states_letter);
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not go on; its error says why", peers->ranks[0]);
+    }
+    job->snapshot.valid = word.valid;
+    job->snapshot.step = word.step;
+    memcpy(job->snapshot.states, text + sizeof word, job->snapshot.bytes);
+    diti_letter_drop(peers, &job->states_letter);
+    DITI_TRY(diti_resume_set_out_all(job, job->shares[0]->run.total_us, err));
+    diti_log(&job->env, DITI_LOG_INFO, "this rank goes on at step %u, too", job->begins_at + 1);
+    return DIT_OK;
+}
+
+/* The rank that this job can go on without; else UINT32_MAX. */
+static uint32_t diti_resume_lost(const dit_job *job, const dit_error *why) {
+    uint32_t lost, i;
+    if (!job->mesh || !job->request.shape.resumes || job->resumed || job->recording ||
+        why->result != DIT_ERROR_TRANSPORT)
+        return UINT32_MAX;
+    for (i = 0; i < job->share_count; i++)
+        if (diti_device_check(job->shares[i]->device, NULL) < 0) return UINT32_MAX;
+    lost = diti_beats_lost(job->mesh);
+    return lost == job->mesh->ranks[0] || lost == job->context->peers->application.rank ? UINT32_MAX : lost;
+}
+
+static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
+    diti_share *first = job->shares[0];
+    uint32_t lost = diti_resume_lost(job, why);
+    dit_error other = DITI_ZERO;
+    dit_result result;
+    if (lost == UINT32_MAX) return why->result;
+    diti_job_settle(job);
+    if (job->snapshot.buffer.buffer) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
+    result = diti_resume_without_rank(job, lost, &other);
+    if (result < 0) *why = other;
+    if (result < 0) return result;
+    diti_resume_tell(job, why->message, job->context->peers->count);
+    return DIT_OK;
 }
 
 /* The share on the device that why names, if others can go on; else UINT32_MAX. */
@@ -44900,10 +45238,11 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     diti_share *first = job->shares[0];
-    uint32_t failed = diti_resume_failed(job, why), i;
+    uint32_t failed, i;
     dit_error other = DITI_ZERO;
-    char name[DITI_SPLIT_NAME];
     dit_result result;
+    if (diti_job_has_ranks(job)) return diti_job_resume_ranks(job, why);
+    failed = diti_resume_failed(job, why);
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
@@ -44922,11 +45261,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
         if (result < 0) *why = other;
         return why->result;
     }
-    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
-             diti_split_print(&job->request.shape.split, name));
-    diti_lock(&job->status_lock);
-    job->status.failed_devices++;
-    diti_unlock(&job->status_lock);
+    diti_resume_tell(job, why->message, 1);
     return DIT_OK;
 }
 
@@ -45059,6 +45394,11 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) { (void)s
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
     return why->result;
+}
+
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
@@ -45767,7 +46107,11 @@ static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh) diti_beats_leave(job->mesh, result != DIT_OK);
+    diti_leaving how = result == DIT_OK ? DITI_LEAVING_DONE
+                       : result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY
+                           ? DITI_LEAVING_LOST
+                           : DITI_LEAVING_FAILED;
+    if (job->mesh) diti_beats_leave(job->mesh, how);
     if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
@@ -46290,6 +46634,12 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     memset(&error, 0, sizeof error);
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
+    if (result == DIT_WORKING && job->states_letter) {
+        result = diti_resume_take_states(job, &error);
+        if (result < 0) return diti_run_fail(job, &error);
+        if (result == DIT_OK) result = DIT_WORKING;
+        if (job->states_letter) return result;
+    }
     if (result != DIT_WORKING) return result;
     result = diti_run_load_all_ahead(job, &bytes, &error); /* first: a driver may read timestamps when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);

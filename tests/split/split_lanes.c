@@ -48,7 +48,11 @@ static diti_tensor scaled(diti_graph *graph, diti_tensor x, float scale, diti_te
 
 static dit_result make(mesh *m, dit_context *context, emitter emit, uint32_t count, const uint32_t *places) {
     diti_graph graph;
+    diti_mesh_places where;
     uint32_t i;
+    where.devices = places;
+    where.first = 0;
+    where.each = count;
     m->context = context;
     m->count = count;
     for (i = 0; i < count; i++) {
@@ -57,7 +61,7 @@ static dit_result make(mesh *m, dit_context *context, emitter emit, uint32_t cou
         CHECK_MESSAGE(diti_plan_create(&graph, NULL, &m->plans[i], &err) == DIT_OK, "%s", err.message);
         diti_graph_free(&graph);
     }
-    return diti_mesh_create(context->peers, m->plans, places, count, &m->mesh, &err);
+    return diti_mesh_create(context->peers, m->plans, places ? &where : NULL, count, &m->mesh, &err);
 }
 
 static void drop(mesh *m) {
