@@ -148,6 +148,7 @@ static diti_split_system system_xdit(const known_model *model) {
     system.merge = 38;
     system.text_per_patch = true;
     system.skips_wait = true;
+    system.heads_flow = false;
     system.launch = model->launch;
     return system;
 }
