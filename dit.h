@@ -235,8 +235,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
-     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded,
-     it ends the job with DIT_ERROR_NOT_FINITE.
+     In several processes, in divided layers of HunyuanDiT and in the decoder it ends the job with DIT_ERROR_NOT_FINITE.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -246,7 +245,8 @@
        what it costs     the second device holds all weights, text encoders too, and after every step the latents are
                          copied to the host
        afterwards        the picture may be on another device (dit_output.device); the job cannot be restarted
-       what ends it      a second failure, or one of a device that holds an image of yours
+       what ends it      a second failure, or one of a device that holds an image of yours, or one of rank 0
+       processes         a rank that fails, is killed or hangs leaves; each holds all weights; an idle one gets DIT_OK
 
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
@@ -566,8 +566,8 @@ typedef struct dit_device_allocator {
    (examples/mpi_split.c). A rank that lets another one wait for five minutes has failed. So has a rank that took part
    in a run and gives no sign of life for 25 seconds (each gives one a second while its job is stepped). When a rank has
    failed, is cancelled, or restarts or destroys its job in the middle of a run, the run ends in all ranks, with an
-   error that names that one. All functions are called in dit_job_step and dit_job_wait, and send and poll when a job is
-   restarted or destroyed. */
+   error that names that one, unless resume_on_loss lets them go on without it. All functions are called in dit_job_step
+   and dit_job_wait, and send and poll when a job is restarted or destroyed. */
 typedef struct dit_transport {
     uint32_t rank;       /* rank of this process */
     uint32_t rank_count; /* 0: one process */
@@ -15362,6 +15362,18 @@ typedef struct diti_exchange_heads {
 /* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds);
+/* The same kind by kind, each on its way as soon as x has its columns, while what makes the next one is computed. */
+typedef struct diti_heads_flow {
+    diti_tensor x, out;
+    size_t begun;
+    uint32_t kinds;
+    diti_tensor payloads[DITI_MAX_DEVICES][4];
+} diti_heads_flow;
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow);
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind);
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow);
 /* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                             diti_tensor out);
@@ -15439,8 +15451,11 @@ typedef struct diti_linear_desc {
     diti_rows rows; /* rows of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
     diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
-    bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias, which another op adds */
+    uint32_t kind;  /* not 0: this one of them alone, counted from 1 on: out has its columns */
+    uint32_t first, count; /* count not 0: so many rows of weight, and of bias, from first on; without multiply, gate
+                              and residual */
+    bool out_f32;          /* new tensors: F32 instead of the activation format */
+    bool unbiased;         /* without any bias, which another op adds */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -15523,6 +15538,7 @@ typedef struct diti_qkv_desc {
                                          (0: 1) equal parts of the heads (q, k), … */
     bool others;                      /* then the same for the other rows of an item, those from text_rows on */
     uint32_t kinds, text_rows;
+    uint32_t kind;              /* not 0: x has the heads of this one of them alone, counted from 1 on */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
     uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
@@ -16784,6 +16800,22 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
                                            uint32_t kinds) {
     (void)graph, (void)desc, (void)kinds;
     return x;
+}
+
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow) {
+    (void)graph, (void)desc, (void)x, (void)kinds, (void)flow;
+}
+
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind) {
+    (void)graph, (void)desc, (void)flow, (void)kind;
+}
+
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc,
+                                             diti_heads_flow *flow) {
+    (void)graph, (void)desc;
+    return flow->x;
 }
 
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
@@ -18411,17 +18443,20 @@ static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, 
     diti_heads_move(graph, desc, diti_payload(graph, packed), own, 0, own, member, true);
 }
 
-/* This member's heads of a member's rows: straight to their place in out, or as payloads that are opened later. */
-static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor like,
-                                      diti_tensor out, uint32_t columns, uint32_t member) {
-    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
+/* This member's heads of a member's rows, of kinds [first, first + kinds): straight to their place in out, or as
+   payloads that are opened later. */
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, const diti_heads_flow *flow,
+                                      uint32_t first, uint32_t kinds, uint32_t member) {
+    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member],
+             columns = diti_heads_columns(desc, desc->group->index);
     diti_tensor payload;
     if (!graph->int8_payload) {
-        diti_heads_move(graph, desc, out, all, diti_heads_rows(desc, member), rows, member, false);
+        diti_tensor place = diti_tensor_view(graph, flow->out, 0, desc->items * all, first * columns, kinds * columns);
+        diti_heads_move(graph, desc, place, all, diti_heads_rows(desc, member), rows, member, false);
         return 0;
     }
     payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
-    diti_guard_alike(graph, like, payload);
+    diti_guard_alike(graph, flow->x, payload);
     diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
     return payload;
 }
@@ -18436,37 +18471,65 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
             diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
 
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow) {
+    const diti_group *group = desc->group;
+    memset(flow, 0, sizeof *flow);
+    if (diti_graph_failed(graph)) return;
+    flow->x = x;
+    flow->kinds = kinds;
+    flow->begun = graph->exchange_count;
+    flow->out =
+        diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * diti_heads_rows(desc, group->count),
+                        kinds * diti_heads_columns(desc, group->index), "heads of all rows");
+}
+
+/* Kinds [first, first + kinds), as one message to each member, and from each. */
+static void diti_heads_flow_move(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                 uint32_t first, uint32_t kinds) {
+    const diti_group *group = desc->group;
+    uint32_t i, own = desc->rows[group->index];
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        if (i == group->index) continue;
+        if (own) diti_heads_send(graph, desc, flow->x, first, kinds, i);
+        if (desc->rows[i]) flow->payloads[i][first] = diti_heads_receive(graph, desc, flow, first, kinds, i);
+    }
+}
+
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind) {
+    diti_heads_flow_move(graph, desc, flow, kind, 1);
+}
+
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc,
+                                             diti_heads_flow *flow) {
+    const diti_group *group = desc->group;
+    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item,
+             columns = diti_heads_columns(desc, self);
+    if (diti_graph_failed(graph)) return 0;
+    for (item = 0; item < desc->items && own; item++) {
+        for (kind = 0; kind < flow->kinds; kind++)
+            diti_copy(graph, diti_heads_of(graph, desc, flow->x, item * own, own, kind, self),
+                      diti_tensor_view(graph, flow->out, item * all + diti_heads_rows(desc, self), own, kind * columns,
+                                       columns),
+                      "own heads");
+    }
+    diti_group_end(graph, flow->begun);
+    for (i = 0; i < group->count && graph->int8_payload; i++) {
+        for (kind = 0; kind < flow->kinds && i != self && desc->rows[i]; kind++)
+            diti_heads_open(graph, desc, flow->payloads[i][kind], flow->out, kind, columns, i);
+    }
+    return flow->out;
+}
+
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds) {
-    const diti_group *group = desc->group;
-    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
-    uint32_t columns = diti_heads_columns(desc, self),
-             pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
-    diti_tensor out, payloads[DITI_MAX_DEVICES][4];
-    size_t begun;
-    if (diti_graph_failed(graph)) return 0;
-    begun = graph->exchange_count;
-    out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * all, kinds * columns,
-                          "heads of all rows");
-    for (i = 0; i < group->count; i++) {
-        for (kind = 0; kind < pieces && i != self; kind++) {
-            if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
-            if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, x, out, columns, i);
-        }
-    }
-    for (item = 0; item < desc->items && own; item++) {
-        for (kind = 0; kind < kinds; kind++)
-            diti_copy(
-                graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
-                diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns, columns),
-                "own heads");
-    }
-    diti_group_end(graph, begun);
-    for (i = 0; i < group->count && graph->int8_payload; i++) {
-        for (kind = 0; kind < kinds && i != self && desc->rows[i]; kind++)
-            diti_heads_open(graph, desc, payloads[i][kind], out, kind, columns, i);
-    }
-    return out;
+    uint32_t kind, pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
+    diti_heads_flow flow;
+    diti_heads_flow_begin(graph, desc, x, kinds, &flow);
+    for (kind = 0; kind < pieces; kind++)
+        diti_heads_flow_move(graph, desc, &flow, kind * kinds / pieces, kinds / pieces);
+    return diti_heads_flow_end(graph, desc, &flow);
 }
 
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
@@ -19431,10 +19494,9 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
     }
 }
 
-/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
+/* Output columns that belong to rows [first, first + rows) of a part of the weight; column: the first of them. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
-                              uint32_t part, uint32_t first, uint32_t rows) {
-    uint32_t column = weight->parts[part].first_row + first;
+                              uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
     gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
                               : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
@@ -19458,20 +19520,25 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
+/* Rows [begin, end) of the weight. */
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which) {
+                               const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
-        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(graph, weight, part);
+        uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
+                 most = diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
+        if (before >= end || before + rows <= begin) continue;
         one.columns = rows;
         one.packed = weight->type;
-        if (diti_linear_decodes(graph, &one, weight, which))
+        if (begin <= before && before + rows <= end && diti_linear_decodes(graph, &one, weight, which))
             most = rows;
         else
             one.packed = DIT_TYPE_STORED;
-        for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most);
+        if (before + rows > end) rows = end - before;
+        for (first = begin > before ? begin - before : 0; first < rows && !diti_graph_failed(graph); first += most)
+            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most,
+                              before + first - begin);
     }
 }
 
@@ -19488,15 +19555,17 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
-    uint32_t all_rows = weight->rows;
+    uint32_t all_rows = weight->rows, rows;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
+    rows = desc->count ? desc->count : weight->rows;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
     gemm.bias = diti_op_vector_weight(graph, desc->unbiased ? NULL : desc->bias, all_rows, name);
-    if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
+    if (gemm.bias && (desc->cut.rows || desc->count))
+        gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row + desc->first, rows);
     gemm.activation = (uint32_t)desc->activation;
     gemm.multiply = desc->multiply;
     gemm.gate = desc->gate;
@@ -19506,10 +19575,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     gemm.name = name;
     gemm.out = desc->out;
     if (!gemm.out) {
-        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
-    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows);
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 
@@ -19570,7 +19639,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     if (!gemm.out)
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &all);
+    diti_linear_chunks(graph, &gemm, weight, &all, 0, weight->rows);
     return gemm.out;
 }
 
@@ -19612,6 +19681,22 @@ static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const dit
     return one.out;
 }
 
+/* One of several equal stretches, or of its cut: queries, keys or values. */
+static diti_tensor diti_linear_kind(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                    const diti_linear_desc *desc, uint32_t stretch) {
+    diti_linear_desc one = *desc;
+    uint32_t row = (desc->kind - 1) * stretch + desc->cut.row;
+    const diti_layer *layer = diti_fused_linear_at(fused, &row);
+    one.bias = &layer->bias;
+    if (desc->cut.rows) {
+        one.cut.row = row;
+    } else if (layer->weight.rows != stretch) {
+        one.first = row;
+        one.count = stretch;
+    }
+    return diti_linear(graph, x, &layer->weight, &one);
+}
+
 DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
                                            const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
@@ -19622,6 +19707,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
+    if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
     if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
     for (i = 0; i < fused->count; i++) {
@@ -20216,6 +20302,7 @@ enum {
     DITI_QKV_MEAN,
     DITI_QKV_WEIGHT_HEADS,
     DITI_QKV_TEXT_ROWS,
+    DITI_QKV_OTHERS,
     DITI_QKV_GUARD,
     DITI_QKV_PUSH_WORDS
 };
@@ -20259,14 +20346,16 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
                           diti_tensor mean, const char *name) {
     bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
-    uint32_t kinds = desc->kinds ? desc->kinds : 1;
+    uint32_t kinds = desc->kinds ? desc->kinds : 1, first;
     diti_tensor weight, bias;
     diti_guard_use use = DITI_ZERO;
     diti_dispatch dispatch;
     if (!diti_qkv_check(graph, x, desc, name)) return;
     weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->others ? 2 : 1), name);
-    if (weight && desc->others && !desc->text_rows)
-        weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
+    first = (desc->others && !desc->text_rows ? kinds : 0) + (desc->kind ? desc->kind - 1 : 0);
+    if (weight && first)
+        weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * first,
+                                  diti_tensor_columns(graph, weight) - desc->head_dim * first);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_QKV_POST, group)) return;
     rows = diti_tensor_get(graph, x)->rows;
@@ -20284,8 +20373,9 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.push[DITI_QKV_SINES_PITCH] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
     dispatch.push[DITI_QKV_INT8_PITCH] = out ? diti_tensor_get(graph, out)->pitch : 0;
     dispatch.push[DITI_QKV_INT8_HEAD] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
-    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->heads / kinds;
+    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->kind ? desc->heads : desc->heads / kinds;
     dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
+    dispatch.push[DITI_QKV_OTHERS] = kinds;
     diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);
@@ -28119,6 +28209,8 @@ typedef struct diti_sublayer {
                                       has some of its own, [4, head_dim]; NULL: none */
     const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
     uint32_t reader_count;         /* where all types of these allow it */
+    /* norm and rotation of heads of q (kind 0) or k (1), in place; NULL: norms, and the pass's tables */
+    void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside; /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;   /* eps of the norm before the sublayer */
@@ -28146,8 +28238,9 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 /* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
 DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
-/* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
-DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+/* Queries, keys and values of h, norm of q and k, rotation, then attention of every item to itself: out or a new
+   tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out);
 /* Room for the columns of a sublayer and of the one beside it; parts: of either. */
 #define DITI_BESIDE 2u
@@ -28220,6 +28313,14 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
+/* Where Ulysses exchanges heads: values, keys and queries (kinds 2, 1, 0), each on its way as soon as qkv has it. */
+DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise);
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                    diti_tensor qkv, diti_heads_flow *flow);
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_heads_flow *flow, uint32_t kind);
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_heads_flow *flow);
 /* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
    is computed, which takes it. */
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
@@ -28833,6 +28934,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, 
     return diti_column_shard_end(p->graph, &column_shard, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
+/* Queries, keys or values (kind, counted from 1 on) alone. */
+static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t kind,
+                               diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.name = sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, sublayer->qkv->layers, sublayer->qkv->count, &column_shard, &desc);
+    desc.kinds = 3;
+    desc.kind = kind;
+    desc.out = out;
+    diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
@@ -28848,12 +28962,13 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
 }
 
 /* Text and image have weights of their own, and write to their rows of one tensor. */
-static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t kind,
+                                        diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
         diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
     uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
-    diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
+    diti_tensor all = out ? out : diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_fused_linear *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
         const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
@@ -28863,7 +28978,8 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
         desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
         if (qkv) {
             own = diti_column_shard_begin(p->graph, h, qkv->layers, qkv->count, &column_shard, &desc);
-            if (desc.cut.rows) desc.kinds = 3;
+            if (desc.cut.rows || kind) desc.kinds = 3;
+            desc.kind = kind;
             diti_linear_fused(p->graph, own, qkv, &desc);
         } else {
             desc.bias = &layer->bias;
@@ -28877,43 +28993,84 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
-    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer);
+    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
 
 /* ---- heads ---- */
 
-/* RMS norm of each head of q and k, and rotation, in place. */
-static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = text + p->image;
+static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
+    return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* RMS norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
+static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text;
     diti_qkv_desc post = DITI_ZERO;
     if (!sublayer->norms && !p->cosines) return;
-    post.heads = 2 * width / sublayer->head_dim;
+    post.heads = diti_tensor_columns(p->graph, x) / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
     post.eps = 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
+    post.kind = kind;
     post.text_rows = sublayer->streams == DITI_STREAMS_TWO ? text : 0;
     post.others = sublayer->streams == DITI_STREAMS_TWO;
     post.cosines = p->cosines;
     post.sines = p->sines;
-    post.tokens = rows;
+    post.tokens = text + p->image;
     post.name = "qkv_post";
-    diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+    diti_qk_norm_rope(p->graph, x, &post);
 }
 
-DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
-                                              diti_tensor out) {
+/* Columns of some kinds of qkv. */
+static diti_tensor diti_sublayer_kinds(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                       uint32_t first, uint32_t kinds) {
     uint32_t width = diti_column_shard_of(p, sublayer).count;
+    return diti_tensor_view(p->graph, qkv, 0, diti_sublayer_rows(p, sublayer), first * width, kinds * width);
+}
+
+/* Values, then keys, then queries, each sent to other devices while what comes behind it is made. */
+static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                      const diti_attend_desc *desc) {
+    uint32_t width = diti_column_shard_of(p, sublayer).count, kind;
+    diti_tensor qkv =
+        diti_tensor_new(p->graph, p->graph->activation, diti_sublayer_rows(p, sublayer), 3 * width, sublayer->in_name);
+    const diti_weight *reader = sublayer->streams == DITI_STREAMS_TWO ? NULL : diti_fused_linear_reader(sublayer->qkv);
+    diti_heads_flow flow;
+    if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
+        h = diti_quantize(p->graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize"); /* once for all */
+    diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
+    for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
+        diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);
+        if (sublayer->streams == DITI_STREAMS_TWO)
+            diti_sublayer_in_two(p, h, sublayer, kind + 1, part);
+        else
+            diti_sublayer_kind(p, h, sublayer, kind + 1, part);
+        if (kind < 2 && sublayer->heads) sublayer->heads(p, part, kind);
+        if (kind < 2 && !sublayer->heads) diti_sublayer_post(p, part, kind + 1, sublayer);
+        diti_attend_send(p->graph, p->denoise, desc, &flow, kind);
+    }
+    return diti_attend_end(p->graph, p->denoise, desc, &flow);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                              diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
-    diti_sublayer_post(p, qkv, width, sublayer);
+    diti_tensor qkv;
+    uint32_t kind;
     desc.items = p->items;
-    desc.heads = width / sublayer->head_dim;
+    desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;
     desc.head_dim = sublayer->head_dim;
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
     desc.int8 = p->model->int8_attention;
     desc.out = out;
+    if (diti_attend_flows(p->denoise)) return diti_sublayer_flow(p, h, sublayer, &desc);
+    qkv = diti_sublayer_in(p, h, sublayer, 0);
+    for (kind = 0; kind < 2 && sublayer->heads; kind++)
+        sublayer->heads(p, diti_sublayer_kinds(p, qkv, sublayer, kind, 1), kind);
+    if (!sublayer->heads) diti_sublayer_post(p, diti_sublayer_kinds(p, qkv, sublayer, 0, 2), 0, sublayer);
     return diti_attend(p->graph, p->denoise, &desc, qkv);
 }
 
@@ -29270,26 +29427,36 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
 
 /* ---- and of the rows that devices divide ---- */
 
-static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                        diti_tensor qkv) {
+/* How Ulysses, the inner one of two groups, exchanges the heads of this attention. */
+static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t *rows,
+                              uint32_t *ring_rows, diti_exchange_heads *heads) {
     const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring), i;
-    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES] = DITI_ZERO;
-    diti_exchange_heads heads = DITI_ZERO;
-    diti_attend_desc local = *desc;
-    diti_tensor o;
+    memset(ring_rows, 0, DITI_MAX_DEVICES * sizeof *ring_rows);
     for (i = 0; i < inner * outer; i++) {
         uint32_t count = diti_attend_rows(denoise, desc, i);
         ring_rows[i / inner] += count;
         if (i / inner == ring->index) rows[i % inner] = count;
     }
-    heads.group = ulysses;
-    heads.rows = rows;
-    heads.items = desc->items;
-    heads.heads = desc->heads;
-    heads.head_dim = desc->head_dim;
+    heads->group = ulysses;
+    heads->rows = rows;
+    heads->items = desc->items;
+    heads->heads = desc->heads;
+    heads->head_dim = desc->head_dim;
+}
+
+/* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
+static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                        diti_tensor qkv, diti_heads_flow *flow) {
+    const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
+    uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring);
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_desc local = *desc;
+    diti_tensor o;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
-        qkv = diti_gather_heads(graph, &heads, qkv, 3);
+        qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
@@ -29305,12 +29472,38 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     return desc->out;
 }
 
+DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise) {
+    return denoise->axes && diti_group_count(&denoise->axes->ulysses) > 1 &&
+           diti_group_count(&denoise->axes->tensor_in) == 1;
+}
+
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                    diti_tensor qkv, diti_heads_flow *flow) {
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
+    diti_heads_flow_begin(graph, &heads, qkv, 3, flow);
+}
+
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_heads_flow *flow, uint32_t kind) {
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
+    diti_heads_flow_send(graph, &heads, flow, kind);
+}
+
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_heads_flow *flow) {
+    return diti_attend_sequence(graph, denoise, desc, 0, flow);
+}
+
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim;
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
-        return diti_attend_sequence(graph, denoise, desc, qkv);
+        return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
@@ -30175,7 +30368,7 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
@@ -30537,7 +30730,7 @@ static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor h;
     p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->denoise)->adaln, p->index));
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
@@ -30813,10 +31006,13 @@ static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyu
     diti_load_layer(loader, &out->out, config->width, config->width, 1, full);
 }
 
+static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
 /* Keys and values of the attention to text are projected with the text. */
 static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, diti_hunyuandit_block *block) {
     uint32_t width = config->width, head_dim = config->head_dim;
     block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
+    block->attention.heads = diti_hunyuandit_self_heads;
     block->text = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
     block->text.in = &block->text_q;
     block->text.norm_name = "norm2";
@@ -31095,6 +31291,12 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     diti_qk_norm_rope(p->graph, x, &desc);
 }
 
+/* Of the block at hand. */
+static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_hunyuandit_block *w = &diti_hunyuandit_of(p->model)->blocks[p->index];
+    diti_hunyuandit_heads(p, x, kind ? &w->self.norm_k : &w->self.norm_q, kind ? "k" : "q");
+}
+
 /* Keys, normed, and values of every block's cross attention. */
 static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti_hunyuandit_state *state) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
@@ -31223,17 +31425,6 @@ static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const
     return diti_sublayer_norm(p, x, &desc, sublayer);
 }
 
-/* Attention whose heads were normed and rotated here. */
-static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
-    uint32_t width = diti_column_shard_of(p, &w->attention).count, rows = p->items * p->image;
-    diti_pass done = *p;
-    done.cosines = done.sines = 0;
-    h = diti_sublayer_in(p, h, &w->attention, 0);
-    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, 0, width), &w->self.norm_q, "q");
-    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, width, width), &w->self.norm_k, "k");
-    return diti_sublayer_attend(&done, h, &w->attention, 0);
-}
-
 /* Pictures that share a prompt are queries of one attention. Only k of the text is normed, and nothing of it rotated.
  */
 static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
@@ -31278,7 +31469,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     p->sines = state->here_sines;
     if (diti_hunyuandit_takes_skip(&model->config, p->index)) x = diti_hunyuandit_join(p, w, x, diti_skip_take(p));
     h = diti_hunyuandit_norm(p, x, &w->norm1, shift, &w->attention);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_hunyuandit_self_attention(p, w, h));
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_sublayer_attend(p, h, &w->attention, 0));
     h = diti_hunyuandit_norm(p, x, &w->norm2, 0, &w->text);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
     h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
@@ -31747,7 +31938,7 @@ static diti_tensor diti_flux_embed(diti_pass *p) {
 /* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
 static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
@@ -31757,7 +31948,7 @@ static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, 
 static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
     both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, parts[0]);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
     diti_sublayer_in(p, h, &w->feed, parts[1]);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
 }
@@ -32209,10 +32400,10 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
     if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     if (dual) {
-        image = diti_sublayer_attend(p, diti_sublayer_in(p, image, &w->image, 0), &w->image, 0);
+        image = diti_sublayer_attend(p, image, &w->image, 0);
         diti_sublayer_add(p, x, DITI_GATE_MSA2, &w->image, image);
     }
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
@@ -35313,6 +35504,7 @@ typedef struct diti_split_system { /* how the methods are carried out */
     double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
+    bool heads_flow;     /* Ulysses sends values and keys while queries are projected; false: all behind that */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
     uint32_t patches;    /* patches of PipeFusion; 0: as many as stages */
@@ -35375,8 +35567,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
                                                           dit_error *err);
 
 /* --- arithmetic --- */
-/* How dit.h carries methods out: text once per step, skips sent ahead of their use, recorded commands, merges in one
- * pass (two fp32 reads, one write); sends fp16. */
+/* How dit.h carries methods out: text once per step, skips sent ahead of their use, heads as soon as they are there,
+ * recorded commands, merges in one pass (two fp32 reads, one write); sends fp16. */
 DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
@@ -35673,11 +35865,22 @@ typedef struct diti_split_links { /* measured between the devices of a context *
     uint32_t per_socket; /* devices; 0: all */
     double latency;
 } diti_split_links;
+/* A message from the host of one process to that of another; its memory stays until it has come, or to the context's
+   end. */
+typedef struct diti_letter {
+    struct diti_letter *next;
+    void *request; /* the application's; NULL: it is there */
+    size_t size;
+    bool kept; /* somebody waits for it */
+} diti_letter;
+
 typedef struct diti_peers {
     diti_env env;
-    diti_device *const *devices; /* the context's */
-    uint32_t count;              /* devices in this process */
-    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    diti_device *const *devices;      /* the context's */
+    uint32_t count;                   /* devices in this process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* processes that are left, in order */
+    uint32_t rank_count, place;       /* how many they are, and which of them this one is */
+    uint32_t first, all; /* number of the first one among the devices of these processes, and how many there are */
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
@@ -35687,12 +35890,25 @@ typedef struct diti_peers {
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
     struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
+    diti_letter *letters;    /* letters that are on their way, or were not taken */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
+/* Meshes that are made from now on do without a process. */
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
+/* Letters belong to a mesh, by its tag, and are numbered from 0 on from each sender. A copy of data is sent. */
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err);
+/* *out is the caller's until diti_letter_drop. */
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err);
+/* DIT_WORKING: it has not come. */
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err);
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter);
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter); /* NULL is fine */
 /* Devices that share a socket by what pairs of them attain; 0: all. */
 DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
 /* Fills links, once, by copies of some MB; of devices in this process (measure.c). */
@@ -35720,8 +35936,10 @@ typedef struct diti_mesh_member {
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
-    uint32_t first, count; /* members in this process */
-    uint32_t all, each;    /* members of all processes, and of each */
+    uint32_t first, count;            /* members in this process */
+    uint32_t all, each;               /* members of all processes, and of each */
+    uint32_t tag;                     /* the same in every process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
@@ -35738,12 +35956,25 @@ typedef struct diti_beats diti_beats;
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed); /* tells the others that this rank's run has ended */
+typedef enum diti_leaving {
+    DITI_LEAVING_DONE,
+    DITI_LEAVING_FAILED,
+    DITI_LEAVING_LOST /* a device here failed: the others may go on without this rank */
+} diti_leaving;
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
+/* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
 
-/* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+/* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
+   members of all processes, and how many members a process has; NULL: member i is on device i. */
+typedef struct diti_mesh_places {
+    const uint32_t *devices;
+    uint32_t first, each;
+} diti_mesh_places;
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err);
 DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh); /* before its plans; NULL is fine */
 /* Whether what must have arrived or left before a slice has; members submit their slices in order. */
@@ -36115,7 +36346,7 @@ static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot
 
 /* Its memory is among what the application still owes. */
 static bool diti_lane_gave_away(const diti_lane *lane, const diti_lane_slot *slot) {
-    return lane->application.rank_count > 1 && !slot->buffers[DITI_LANE_OUT].buffer &&
+    return lane->transport == DITI_TRANSPORT_APPLICATION && !slot->buffers[DITI_LANE_OUT].buffer &&
            !slot->buffers[DITI_LANE_IN].buffer;
 }
 
@@ -36526,6 +36757,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
                                           dit_error *err) {
     diti_peers *peers;
     dit_result result = diti_peers_check(application, count, err);
+    uint32_t i;
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
@@ -36533,13 +36765,17 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;
+    peers->rank_count = 1;
     peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
     if (application->rank_count > 1) {
         peers->application = *application;
-        peers->first = application->rank * count;
-        peers->all = application->rank_count * count;
+        for (i = 0; i < application->rank_count; i++) peers->ranks[i] = i;
+        peers->rank_count = application->rank_count;
+        peers->place = application->rank;
+        peers->first = peers->place * count;
+        peers->all = peers->rank_count * count;
     }
     result = diti_peers_choose_all(peers, overrides, err);
     if (result < 0)
@@ -36549,12 +36785,107 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     return result;
 }
 
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank) {
+    uint32_t i, kept = 0;
+    for (i = 0; i < peers->rank_count; i++) {
+        if (peers->ranks[i] == peers->application.rank) peers->place = kept;
+        if (peers->ranks[i] != rank) peers->ranks[kept++] = peers->ranks[i];
+    }
+    peers->rank_count = kept;
+    peers->first = peers->place * peers->count;
+    peers->all = peers->rank_count * peers->count;
+}
+
+/* --- letters --- */
+
+/* The text stands behind the letter. */
+static void *diti_letter_room(diti_letter *letter) { return letter + 1; }
+
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter) { return letter + 1; }
+
+/* Numbers that no lane has, as in beats.c, which has the other half of them. */
+static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender) {
+    uint64_t lane = (mesh << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
+    return lane << 14 | 0x200u | (number & 0x1ffu);
+}
+
+/* Those that nobody waits for, and that have come or left. */
+static void diti_letters_free(diti_peers *peers, bool all) {
+    diti_letter **at = &peers->letters;
+    while (*at) {
+        diti_letter *letter = *at;
+        if (!all && (letter->kept || diti_letter_poll(peers, letter, NULL) == DIT_WORKING)) {
+            at = &letter->next;
+            continue;
+        }
+        *at = letter->next;
+        diti_free(&peers->env, letter);
+    }
+}
+
+static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *err) {
+    diti_letter *letter;
+    diti_letters_free(peers, false);
+    letter = (diti_letter *)diti_alloc_zero(&peers->env, sizeof *letter + size);
+    if (!letter) {
+        diti_fail_memory(err, "a message to another process");
+        return NULL;
+    }
+    letter->size = size;
+    letter->next = peers->letters;
+    peers->letters = letter;
+    return letter;
+}
+
+static dit_result diti_letter_begun(const diti_peers *peers, const diti_letter *letter, uint32_t rank, dit_error *err) {
+    if (letter->request) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+                     peers->application.rank, rank);
+}
+
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(diti_letter_room(letter), data, size);
+    letter->request =
+        with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
+    return diti_letter_begun(peers, letter, to, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    *out = letter;
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    letter->kept = true;
+    letter->request =
+        with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
+    return diti_letter_begun(peers, letter, from, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
+    int done = letter->request ? peers->application.poll(letter->request, peers->application.user) : 1;
+    if (done) letter->request = NULL;
+    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed");
+    return done ? DIT_OK : DIT_WORKING;
+}
+
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter) {
+    if (*letter) (*letter)->kept = false;
+    *letter = NULL;
+    diti_letters_free(peers, false);
+}
+
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
+    diti_letters_free(peers, true);
     diti_free(&env, peers);
 }
 
@@ -36789,7 +37120,8 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
 #define DITI_BEAT_US 1000000u
 #define DITI_BEAT_SILENCE_US 25000000u
 #define DITI_BEAT_FAREWELL_US 5000000u
-enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED }; /* FAILED: with 256 times the rank that is to blame */
+/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. */
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST };
 
 typedef struct diti_beat {
     uint32_t rank;
@@ -36808,13 +37140,14 @@ struct diti_beats {
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
+    uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
     diti_beat list[DITI_MAX_DEVICES];
 };
 
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
     uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
-    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x3ffu);
+    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
 }
 
 static void diti_beats_add(diti_beats *beats, uint32_t rank) {
@@ -36833,6 +37166,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
+    beats->lost = UINT32_MAX;
     beats->tag = tag;
     mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
     for (i = 0; i < mesh->lane_count; i++) {
@@ -36850,7 +37184,8 @@ static int diti_beat_done(const diti_beats *beats, void **request) {
     return done;
 }
 
-static dit_result diti_beat_broken(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+static dit_result diti_beat_broken(diti_beats *beats, const diti_beat *beat, dit_error *err) {
+    if (beats->lost == UINT32_MAX) beats->lost = beats->blamed = beat->rank;
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
                      beats->self, beat->rank);
 }
@@ -36864,12 +37199,15 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
         beat->alive = true;
         beat->over = beat->heard != DITI_BEAT_ALIVE;
         if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
-        if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
+        if (beat->heard == DITI_BEAT_LOST) beats->lost = beats->blamed = beat->rank;
+        if (beat->heard == DITI_BEAT_LOST || (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank))
             return diti_fail(err, DIT_ERROR_TRANSPORT,
                              "rank %u ended its run early: it failed, and its error says why, or was cancelled",
                              beat->rank);
-        if (beat->heard % 256 == DITI_BEAT_FAILED)
+        if (beat->heard % 256 == DITI_BEAT_FAILED) {
+            beats->lost = beats->blamed;
             return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
+        }
     }
     if (beat->hearing || beat->over) return DIT_OK;
     beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
@@ -36888,10 +37226,12 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
-static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
     if (beat->left) return;
     beat->left = true;
-    beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
+    beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
+                 : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
+                                            : DITI_BEAT_FAILED + 256 * beats->blamed;
     beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
                                      diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
 }
@@ -36915,14 +37255,14 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
         if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
-            diti_beat_leave(beats, beat, false);
+            diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
             continue;
         }
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
-            beats->blamed = beat->rank;
+            beats->lost = beats->blamed = beat->rank;
             result = diti_fail(err, DIT_ERROR_TRANSPORT,
                                "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
                                beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
@@ -36932,18 +37272,27 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     return result;
 }
 
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) {
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
     uint32_t i;
     for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
-        diti_beat_leave(mesh->beats, &mesh->beats->list[i], failed);
+        diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
 }
 
-/* Whether words are on their way from or to here. */
-static bool diti_beats_busy(diti_beats *beats) {
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }
+
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
+    if (!mesh->beats || mesh->beats->lost != UINT32_MAX || mesh->beats->blamed != mesh->beats->self) return;
+    mesh->beats->lost = mesh->beats->blamed = rank;
+    diti_beats_give_up(mesh, rank);
+}
+
+/* Whether words are on their way from or to here; but: not counting those of a rank (UINT32_MAX: counting all). */
+static bool diti_beats_busy(diti_beats *beats, uint32_t but) {
     bool busy = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
+        if (beat->rank == but) continue;
         if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
             beat->over = beat->heard != DITI_BEAT_ALIVE;
             if (!beat->over) diti_beat_listen(beats, beat, NULL);
@@ -36961,11 +37310,12 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     bool busy, heard = false;
     uint32_t i;
     if (!beats || !beats->pumped_us) return;
-    diti_beats_leave(mesh, true); /* a run that was not left before ends in its middle */
+    diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
-    while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+    while (diti_beats_busy(beats, beats->lost) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
+    busy = diti_beats_busy(beats, UINT32_MAX);
     fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
     mesh->beats = fresh;
     if (fresh && busy) {
@@ -36979,6 +37329,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     if (!fresh) return;
     fresh->runs++;
     fresh->blamed = fresh->self;
+    fresh->lost = UINT32_MAX;
     fresh->pumped_us = 0;
     for (i = 0; i < fresh->count; i++) {
         uint32_t rank = fresh->list[i].rank;
@@ -37111,8 +37462,8 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
     desc.application = &peers->application;
-    desc.ranks[DITI_LANE_OUT] = from / mesh->each;
-    desc.ranks[DITI_LANE_IN] = to / mesh->each;
+    desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
+    desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
@@ -37155,7 +37506,7 @@ static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
     return result;
 }
 
-static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const uint32_t *places) {
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const diti_mesh_places *places) {
     diti_mesh *mesh = maker->mesh;
     dit_result result = DIT_OK;
     uint32_t i;
@@ -37163,7 +37514,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
         diti_mesh_member *member = &mesh->members[i];
         size_t count = plans[i]->exchange_count + 1;
         member->plan = plans[i];
-        member->device = maker->peers->devices[places ? places[i] : i];
+        member->device = maker->peers->devices[places ? places->devices[i] : i];
         member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
         member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
         if (!member->ports || !member->open) return diti_fail_memory(maker->err, "exchanges");
@@ -37174,14 +37525,14 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err) {
     diti_mesh_maker maker = DITI_ZERO;
     diti_mesh *mesh;
     dit_result result;
-    uint32_t ranks = peers->all / peers->count;
+    uint32_t each = places ? places->each : peers->count;
     *out = NULL;
-    if (count * ranks > DITI_MAX_MEMBERS)
+    if (each * peers->rank_count > DITI_MAX_MEMBERS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
     mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
     if (!mesh) return diti_fail_memory(err, "a mesh of devices");
@@ -37189,12 +37540,14 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
     mesh->peers = peers;
-    mesh->first = places ? peers->first / peers->count * count : peers->first;
-    mesh->all = places ? ranks * count : peers->all;
-    mesh->each = mesh->all / ranks;
+    mesh->first = places ? places->first : peers->first;
+    mesh->all = peers->rank_count * each;
+    mesh->each = each;
+    mesh->tag = peers->meshes++;
+    memcpy(mesh->ranks, peers->ranks, sizeof mesh->ranks);
     maker.mesh = mesh;
     maker.peers = peers;
-    maker.tag = peers->meshes++;
+    maker.tag = mesh->tag;
     maker.err = err;
     result = diti_mesh_make(&maker, plans, places);
     if (result < 0)
@@ -37295,9 +37648,18 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
     return DIT_OK;
 }
 
+/* A transport that fails is the other rank's, unless that one still said that another is lost. */
+static dit_result diti_mesh_pump_lane(diti_mesh *mesh, diti_lane *lane, bool *moved, dit_error *err) {
+    dit_result result = diti_lane_pump(lane, moved, err);
+    if (result != DIT_ERROR_TRANSPORT || lane->transport != DITI_TRANSPORT_APPLICATION) return result;
+    diti_beats_pump(mesh, NULL);
+    diti_beats_lose(mesh, lane->ranks[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT]);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
     size_t i;
-    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_lane_pump(mesh->lanes[i], moved, err));
+    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_mesh_pump_lane(mesh, mesh->lanes[i], moved, err));
     DITI_TRY(diti_beats_pump(mesh, err));
     for (i = 0; i < mesh->count; i++) {
         if (mesh->members[i].error.result >= 0) continue;
@@ -37615,10 +37977,18 @@ static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) 
     return place == peer ? 0 : 1.0 / (degree - 1);
 }
 
+/* Four copies alike. Where each begins as soon as there is something to send, v travels while k and q are projected,
+ * and k behind it while q is: of the two, what is left when q is there is waited for, and q and o are. A projection: 2
+ * n d^2 operations of a layer. */
 static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    (void)layer_seconds, (void)hidden;
-    return diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) +
-           2 * c->q->box.latency * patches;
+    double copy = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) / 4, open = 2;
+    double projection = layer_seconds * c->layers * 2 * c->n * c->d * c->d / diti_split_flops(c->shape);
+    if (c->q->system.heads_flow && copy > 0) {
+        open = ((copy > projection ? copy : projection) + copy - 2 * projection) / copy;
+        if (open < 0) open = 0;
+        *hidden += (2 - open) * copy;
+    }
+    return (2 + open) * copy + 2 * c->q->box.latency * patches;
 }
 
 DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out) {
@@ -37650,7 +38020,7 @@ static double diti_ring_layer(const diti_cost *c, double patches, double layer_s
         if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
     }
     if (open < 0.1 * copies) open = 0.1 * copies;
-    *hidden = copies - open;
+    *hidden += copies - open;
     return open + (c->r - 1) * values * c->q->system.merge / stream;
 }
 
@@ -38020,6 +38390,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
 DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
     memset(out, 0, sizeof *out);
     out->element = 2;
+    out->heads_flow = true;
     out->overlap = 0.8;
     out->merge = 12;
     out->patch_rows = 115;
@@ -38494,7 +38865,7 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
                      "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
 }
 
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) { (void)mesh, (void)failed; }
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
 
 DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) { (void)mesh; }
 
@@ -38819,7 +39190,9 @@ struct dit_job {
     bool loading;                               /* weights can be loaded without waiting for anything */
     uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
     diti_job_before before;
-    bool resumed;       /* the job has gone on without a device */
+    bool resumed;               /* the job has gone on without a device */
+    diti_letter *states_letter; /* brings what the solver remembers from the first rank; NULL: nothing is awaited */
+    uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
     diti_buffer health_readback; /* diti_health of the first share, copied at the end */
@@ -39044,6 +39417,8 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
+/* DIT_OK once a resumed job has what the first rank remembers: then its run begins. */
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
@@ -44463,8 +44838,10 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
     bool folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[folded ? i / 2 : i];
-    diti_assign(&job->request.shape, folded, 0, folded ? 2 * total : total, &job->shares[0]->assignment);
+    uint32_t folds = folded ? 2 : 1;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[i / folds];
+    diti_assign(&job->request.shape, folded, total > 1 ? folds * job->context->peers->first : 0, folds * total,
+                &job->shares[0]->assignment);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -44483,9 +44860,6 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (total > 1 && first >= total)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
     if (total == 1) job->request.shape.resumes = false;
-    if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
     for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
@@ -44524,6 +44898,7 @@ static void diti_share_tell_exchanges(const diti_share *share) {
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
     diti_plan *plans[DITI_MAX_DEVICES];
+    diti_mesh_places places;
     uint32_t i, count, most;
     dit_result result = DIT_OK;
     if (first->share_total == 1) return DIT_OK;
@@ -44532,9 +44907,12 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
+    places.devices = job->device_of_share;
+    places.first = first->share;
+    places.each = most;
     if (result == DIT_OK)
-        result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || first->folded ? job->device_of_share : NULL, count, &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans, job->resumed || first->folded ? &places : NULL, count,
+                                  &job->mesh, err);
     for (i = 0; i < job->share_count && job->mesh; i++) diti_share_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;
@@ -44555,9 +44933,9 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 }
 
 /* ==== src/job/resume.c ==== */
-/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
-   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
-   prepares again, and every share begins its steps with what was copied last. */
+/* Split jobs that go on without a device that fails, or without a process. Behind every step the first share copies
+   what the solver remembers to the host. When a device fails, the others settle, the job is planned anew for those that
+   are left, encodes and prepares again, and every share begins its steps with what was copied last. */
 
 /* --- what is kept --- */
 
@@ -44623,7 +45001,7 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     dit_result result = DIT_OK;
     uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
+    for (place = 0; place < 2 && result >= 0 && job->snapshot.buffer.buffer; place++) {
         result = diti_share_allocate_commands(first, &first->program.snapshot_copies[place], err);
         if (result < 0) break;
         diti_snapshot_record_states(first, first->program.snapshot_copies[place], job->snapshot.buffer.buffer,
@@ -44633,8 +45011,15 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* Whether other processes have shares of a job, too. */
+static bool diti_job_has_ranks(const dit_job *job) {
+    const diti_assignment *first = &job->shares[0]->assignment;
+    return first->share_total > job->context->device_count * (first->folded ? 2u : 1u);
+}
+
 /* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
-   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. */
+   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. In several
+   processes the first device of each must be able to take any rank's. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     diti_share *share;
@@ -44649,7 +45034,7 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    share = diti_share_create(whole, job->context->devices[1]);
+    share = diti_share_create(whole, job->context->devices[diti_job_has_ranks(job) ? 0 : 1]);
     result = share ? DIT_OK : diti_fail_memory(err, "the job");
     if (share) {
         diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
@@ -44666,6 +45051,7 @@ DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
     DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
                                 &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
@@ -44675,6 +45061,7 @@ DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
     diti_buffer_destroy(job->shares[0]->device, &job->snapshot.buffer);
     diti_free(&job->env, job->snapshot.states);
     memset(&job->snapshot, 0, sizeof job->snapshot);
+    if (job->states_letter) diti_letter_drop(job->context->peers, &job->states_letter);
 }
 
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
@@ -44807,7 +45194,7 @@ static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(&share->program, 0, sizeof share->program);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+static void diti_resume_drop(diti_device *device, const diti_plan *rest) {
     diti_destroy_Semaphore(device, rest->timeline.semaphore);
 }
 
@@ -44855,19 +45242,12 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
     }
 }
 
-/* Without the device of share `failed`. */
-static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+/* The job as its request now divides it, on these devices. */
+static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool moves, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_device *before = first->device;
-    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
-    double parts[DITI_MAX_DEVICES];
-    bool moves = job->device_of_share[failed] == job->device_of_share[0];
-    double total_us = first->run.total_us;
     diti_plan rest;
     dit_result result;
-    left = diti_resume_left(job, failed, devices, parts);
-    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
-    diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(first, &rest);
@@ -44876,16 +45256,175 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_job_redivide(job, devices);
     first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
-    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(first, &rest);
     diti_resume_drop(before, &rest);
-    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    return result;
+}
+
+/* Every share goes on where the states are, or begins anew where there are none. */
+static dit_result diti_resume_set_out_all(dit_job *job, double total_us, dit_error *err) {
+    dit_result result;
+    uint32_t i;
+    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
+    result = diti_job_write_inputs(job, err);
     for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
     for (i = 0; i < job->share_count && result == DIT_OK; i++)
         diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
+}
+
+/* Without the device of share `failed`. */
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left;
+    double parts[DITI_MAX_DEVICES], total_us = job->shares[0]->run.total_us;
+    left = diti_resume_left(job, failed, devices, parts);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    DITI_TRY(diti_resume_divide(job, devices, job->device_of_share[failed] == job->device_of_share[0], err));
+    return diti_resume_set_out_all(job, total_us, err);
+}
+
+static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
+    char name[DITI_SPLIT_NAME];
+    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why, job->begins_at + 1,
+             diti_split_print(&job->request.shape.split, name));
+    diti_lock(&job->status_lock);
+    job->status.failed_devices += devices;
+    diti_unlock(&job->status_lock);
+}
+
+/* --- in several processes --- */
+
+/* What rank 0 sends before it goes on; behind it stand the states. */
+typedef struct diti_resume_word {
+    uint32_t goes_on, valid, step, bytes;
+} diti_resume_word;
+
+static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snapshot, bool goes_on, uint32_t mesh,
+                                   uint32_t rank, dit_error *err) {
+    size_t size = sizeof(diti_resume_word) + snapshot->bytes;
+    unsigned char *text = (unsigned char *)diti_alloc(&peers->env, size);
+    diti_resume_word word;
+    dit_result result;
+    if (!text) return diti_fail_memory(err, "resume_on_loss");
+    word.goes_on = goes_on;
+    word.valid = snapshot->valid;
+    word.step = snapshot->step;
+    word.bytes = (uint32_t)snapshot->bytes;
+    memcpy(text, &word, sizeof word);
+    memcpy(text + sizeof word, snapshot->states, snapshot->bytes);
+    result = diti_letter_send(peers, mesh, 0, rank, text, size, err);
+    diti_free(&peers->env, text);
+    return result;
+}
+
+/* This rank has nothing to do in the rest of the run. */
+static void diti_resume_end(dit_job *job) {
+    diti_job_drop_shares(job);
+    job->context->peers->meshes++; /* the others make one */
+    job->resumed = true;
+    diti_lock(&job->status_lock);
+    job->status.result = DIT_OK;
+    job->status.stage = DIT_STAGE_DONE;
+    job->status.fraction = 1;
+    diti_unlock(&job->status_lock);
+}
+
+/* Without a rank: those that are left divide the work among them in the same way, each for itself. The first one, which
+   has the picture, sends the others what it remembers. */
+static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_error *err) {
+    diti_peers *peers = job->context->peers;
+    const diti_assignment *assignment = &job->shares[0]->assignment;
+    uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, mesh = job->mesh->tag;
+    uint32_t devices[DITI_MAX_DEVICES], others[DITI_MAX_DEVICES], left = 0, count = 0, taken, i;
+    double parts[DITI_MAX_DEVICES];
+    bool first = assignment->share == 0, known = !job->request.shape.starts || job->snapshot.valid;
+    dit_result result = DIT_OK;
+    for (i = 0; i < ranks; i++) {
+        uint32_t rank = job->mesh->ranks[i / peers->count];
+        if (rank == lost) continue;
+        if (i % peers->count == 0) others[count++] = rank;
+        parts[left++] = job->request.shape.shares[i];
+    }
+    for (i = 0; i < DITI_MAX_DEVICES; i++) devices[i] = i;
+    diti_peers_leave_out(peers, lost);
+    diti_resume_choose(job, left, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    taken = diti_split_ranks(&job->request.shape.split);
+    if (!first && peers->first >= taken) {
+        diti_resume_end(job);
+        return DIT_OK;
+    }
+    if (!first)
+        result = diti_letter_ask(peers, mesh, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
+                                 &job->states_letter, err);
+    else if (!known)
+        result = diti_fail(err, DIT_ERROR_TRANSPORT,
+                           "rank %u is gone before the first step was over, and the start picture was not kept", lost);
+    job->states_since_us = diti_clock_us();
+    if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
+    if (result == DIT_OK && !job->mesh) peers->meshes++;
+    for (i = 1; first && i < count; i++)
+        if (result != DIT_OK || i * peers->count < taken) {
+            dit_result sent =
+                diti_resume_send(peers, &job->snapshot, result == DIT_OK, mesh, others[i], result < 0 ? NULL : err);
+            if (result == DIT_OK) result = sent;
+        }
+    if (result == DIT_OK && first) result = diti_resume_set_out_all(job, job->shares[0]->run.total_us, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
+    const unsigned char *text = (const unsigned char *)diti_letter_text(job->states_letter);
+    diti_peers *peers = job->context->peers;
+    bool moved = false;
+    diti_resume_word word;
+    dit_result result = diti_letter_poll(peers, job->states_letter, err);
+    if (result == DIT_WORKING && job->mesh) DITI_TRY(diti_mesh_pump(job->mesh, &moved, err));
+    if (result == DIT_WORKING && diti_clock_us() - job->states_since_us > peers->limit_us)
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not say where the job goes on", peers->ranks[0]);
+    if (result != DIT_OK) return result;
+    memcpy(&word, text, sizeof word);
+    if (!word.goes_on || word.bytes != job->snapshot.bytes) {
+        diti_letter_drop(peers, &job->states_letter);
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not go on; its error says why", peers->ranks[0]);
+    }
+    job->snapshot.valid = word.valid;
+    job->snapshot.step = word.step;
+    memcpy(job->snapshot.states, text + sizeof word, job->snapshot.bytes);
+    diti_letter_drop(peers, &job->states_letter);
+    DITI_TRY(diti_resume_set_out_all(job, job->shares[0]->run.total_us, err));
+    diti_log(&job->env, DITI_LOG_INFO, "this rank goes on at step %u, too", job->begins_at + 1);
+    return DIT_OK;
+}
+
+/* The rank that this job can go on without; else UINT32_MAX. */
+static uint32_t diti_resume_lost(const dit_job *job, const dit_error *why) {
+    uint32_t lost, i;
+    if (!job->mesh || !job->request.shape.resumes || job->resumed || job->recording ||
+        why->result != DIT_ERROR_TRANSPORT)
+        return UINT32_MAX;
+    for (i = 0; i < job->share_count; i++)
+        if (diti_device_check(job->shares[i]->device, NULL) < 0) return UINT32_MAX;
+    lost = diti_beats_lost(job->mesh);
+    return lost == job->mesh->ranks[0] || lost == job->context->peers->application.rank ? UINT32_MAX : lost;
+}
+
+static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
+    diti_share *first = job->shares[0];
+    uint32_t lost = diti_resume_lost(job, why);
+    dit_error other = DITI_ZERO;
+    dit_result result;
+    if (lost == UINT32_MAX) return why->result;
+    diti_job_settle(job);
+    if (job->snapshot.buffer.buffer) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
+    result = diti_resume_without_rank(job, lost, &other);
+    if (result < 0) *why = other;
+    if (result < 0) return result;
+    diti_resume_tell(job, why->message, job->context->peers->count);
+    return DIT_OK;
 }
 
 /* The share on the device that why names, if others can go on; else UINT32_MAX. */
@@ -44902,10 +45441,11 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     diti_share *first = job->shares[0];
-    uint32_t failed = diti_resume_failed(job, why), i;
+    uint32_t failed, i;
     dit_error other = DITI_ZERO;
-    char name[DITI_SPLIT_NAME];
     dit_result result;
+    if (diti_job_has_ranks(job)) return diti_job_resume_ranks(job, why);
+    failed = diti_resume_failed(job, why);
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
@@ -44924,11 +45464,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
         if (result < 0) *why = other;
         return why->result;
     }
-    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
-             diti_split_print(&job->request.shape.split, name));
-    diti_lock(&job->status_lock);
-    job->status.failed_devices++;
-    diti_unlock(&job->status_lock);
+    diti_resume_tell(job, why->message, 1);
     return DIT_OK;
 }
 
@@ -45061,6 +45597,11 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) { (void)s
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
     return why->result;
+}
+
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
@@ -45771,7 +46312,11 @@ static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh) diti_beats_leave(job->mesh, result != DIT_OK);
+    diti_leaving how = result == DIT_OK ? DITI_LEAVING_DONE
+                       : result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY
+                           ? DITI_LEAVING_LOST
+                           : DITI_LEAVING_FAILED;
+    if (job->mesh) diti_beats_leave(job->mesh, how);
     if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
@@ -46294,6 +46839,12 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     memset(&error, 0, sizeof error);
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
+    if (result == DIT_WORKING && job->states_letter) {
+        result = diti_resume_take_states(job, &error);
+        if (result < 0) return diti_run_fail(job, &error);
+        if (result == DIT_OK) result = DIT_WORKING;
+        if (job->states_letter) return result;
+    }
     if (result != DIT_WORKING) return result;
     result = diti_run_load_all_ahead(job, &bytes, &error); /* first: a driver may read timestamps when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
@@ -47568,50 +48119,50 @@ static const char *const diti_spirv_text_norm[] = {
     0};
 #define DITI_SPIRV_SIZES_norm 5409u, 10453u
 static const char *const diti_spirv_text_qkv_post[] = {
-    "n0C9%1VZI/dG2.iBJijZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%5&8^hK^JmmU)[#9#`=gqc'sQ-l5tZ/iilEEBYYJ;.%T';ZRKLSrmw><+(c2YsX;"
+    "n0C9%1VZI/`yqlg1nnjZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%5&8^hK^JmmU)[#9#`=gqc'sQ-l5tZ/iilEEBYYJ;.%T';ZRKLSrmw><+(c2YsX;"
     "Xg75H0q3GHMUps6eD;vX*.ZPa#*e)1.Nw<@[,]rDc;Jub^^v%9MuG,tf:/0+NB]gy]/'9BpP9%3Lt5wb`RM^,K'4w9J_FxTe74>+gWqOjn]$nfWr;AM+&G"
     "wBM*B4,,2.Own)&yc1lB;Y.Io#%moU4ypMhFG7Uoy0=hi@<=JS,jtQYobNM*NeD<;H(YKWMqxv7WV@<DSub6WE_3`,LVpAc_;(p-)`IUvUx7ID4XGHp8rG"
     "#8u4]%]4$dDXAF3G<TS/j(=cr<Z>cph5M(59#JT`:A$@j[ck].oi+,=476aR+I%Cgco1s/)cNCCIG`-28:WLxRU>uhMM*n2MKRnO*P9%*,sX<`PY*x<V&9"
-    ",H=.mZe4(:/U[*]nK3lOa#E2J+VrOfaJQ_#X4rV4#VG$NiE*Jn];Am0XKsQ=p@5n2tr-)Dep+k2q0Ls@=Wv4S>E5lH$-_eTp4%BKO^.3ZR<Qhil,ixqsOc"
-    "b8M)2iPsr3,b01C_x;1[I=m/`h3t%g6^B0uf(7DbbYO+2f1LgCP)d)/:_V/(TkkjnkOf)G$;.()wlxAcdZbWWF^kT(o7(g+dtDj7L*(;P(q5(B6u1d^JGv"
-    "o=D_*#'=X$uqH$qBp_2XL2GC]_7`%6.R2$H8B>xKc0umaP_=-ytp=iDBK<iv2JYwO9>CG@sC).o*I#sbk#:gYxjIk*x`276l>r/D4Wk3OT/-^Vr6B$&x@Y"
-    "flb9Ti2PJcK12:TwTuTo9lV+7O>tML&^hBTu<2h@]j_GlK]EMJ13j#2%k`l'7&ar4lpNJm+t8Clb#h:sYe<Z0i@Uh&Boy:@5x972:lL%D0F^6Z)w1/7K=q"
-    "@aTxCOKK[lP5gix##LZ3.]<pd<svathpLw0Zg9-,NY-0Rsb&VLoHlEoJ)T*YfFAA9$kq@1.wwHnX:D(AU7DZ*3IJti0RL.>kKb_cBC@v,S=3/E%*_tY8Em"
-    "K=oNDy>(ORB8g7DBw)HD6k`$(GnbWsYUtBqeWq&%ualT4bD`XSvc+W`Kok0(u<Y^Pl`J0/M<C'yge(:;x&9H=CLD94GXW%(:fn`BPb_2T-eMx%HLf.o8&)"
-    "Cq-LejMa/#^$,v8EOJ%rLyxi6jvVVTgy&B=CO,e6ViJ@`bUfj.@H`lj=U794c#u)'Bhg],H`()Y37i^6M40MZ>>*'Y(OgV2ik-Qm]3'Y.Ak1$tZhixVq(T"
-    "f.ft^qGej@Bu%dvFB[9'GDLIy#/tpfl7`EvvcnGd-t;Xyl3Bx%RCkhkd0w#pnd`i(VsKC)u$*HeADEp-fM-as]boJ;+sqfyVq,2fGTZ_8e*@A/&l(JZi,c"
-    "w&FP^_dJ5u9oZS&E>xOIDK9,#qs_v[H8FF*vu`,u[6vEL2v1-mca(eZG[)&U(_8A`.@[LC-;Z.sQ8lJ;A3.Z3jDE=y1agcTXn/sKiEul#KkW+=.3_lcu[e"
-    "J0/Ckc3eN<1#LY>FmXkcMw%dnD#5k/p@Lap24I.hu]$buu_3LN/@5c8gCu(Q('hS@@s;y_'E+=mak+%][#QC]f_wh:FIySI;O@n98-WL`DUZiW+^i,'_Jh"
-    "MfJrdZX[nvV,R#[Id-f[gcUqsI-:,e6Bf3pHV;P[<$uI=_m#=l$5mDq'JG*4>PqiK7h6W/=ssUV&#CQhFkN)D+0QDUJ1LYJxr<EurGlOZs'VrjV2w(<+F<"
-    "X9ELM,Kd]Qow3sDT=XRbp,+j7(Qhl7sN]d,IvPNiv2L<n1S73pHN6+]@;4&T>LPQcl,Jo-%820;0)oc9AX1VEh/hJoIbaLTt$Ff+r'#fO#[t6/(P'p9X91"
-    "gIo2'kDe*-.UPJ#a<]$m6_LHKki&9rA[-Df6&u`D;<FbFc)dW3S+2m%Ql$tSs=9:;AWLhGw=6$FVZB<Hr6U1X1owZ#^9k60MmN2j@+A0nJ@^[e$bd9Yw^7"
-    "GKF=CS+Wa*:#f.mW]%`wV[H_LSxO3BTeaLUlCVi<Xw74&K0f'ld<^QMT6/jAVJ,h=4l9VBS&T%3pPntlaZTnm,.F2Z4TMk6&xkhB;q<t=v/yN]Xl*s6`3+"
-    "/9:6=-HPurcCXak>>oc%8Bqx$*$sW5fCHLEu_PZyB0>%cTmO<D)GrdWC&RDMr]=x95p23v=_%j4E3)hJ_X)utjIK#@V,sl6f`S-5_X04iW$p6V0:s5%n%S"
-    "v.@hO&b5f*fK<6P^t6kY#I,,:$`3yk:4#vhl2jBj[5m[sXQrjT(]F8:dl0k,wCS=c(w52t&AMbg_Uaaf;]=F5CA1[9fcke_'CX5dPme6bCNM=c-,oa@j#,"
-    "M<xs(=ZRCg^$7+K9R(qHj^wQ>k0RpN1A@%1kN0r'nL,<mYmG^S8]h^1_qm@CeYU[&-xg[el'e.cs>yg6*i@[+.#TJ+pS=72wqq>W1#,Pq5Y/XmnK5u:)H/"
-    "DsK@YG@McLDsm.FO)5fa=iZE$sq,CD3.[O9s7aMC2[#GQs`D`]L85-unqGtEgdEsfF[mG8(*MOY]hn]fw<h@0(Qn6Furkfslb;x=EK=NWq9])=*(juwrcI"
-    "ZlmdV^opAvN(#s-lJC=KDr%SIP7s,+f``0anm<nfq68:#kukDC1)XiX':76L.bFk4OYd*4^Lf$CIhU*AF+O1vUjPWe(J&rPD3q7:S.3Wc5H;t#Wo0ct)D'"
-    "v>=^LHsNO2X]iDR2<Q&qf,;mRWZb>=Z#WTm5I&a>Y6sDRCO.2n`PJ@,iH[qOMcboVvfHE.2#K.LbU<-#gSXwZ=$7d,@0%O2g)&B]L%^OXj%WXH0w7Moiwj"
-    "5s:-;=Yre'T)HG+[<$B#WI4ty(auOSbqiJ2B]);X;2>:o%v*kyc,S;J9a]XNZxuBZ$:2mkNN6QTT5M[MOxX;218ldCA&qp.1O'N;Dr,yknVE_d$kBkMOqj"
-    "h0gH-[-/TQeTAdokirh%VSf8j'OpE'ivyojue'ZOYQFmg*/4u#X&4(i5;'h&bh3ic(/*Buja,*^;,sJBJlgbS7ds9%'0k,.o>/p_-KEWH_wp&_)9jN'Pbg"
-    "K)Hp'(k9q0RGe7[^8h`6ardHOes`S@wic6R$_-G$Wsokq3DawX3$$SC[U51/^.j@HVScIiV+3)SxDPQchFe&;_1xo.)Z'V1;TY3@b@=#4BS(slneLR8a5g"
-    "U.x='rqysKo1:6Z5IU7+u8Sku9+sHwn.+@Aw#^,H`Z5l)j]x)6(F8l&S=2uRXx84M$`9@I@a$gF7XY+U8Om=jewCSATZH8@[p5EOg&wvc(EjdE8PjbS'8>"
-    "Ej6q#rcripNP3Y;$Ch6`cPmg-h818YBt[<;S#cKK).<6Cp1r5sku,w5Tj@tan'^wwmnr#kD;fq>%1bO/LtFCF>Y$wwVM#y9'3@OAe<2Wf52o^8A'QT9hcp"
-    "rm/B+Ns0X(J-8wN4cj6:%rVnh02Gk:8$lW9mg;NZSD_tr29A0:=KEtd5t/<O3%i<;D'NIK)$8f=kCB#_I`U-&f&pRVLbZmbx57Me]':6ECtLf6Y,:Im1Vh"
-    "aQSDiw41L*V_$2bh<n7/^CM0^R*9XDTph9d*(1=&QHPfls4HrRaNE2@+=C;%tLbbKrZXsdx:&Ju]U&r).@pC7mXh_A[<a=BXu;82V(-thEYJO[umxG_#&7"
-    "k*T389:tc@aVJ^QL=9:Ql[T#TNInb<T'`,Ipje2N3BELuLc-Su*j<82M&<rjFm_p5Rv[JyEk76%WJj(Gm>%^6)e)OdjGQ3m]%K8Em<r[pxbosh*$N+%UXs"
-    "N[[/crmTcN1EgIGd2x-HX@Q1u-FrcGT3NsLK/><fqKY@Y%'hj[6r0<nE^irRAj+*5M5aTyl,RN9PYsZ8ItC5,yoS/6o=,cKwPC;@0SHJetd&d3isV8re#C"
-    "V4*A`Y*$syqjOYk^3vh'_)(l<ttSYQ6AJmDhed7g@%/%=&)]ncnKbeyqQyVj^%.vpU[#MJ.-#-ENHH>h=>9:B`(uw2h'KsW(EAVsA/4[5c",
-    "7NRs2L7QB''KbsAbxSC[S900g:;l&F7pR>hM'rAF=^2=N^2_.a7po6;+E+'()ws#q&NWLd4c2n=A,jcTeb`xB`T'5;a#>[3jc:<K_mtv%pe;`Z/474v*PK"
-    "&`MRoN:SM/J@HK[a+8[7q;Kf$`j&u0^YD6J`W9s^63ZtLKOA;xesNo18W`T(]qey5]f1LJBsden[>5P.ZeEtsEC8`WRZ0Qb2HUn2I_uT7$V,6ss8.^UjG+"
-    "k2'qs3oD-s*4o0^l6fjY&#HYjBgb8[NS2**7gD3=+021eDYTMm6h<m[y2SXU&b*P[Ktr&sL_X<AbbEGW083nuR#HvjKoX3_q_E+Vl0=b-QQO_Vk6@ccOFH"
-    "VrS=E8<L`/,x/U;;MC]RoWd1&]4ZMZJub[>n17(+J6$6E)=eH[VDbX]+]LmRtaxVQjIoiJ^1hNcL6*Zj1PsUrp(_NMCPNrjQ5wlspxW9*1;X,_;[9qGE=y"
-    "gn'iZ_e9j3[t`2RG^&`Y@1:[V:Q%[g`9/u`j1Q3%%GKeY:qe30+ps=y[M2mc9racZ3smyq/Kgh=`PJrgDVE$hf@$81qg.C4#B)(VjEE'1nQ;:k$obI9a3="
-    "d,#G]:u@V3rp->r6;Wn8.Vcig#v1q14X&`biW2#1d)c0%e=kU=u:3I2TRjM53]C&@Y/qKh$smPUrw^UTotqUeihL$MV7r<hFZf1QNVCP;Bpl`V@'VsI.@c"
-    ".**1iAj/NeHRbfq[TclR<#lH>O#$OC1JC@lmteU*rkX9q;:OBh<sVK)3S^sXOTCrbBsM-<0U2tGc*GC8;s)-kyQc5uG==p$&4w'073ti^Z$Eyyu+p`Lw3Q"
-    "vodMdoxh%/&&CUaF5Ekm.DxB+/U1WhHHw%j.=^%J-sX^5HB2%mDM/[=s`r_kC###",
+    ",H=.mZe4(:/U[,4^kfWR15FlFWQG[yu)$U4`@Bq7,YV(>7U>/FI=ql/2Kct_db3>uGUsKo7S$(UmlP$dTA@L'>A#q$fNCAY$*B*#%pMpl[Vhy<#c0<^)1f"
+    "h0M,9iK$GEnMHZ<xEUY:/21Yb<]'q4hxZlCw;wE(@Sw/d@FI%gK,9`dACHva8$OWrQA'P)s$H.gQ)=fW&Fl)kcP@[D)hj'v32v-&e4e2GL)[*Gvk7)p;QM"
+    "s/>1:n#n8,9]wnrKKsEJx,HGmqJq5]1-@(DAScS9:rr3-5[;8d9JUZ,Y6p:W^)QK=u:C8UBlGvD_tsQiT%mGCNtc:W#gbZT_amnnxAqs3xpI`5_1he`THh"
+    "0B^mJw0Mi52xFsa)7<r+-Pt$A4(X7&qK2g7:l88=PPEK)Z5n'm<U:MJYBaR<459>rH0Hq:[bAnM_grQKtIKviWHod+O3fMEItC7bhQ49AD[Xv$HoPa_TU("
+    "5+6PETqx<o.J+<2/ZU<h+4vB';IrwoQXCi0I/EkhjCKLsr._B:B&xhUM>h*DMeCQ%0,6/U+*X>ALR+Hhht^%C^Ns8IS-OF;9G@/r+Zt<nfIadFC)*#r#C6"
+    "u#-gDahXqOFOs=IHt9BN91_#S)L8cj$fnU2hrjE2q/)u:QN*m7.bSrcE:9O$D6%d+,H%ljli%5ilCFog$_3x0*Q^+u'-TNOvMrtB-mm/,ZM.6OtpajR]X3"
+    "rPGy6ct;#irlBGvk2Pw(Fela9Gr@6JW)P0-U<.HTCJT;]#fW,t^A$Bm*m4tf5LWOp6ObZ.P1&6sl2GGVmxdI*jk&h%]=rSZtr+5@n8KKCYNHOQYNHqHGW2"
+    "Boli#9UCgIA9xLXo&kCj>.SA6/>/^%2'/*bg9+b0P/';.]$giPyF@S&q6N3q[1)4wpWyVo'Nx&#v=Dy2@m6@v^lk&SAOOv(=3*<V6UF;IB78OZ';BM)k.L"
+    "^yGUfY7u_<VEQucK4S#%N&ijf.[7]Sa&I)$IiI<ZC].O^_$09(dQi70/,94:h)54nsJB@E42Bc^e3npdnu0-n<A<L'PB*;dcIBugy50_x.8`TT<q6QCXn3"
+    "uP,wpq](BHo(v5]KkxjN7Zftl`=>-wqBsO<VSODc>_VB58G8mm;.Fm0Mr.mj81g5Pv&DbeX,0$L4DE/':*k'(*3mL93FXtY-AKu$MMa&-e0vpP^M/Jg;'p"
+    "3O:I;R_'f%=N:q[Hr@,9&(-e(Mif:WEw(lb,Wtb@'K)X7[_#4U9J]X2eO++Le--j7XqgoS[v&G.lF(DI8DEwryPqXwpYfvuVWueqkkEtfBhP&d<:(9<`nk"
+    "<(dAWr2H*&P++DG0tARpwN'tkwkx]JQa#1B'BWCt/&9ofL:vcDQ^WDU4dkSErryV83HUfs@HkIR2QIuegT/MR*`h=uRlp*BtwmEry3K8r-*fqles0+Cjy+"
+    "`*JN$s[hBSvA(_P`[yR_W`E/LHifHqV0nVd&m=/;5p=)9RuwCF28lkH*pb$WDK,7Ip32sKl/hSb6liM2J6PiyIec@L@92o,PUYtug.s.^0*_kTYhly0@V;"
+    "<CB2&EE@Nrf(9qQnn2=c1@Xl<P`j$%I1K1eAWO11QD[Oc=Z=Xkb:6KK;1Oi(2^xW]OOd>>Gn78h&(uFt#SaVcT1la[c6YXDXWV)Jr=s&e<y3q3jv,0fYK4"
+    "en`QV8b+F`9.^FR.jR>0g,(A]_B[X3@J:q:p1-gG_/mBmm$qUMSE.vbdo,9$`8P*%9(^OU5%.UH]IjIu75UmjAW,m]6vC;6Db#tsnvOw<_XSN#4)UmLd`Z"
+    "3*8T[*'W-L^*-rdigGQ:>U;)gq)k07Gf=3CVbpn%:U4L4MB[&ORBXt`lc9PwGJT93iut(=fad(0^Flnx)&Zhikb=#^IG$8mObYF%EhkwOm&=$.vBH^qC/`"
+    "rnIJUd]`l/TIk%7Quth)^jS@;FU)bK.u$pn@jYL,`dy=_YHj-;v;<0^>iX@(+Z%]t<SUk1iXy+Nv]HT2*R4)IjOMBuC1cHE<nm'i%h9P+5ad3r]NMVP2JN"
+    "k_rC_MKO5MTee7UMCTViLFWDSSsZyUDI*wH;9]X&;VAFl2S@HWY0<7bVLdTic=13G;N`it+Op3ASpY_:-HDZvPnkfZ<ps&[(:+dy+`Jn19V>jjKVsqr[UM"
+    "Q73aFk2X1#WAe0C=[t$TtwShEfy`u$E_T1j<MokV/<:>d/V5$8X>-twf:Wp^i,)3HI`&>,[Kjo51^H,Tg4o#5N)(3Ah0%>Iy[fW:N&S9+GYv6uk;Z<x#cU"
+    "Rm6V5bJtQyr&_Mq&@FuNYX]GU$)=RAfIPk=5ev%rJi:o7Nk53VSqtd8wvotAp#ueWODY9LhJ:jk5KWns8b3VW/=D7wHVE%[(X*Z/ukeWKh$K*DH+I4hB7F"
+    ";yO=)F$jYWMRij51W0IyEHX9>on[npv$D>Q;x0N_J]-f.9&GD%:raNB$^#<IrelYc_[2D@nML7dbDJ_0rGpQ%PZ4J-7:=in[:fdE;D%;EZL:+I^q:'`i,6"
+    "hw[9OuuQ#tUGCpiPGFss-bOye_QgS`x;SWgH/G_9K3J]9HZk,RDcJ]]#ruJ`)Gma@2P(ZW5SN106/MD5hRPYnk/*$&@mf3UQkc>hsnfJM/sR1J;y#@Yi=G"
+    "nB91;Q$htwL680TO,8;8wgFj^pMyJ[9SjfJcFHl(2#m4[qvF=owCTob<cCdVu>38^I0=OLVUt97,H(NK+F+.[^RTq*/1Yd5@+n%Tmj'.EudAca:]NlWone"
+    "s^KFFnEGGjGXyLX9p_.$n,B4#lghqfh(Zn:gZ<j'l:vunarOPK:V`2R2,J3]8e*vfL9<7q-w*mB,h=(W.]54tWC2J*bw%Rnp_dZ4J$c:-:cgnFXULO[wd3"
+    "hY9TnKdMBL0.:&GWR.Y^$DX3r79fx3wrb<[[.&7jL-U%F7f>aA*p9)6*Y6'($h&WkZHn%o3c2pVZ:gnRj60]STT`QN^Ltp$Qt=7&=/ERw-,;)uXZ#PyieZ"
+    "n^#(@qdQ%pD_h8a-HQG@K7K^g)9iDE*pXNeLt2hg0a(he+`m4q0O*hhL69yVp3('FFhi^q8+L69e@/`Dg4*e$eqvj$&qex9S53,k([Km:.yN#O)(S$dvDk"
+    "Z5nUSNY[h-d%aX]Bs59l)Qwv0h$](#:1b70iH_#+kB)dVQbyC'Whys[aHukh8]x#3]Z_W/9',/+MJ(4_Nk3k1CD(<#xVK$.Q89EdMQnf>kc+9T.=PFO7R@"
+    "[3tJV(OLHoGrImK/(DxnBAt^bgDs/(IF*P-l<VL#skZ8Qu_yL:.e54tTc6e-.Vo6.5FX,-81BMDHiUI_]P4_K8'[/l>&$-w5Bb=XHQN56ANkYo,Ey$7e%E"
+    "T_)RkLh(NEs(oaIP,V]-Fvo5t8vN^K]X-3j=2RCrvTx;>vDZMb)1B27uRM<-KOE;eCg7s9_;Y+7ANSF.Tj1.lrajOt]3&0mQTu)=ARNS[ApnS1rgyW&X*C"
+    ";ZfJ*]KCgIV^h2e<T/][qq$%utn,+o1=vk8ZSykXu.=kIrr'y/hc^O(J1hgaIWVU:2$*1Vv^O$:fe;kJUdCU3pNWus4JtC8l+S__6kopC_",
+    "ZUOZN7HesENyIGYsg6vfG0[SEFYjiCc>;Bk5Pl>qy'[/Fu5Ff_y-KtLM#E=9u^oivR69,8b>U[(biNroXcS=^7mwrFxA$=RKE+_;^al:T..MGu-$K*HLG["
+    "ehG1LGWIjU)`Y1*_kk4o05x(KqY)yBva)EexdIGO.W0HdpFU$DaWGbqh#7x[<_:#8-Xc>H$[TcndNE/I7DEt.b36+.Jd/y9.@mLTP:j-4E<quARPKpV=(Z"
+    "T=XhthU=(j&1RP<S54Gw(dQ4NME:Eypm^NA3TAM3B^h`5#0:h11$#iw2Q&0T=^Lv<G/ZO^2GPrB>2=6IcCwTux/V4pkN[r^U@M<SxO'pNeEX_kRRH=IVZ+"
+    "DY/tS2RMc/1ChRPX>e'@0<tE8gql-toO%J5>_`N&Iqlm.5^:Z,9(UiY.UdY'087S%pVS%Y`^G<%g8i<EV`v=sKIGew<l)pe:_^t/tJ50SB2P>;7n*p*kYV"
+    "2.$#duiS_hXT0P<K7gyQWP%dwQ6'U)M_/`Eg9<C:0YY1dB$&t;cTaLgR0/d2KvqX[O0<r:aV1nZB'B&xV/iSF4_i6.mQ9`-2>YYv6`G[S>x&A;pQp*mGkn"
+    "ZqYhKAnjk4G&Y[4MjSjI@uk+=GYE9iqr3`hEYZUFi(vD'8/5<CV%TqJ7*nBm8lP.kPI:G*3i@V1(TjxdH0pJ=(W[_fr3_c'(t@L;ad5O%iipT7-BVpU]#g"
+    "msipt4cF5e8iqY]L9YFN4Fut]^^j1$P*vT/>p1.SCf)YE]9h8)N0tN2.+cg%PCG>WP.k*jvIUDM.^6wo1LnISK;QpP5[)kN3$Vpu4lLO>c]3k=1VeSX553"
+    "-hg)k4sBloS/0MQ+XUCj<WZQk&K1:*o4]PVhTRPF(Y&%R`@Zj,g1=pLkaT>1,R7#",
     0};
-#define DITI_SPIRV_SIZES_qkv_post 4081u, 7689u
+#define DITI_SPIRV_SIZES_qkv_post 4072u, 7671u
 static const char *const diti_spirv_text_expand[] = {
     "n0C9%1VZI/<DvV@aSW=M@f*7e0[p@8^KL'A2)gyj'b>DK]f'`r`YKk-/yFGl1[@[t^TQC/9USPpek6PRPb,$/B3Ebcq*o>TCBSYjt)1_Ngmh_ntDLiVCDN"
     "dg]E4ra:k5P-DiX1vFcxnl4Kk/jlE$T5;(ByiV1*nTwc]XZPS5#<gm/bT;8b=$f7cfgD:nE#l0'SLEafX*sc6Es8w)>QMr<@>T*F*%`.Md(wb7/YdKx-N3"

@@ -4,7 +4,8 @@
  *     mpicc -O2 -I. examples/mpi_split.c -o mpi_split -lm -ldl
  *
  * Every process (rank) has a device of its own and makes the same calls; rank 0 has the picture. MPI's own transfers
- * serve dit_transport; they go on while nobody waits for them. */
+ * serve dit_transport; they go on while nobody waits for them. When a rank's device fails, the others make the picture.
+ */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include <mpi.h>
@@ -92,6 +93,7 @@ int main(int argc, char **argv) {
     job_desc.model = model;
     job_desc.prompt = argv[2];
     job_desc.split = ranks > 1 ? argv[3] : NULL;
+    job_desc.resume_on_loss = ranks > 1;
     job_desc.width = job_desc.height = (uint32_t)side;
     job_desc.steps = argc > 5 ? (uint32_t)atoi(argv[5]) : 0;
     if (model) dit_job_create(context, &job_desc, &job, &err);
@@ -100,7 +102,8 @@ int main(int argc, char **argv) {
 
     if (err.result < 0) {
         fprintf(stderr, "mpi_split, rank %d: %s\n", rank, err.message);
-        MPI_Abort(MPI_COMM_WORLD, 1); /* the others wait for this rank */
+        if (rank == 0 || err.result != DIT_ERROR_DEVICE_LOST)
+            MPI_Abort(MPI_COMM_WORLD, 1); /* others wait for this rank */
     }
     dit_job_destroy(job);
     dit_model_destroy(model);

@@ -29,7 +29,8 @@ layout(push_constant) uniform Push {
     uint cos_offset, cos_pitch, sin_offset, sin_pitch;
     uint int8_offset, int8_pitch, int8_head, mean_offset; // the first three in bytes
     uint weight_heads,
-        text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own
+        text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own,
+    uint others;   // which begin after so many
     uint guard_offset;
 };
 WRITABLE(0, x)
@@ -70,7 +71,7 @@ float mean, rest, inverse; // rest: what rounding left of the mean
 uint weight_at;
 void choose_weight(const uint row, const uint head) {
     uint kind = head / weight_heads;
-    if (text_rows != 0u && row % tokens >= text_rows) kind += heads / weight_heads;
+    if (text_rows != 0u && row % tokens >= text_rows) kind += others;
     weight_at = weight_offset + kind * head_dim;
 }
 vec2 normed_pair(const uint at, const uint c) {

@@ -90,17 +90,21 @@ typedef struct known_machine {
 /* The measured ones solve a published time for the bandwidth: 4 T4 from HunyuanDiT cfg2,ulysses2 15.46 s and PixArt
  * ulysses4 6.04 s; L40 from CogVideoX ulysses2, ulysses3 and ring3, two sockets from FLUX ulysses4 16.8 s; L20 from
  * FLUX ulysses2 13.80 s, ulysses4 8.28 s and ring4 9.16 s; V100 from HunyuanDiT cfg2,ulysses2 17.01 s, its all to all
- * in L20's ratio to pairs; A100's latency from HunyuanDiT ulysses2 12.45 s, H100's from compiled FLUX ulysses2 2.68 s.
- * pcie3 and pcie4: host-staged copies at half the link's rate. Hosts: 7.41, 6.08 and 7.13 s of eager HunyuanDiT on 8
- * L40, L20 and A100 over their mean; that of L40 also gives the 7.45 s of 4 L40, which are no fit. */
+ * in L20's ratio to pairs; A100 from HunyuanDiT ulysses2 12.45 s at 1024 pixels, its ring from ring4 35.5 s at 2048;
+ * H100's latency from compiled FLUX ulysses2 2.68 s. What an exchange costs on A100 grows with its bytes, whatever
+ * NVLink could do: 69 ms of a step at 1024 pixels are 290 at 2048, with four times the rows and as many exchanges.
+ * Twelve L40 are six of each of two machines with eight (xDiT's page on FLUX tells of both), one branch of guidance in
+ * each; what connects them is not told: 10 Gbit/s is assumed. pcie3 and pcie4: host-staged copies at half the link's
+ * rate. Hosts: 7.41, 6.08 and 7.13 s of eager HunyuanDiT on 8 L40, L20 and A100 over their mean; that of L40 also gives
+ * the 7.45 s of 4 L40, which are no fit. */
 static const known_machine known_machines[] = {
     {"t4-pcie3", {7.9, 7.9, 6.2}, {0, 0, 0}, 0, 0, 40, 1, "ring"},
     {"l40-pcie4", {20, 26, 14}, {0, 0, 0}, 0, 0, 40, 1.0779, ""},
     {"l40-two-sockets", {20, 26, 14}, {20, 26, 2.8}, 2, 26, 40, 1.0779, "across, uplink"},
-    {"l40-16", {20, 26, 14}, {20, 26, 2.8}, 8, 26, 40, 1.0779, "across, uplink"},
+    {"l40-two-machines", {20, 26, 14}, {1.2, 1.2, 1.2}, 6, 1.2, 40, 1.0779, "across, uplink"},
     {"l20-pcie4", {22, 25, 14.5}, {0, 0, 0}, 0, 0, 40, 0.8844, ""},
     {"v100-nvlink", {11.1, 11.1, 7.3}, {0, 0, 0}, 0, 0, 40, 1, "ring, all to all"},
-    {"a100-nvlink", {200, 200, 200}, {0, 0, 0}, 0, 0, 800, 1.0372, "pair, ring, all to all"},
+    {"a100-nvlink", {13.9, 22, 13.9}, {0, 0, 0}, 0, 0, 40, 1.0372, ""},
     {"h100-nvlink", {300, 300, 300}, {0, 0, 0}, 0, 0, 120, 1, "pair, ring, all to all"},
     {"pcie4", {12, 12, 8}, {0, 0, 0}, 0, 0, 40, 1, "all"},
     {"pcie3", {6, 6, 4}, {0, 0, 0}, 0, 0, 40, 1, "all"},
@@ -144,6 +148,7 @@ static diti_split_system system_xdit(const known_model *model) {
     system.merge = 38;
     system.text_per_patch = true;
     system.skips_wait = true;
+    system.heads_flow = false;
     system.launch = model->launch;
     return system;
 }

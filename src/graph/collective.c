@@ -281,17 +281,20 @@ static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, 
     diti_heads_move(graph, desc, diti_payload(graph, packed), own, 0, own, member, true);
 }
 
-/* This member's heads of a member's rows: straight to their place in out, or as payloads that are opened later. */
-static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor like,
-                                      diti_tensor out, uint32_t columns, uint32_t member) {
-    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
+/* This member's heads of a member's rows, of kinds [first, first + kinds): straight to their place in out, or as
+   payloads that are opened later. */
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, const diti_heads_flow *flow,
+                                      uint32_t first, uint32_t kinds, uint32_t member) {
+    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member],
+             columns = diti_heads_columns(desc, desc->group->index);
     diti_tensor payload;
     if (!graph->int8_payload) {
-        diti_heads_move(graph, desc, out, all, diti_heads_rows(desc, member), rows, member, false);
+        diti_tensor place = diti_tensor_view(graph, flow->out, 0, desc->items * all, first * columns, kinds * columns);
+        diti_heads_move(graph, desc, place, all, diti_heads_rows(desc, member), rows, member, false);
         return 0;
     }
     payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
-    diti_guard_alike(graph, like, payload);
+    diti_guard_alike(graph, flow->x, payload);
     diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
     return payload;
 }
@@ -306,37 +309,65 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
             diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
 
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow) {
+    const diti_group *group = desc->group;
+    memset(flow, 0, sizeof *flow);
+    if (diti_graph_failed(graph)) return;
+    flow->x = x;
+    flow->kinds = kinds;
+    flow->begun = graph->exchange_count;
+    flow->out =
+        diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * diti_heads_rows(desc, group->count),
+                        kinds * diti_heads_columns(desc, group->index), "heads of all rows");
+}
+
+/* Kinds [first, first + kinds), as one message to each member, and from each. */
+static void diti_heads_flow_move(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                 uint32_t first, uint32_t kinds) {
+    const diti_group *group = desc->group;
+    uint32_t i, own = desc->rows[group->index];
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        if (i == group->index) continue;
+        if (own) diti_heads_send(graph, desc, flow->x, first, kinds, i);
+        if (desc->rows[i]) flow->payloads[i][first] = diti_heads_receive(graph, desc, flow, first, kinds, i);
+    }
+}
+
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind) {
+    diti_heads_flow_move(graph, desc, flow, kind, 1);
+}
+
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc,
+                                             diti_heads_flow *flow) {
+    const diti_group *group = desc->group;
+    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item,
+             columns = diti_heads_columns(desc, self);
+    if (diti_graph_failed(graph)) return 0;
+    for (item = 0; item < desc->items && own; item++) {
+        for (kind = 0; kind < flow->kinds; kind++)
+            diti_copy(graph, diti_heads_of(graph, desc, flow->x, item * own, own, kind, self),
+                      diti_tensor_view(graph, flow->out, item * all + diti_heads_rows(desc, self), own, kind * columns,
+                                       columns),
+                      "own heads");
+    }
+    diti_group_end(graph, flow->begun);
+    for (i = 0; i < group->count && graph->int8_payload; i++) {
+        for (kind = 0; kind < flow->kinds && i != self && desc->rows[i]; kind++)
+            diti_heads_open(graph, desc, flow->payloads[i][kind], flow->out, kind, columns, i);
+    }
+    return flow->out;
+}
+
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds) {
-    const diti_group *group = desc->group;
-    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
-    uint32_t columns = diti_heads_columns(desc, self),
-             pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
-    diti_tensor out, payloads[DITI_MAX_DEVICES][4];
-    size_t begun;
-    if (diti_graph_failed(graph)) return 0;
-    begun = graph->exchange_count;
-    out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * all, kinds * columns,
-                          "heads of all rows");
-    for (i = 0; i < group->count; i++) {
-        for (kind = 0; kind < pieces && i != self; kind++) {
-            if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
-            if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, x, out, columns, i);
-        }
-    }
-    for (item = 0; item < desc->items && own; item++) {
-        for (kind = 0; kind < kinds; kind++)
-            diti_copy(
-                graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
-                diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns, columns),
-                "own heads");
-    }
-    diti_group_end(graph, begun);
-    for (i = 0; i < group->count && graph->int8_payload; i++) {
-        for (kind = 0; kind < kinds && i != self && desc->rows[i]; kind++)
-            diti_heads_open(graph, desc, payloads[i][kind], out, kind, columns, i);
-    }
-    return out;
+    uint32_t kind, pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
+    diti_heads_flow flow;
+    diti_heads_flow_begin(graph, desc, x, kinds, &flow);
+    for (kind = 0; kind < pieces; kind++)
+        diti_heads_flow_move(graph, desc, &flow, kind * kinds / pieces, kinds / pieces);
+    return diti_heads_flow_end(graph, desc, &flow);
 }
 
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,

@@ -83,6 +83,18 @@ typedef struct diti_exchange_heads {
 /* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds);
+/* The same kind by kind, each on its way as soon as x has its columns, while what makes the next one is computed. */
+typedef struct diti_heads_flow {
+    diti_tensor x, out;
+    size_t begun;
+    uint32_t kinds;
+    diti_tensor payloads[DITI_MAX_DEVICES][4];
+} diti_heads_flow;
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow);
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind);
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow);
 /* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                             diti_tensor out);

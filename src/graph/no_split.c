@@ -43,6 +43,22 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
     return x;
 }
 
+DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                        uint32_t kinds, diti_heads_flow *flow) {
+    (void)graph, (void)desc, (void)x, (void)kinds, (void)flow;
+}
+
+DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
+                                       uint32_t kind) {
+    (void)graph, (void)desc, (void)flow, (void)kind;
+}
+
+DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc,
+                                             diti_heads_flow *flow) {
+    (void)graph, (void)desc;
+    return flow->x;
+}
+
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                             diti_tensor out) {
     (void)graph, (void)desc, (void)out;

@@ -34,8 +34,11 @@ typedef struct diti_linear_desc {
     diti_rows rows; /* rows of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
     diti_cut cut;   /* part of weight, and of bias the same rows; K and N are those of the part */
     uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
-    bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias, which another op adds */
+    uint32_t kind;  /* not 0: this one of them alone, counted from 1 on: out has its columns */
+    uint32_t first, count; /* count not 0: so many rows of weight, and of bias, from first on; without multiply, gate
+                              and residual */
+    bool out_f32;          /* new tensors: F32 instead of the activation format */
+    bool unbiased;         /* without any bias, which another op adds */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -118,6 +121,7 @@ typedef struct diti_qkv_desc {
                                          (0: 1) equal parts of the heads (q, k), … */
     bool others;                      /* then the same for the other rows of an item, those from text_rows on */
     uint32_t kinds, text_rows;
+    uint32_t kind;              /* not 0: x has the heads of this one of them alone, counted from 1 on */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
     uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */

@@ -439,6 +439,7 @@ enum {
     DITI_QKV_MEAN,
     DITI_QKV_WEIGHT_HEADS,
     DITI_QKV_TEXT_ROWS,
+    DITI_QKV_OTHERS,
     DITI_QKV_GUARD,
     DITI_QKV_PUSH_WORDS
 };
@@ -482,14 +483,16 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
                           diti_tensor mean, const char *name) {
     bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
-    uint32_t kinds = desc->kinds ? desc->kinds : 1;
+    uint32_t kinds = desc->kinds ? desc->kinds : 1, first;
     diti_tensor weight, bias;
     diti_guard_use use = DITI_ZERO;
     diti_dispatch dispatch;
     if (!diti_qkv_check(graph, x, desc, name)) return;
     weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->others ? 2 : 1), name);
-    if (weight && desc->others && !desc->text_rows)
-        weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
+    first = (desc->others && !desc->text_rows ? kinds : 0) + (desc->kind ? desc->kind - 1 : 0);
+    if (weight && first)
+        weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * first,
+                                  diti_tensor_columns(graph, weight) - desc->head_dim * first);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_QKV_POST, group)) return;
     rows = diti_tensor_get(graph, x)->rows;
@@ -507,8 +510,9 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.push[DITI_QKV_SINES_PITCH] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
     dispatch.push[DITI_QKV_INT8_PITCH] = out ? diti_tensor_get(graph, out)->pitch : 0;
     dispatch.push[DITI_QKV_INT8_HEAD] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
-    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->heads / kinds;
+    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->kind ? desc->heads : desc->heads / kinds;
     dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
+    dispatch.push[DITI_QKV_OTHERS] = kinds;
     diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);

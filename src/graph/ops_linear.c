@@ -64,10 +64,9 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
     }
 }
 
-/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
+/* Output columns that belong to rows [first, first + rows) of a part of the weight; column: the first of them. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
-                              uint32_t part, uint32_t first, uint32_t rows) {
-    uint32_t column = weight->parts[part].first_row + first;
+                              uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
     gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
                               : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
@@ -91,20 +90,25 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
+/* Rows [begin, end) of the weight. */
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which) {
+                               const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
-        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(graph, weight, part);
+        uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
+                 most = diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
+        if (before >= end || before + rows <= begin) continue;
         one.columns = rows;
         one.packed = weight->type;
-        if (diti_linear_decodes(graph, &one, weight, which))
+        if (begin <= before && before + rows <= end && diti_linear_decodes(graph, &one, weight, which))
             most = rows;
         else
             one.packed = DIT_TYPE_STORED;
-        for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most);
+        if (before + rows > end) rows = end - before;
+        for (first = begin > before ? begin - before : 0; first < rows && !diti_graph_failed(graph); first += most)
+            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most,
+                              before + first - begin);
     }
 }
 
@@ -121,15 +125,17 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
-    uint32_t all_rows = weight->rows;
+    uint32_t all_rows = weight->rows, rows;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
+    rows = desc->count ? desc->count : weight->rows;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
     gemm.bias = diti_op_vector_weight(graph, desc->unbiased ? NULL : desc->bias, all_rows, name);
-    if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
+    if (gemm.bias && (desc->cut.rows || desc->count))
+        gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row + desc->first, rows);
     gemm.activation = (uint32_t)desc->activation;
     gemm.multiply = desc->multiply;
     gemm.gate = desc->gate;
@@ -139,10 +145,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     gemm.name = name;
     gemm.out = desc->out;
     if (!gemm.out) {
-        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
-    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows);
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 
@@ -203,7 +209,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     if (!gemm.out)
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &all);
+    diti_linear_chunks(graph, &gemm, weight, &all, 0, weight->rows);
     return gemm.out;
 }
 
@@ -245,6 +251,22 @@ static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const dit
     return one.out;
 }
 
+/* One of several equal stretches, or of its cut: queries, keys or values. */
+static diti_tensor diti_linear_kind(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                    const diti_linear_desc *desc, uint32_t stretch) {
+    diti_linear_desc one = *desc;
+    uint32_t row = (desc->kind - 1) * stretch + desc->cut.row;
+    const diti_layer *layer = diti_fused_linear_at(fused, &row);
+    one.bias = &layer->bias;
+    if (desc->cut.rows) {
+        one.cut.row = row;
+    } else if (layer->weight.rows != stretch) {
+        one.first = row;
+        one.count = stretch;
+    }
+    return diti_linear(graph, x, &layer->weight, &one);
+}
+
 DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
                                            const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
@@ -255,6 +277,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
+    if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
     if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
     for (i = 0; i < fused->count; i++) {

@@ -324,7 +324,9 @@ struct dit_job {
     bool loading;                               /* weights can be loaded without waiting for anything */
     uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
     diti_job_before before;
-    bool resumed;       /* the job has gone on without a device */
+    bool resumed;               /* the job has gone on without a device */
+    diti_letter *states_letter; /* brings what the solver remembers from the first rank; NULL: nothing is awaited */
+    uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
     diti_buffer health_readback; /* diti_health of the first share, copied at the end */
@@ -549,6 +551,8 @@ DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
 DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
+/* DIT_OK once a resumed job has what the first rank remembers: then its run begins. */
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err);
 /* Before the first step of a resumed share. */
 DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */

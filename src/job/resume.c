@@ -1,6 +1,6 @@
-/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
-   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
-   prepares again, and every share begins its steps with what was copied last. */
+/* Split jobs that go on without a device that fails, or without a process. Behind every step the first share copies
+   what the solver remembers to the host. When a device fails, the others settle, the job is planned anew for those that
+   are left, encodes and prepares again, and every share begins its steps with what was copied last. */
 #include "job/job.h"
 
 /* --- what is kept --- */
@@ -67,7 +67,7 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     dit_result result = DIT_OK;
     uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
+    for (place = 0; place < 2 && result >= 0 && job->snapshot.buffer.buffer; place++) {
         result = diti_share_allocate_commands(first, &first->program.snapshot_copies[place], err);
         if (result < 0) break;
         diti_snapshot_record_states(first, first->program.snapshot_copies[place], job->snapshot.buffer.buffer,
@@ -77,8 +77,15 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* Whether other processes have shares of a job, too. */
+static bool diti_job_has_ranks(const dit_job *job) {
+    const diti_assignment *first = &job->shares[0]->assignment;
+    return first->share_total > job->context->device_count * (first->folded ? 2u : 1u);
+}
+
 /* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
-   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. */
+   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. In several
+   processes the first device of each must be able to take any rank's. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     diti_share *share;
@@ -93,7 +100,7 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    share = diti_share_create(whole, job->context->devices[1]);
+    share = diti_share_create(whole, job->context->devices[diti_job_has_ranks(job) ? 0 : 1]);
     result = share ? DIT_OK : diti_fail_memory(err, "the job");
     if (share) {
         diti_assign(&whole->request.shape, false, 0, 1, &share->assignment);
@@ -110,6 +117,7 @@ DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
     DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
                                 &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
@@ -119,6 +127,7 @@ DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
     diti_buffer_destroy(job->shares[0]->device, &job->snapshot.buffer);
     diti_free(&job->env, job->snapshot.states);
     memset(&job->snapshot, 0, sizeof job->snapshot);
+    if (job->states_letter) diti_letter_drop(job->context->peers, &job->states_letter);
 }
 
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
@@ -251,7 +260,7 @@ static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(&share->program, 0, sizeof share->program);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+static void diti_resume_drop(diti_device *device, const diti_plan *rest) {
     diti_destroy_Semaphore(device, rest->timeline.semaphore);
 }
 
@@ -299,19 +308,12 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
     }
 }
 
-/* Without the device of share `failed`. */
-static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+/* The job as its request now divides it, on these devices. */
+static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool moves, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_device *before = first->device;
-    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
-    double parts[DITI_MAX_DEVICES];
-    bool moves = job->device_of_share[failed] == job->device_of_share[0];
-    double total_us = first->run.total_us;
     diti_plan rest;
     dit_result result;
-    left = diti_resume_left(job, failed, devices, parts);
-    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
-    diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(first, &rest);
@@ -320,16 +322,175 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_job_redivide(job, devices);
     first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
-    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(first, &rest);
     diti_resume_drop(before, &rest);
-    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    return result;
+}
+
+/* Every share goes on where the states are, or begins anew where there are none. */
+static dit_result diti_resume_set_out_all(dit_job *job, double total_us, dit_error *err) {
+    dit_result result;
+    uint32_t i;
+    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
+    result = diti_job_write_inputs(job, err);
     for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
     for (i = 0; i < job->share_count && result == DIT_OK; i++)
         diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
+}
+
+/* Without the device of share `failed`. */
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left;
+    double parts[DITI_MAX_DEVICES], total_us = job->shares[0]->run.total_us;
+    left = diti_resume_left(job, failed, devices, parts);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    DITI_TRY(diti_resume_divide(job, devices, job->device_of_share[failed] == job->device_of_share[0], err));
+    return diti_resume_set_out_all(job, total_us, err);
+}
+
+static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
+    char name[DITI_SPLIT_NAME];
+    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why, job->begins_at + 1,
+             diti_split_print(&job->request.shape.split, name));
+    diti_lock(&job->status_lock);
+    job->status.failed_devices += devices;
+    diti_unlock(&job->status_lock);
+}
+
+/* --- in several processes --- */
+
+/* What rank 0 sends before it goes on; behind it stand the states. */
+typedef struct diti_resume_word {
+    uint32_t goes_on, valid, step, bytes;
+} diti_resume_word;
+
+static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snapshot, bool goes_on, uint32_t mesh,
+                                   uint32_t rank, dit_error *err) {
+    size_t size = sizeof(diti_resume_word) + snapshot->bytes;
+    unsigned char *text = (unsigned char *)diti_alloc(&peers->env, size);
+    diti_resume_word word;
+    dit_result result;
+    if (!text) return diti_fail_memory(err, "resume_on_loss");
+    word.goes_on = goes_on;
+    word.valid = snapshot->valid;
+    word.step = snapshot->step;
+    word.bytes = (uint32_t)snapshot->bytes;
+    memcpy(text, &word, sizeof word);
+    memcpy(text + sizeof word, snapshot->states, snapshot->bytes);
+    result = diti_letter_send(peers, mesh, 0, rank, text, size, err);
+    diti_free(&peers->env, text);
+    return result;
+}
+
+/* This rank has nothing to do in the rest of the run. */
+static void diti_resume_end(dit_job *job) {
+    diti_job_drop_shares(job);
+    job->context->peers->meshes++; /* the others make one */
+    job->resumed = true;
+    diti_lock(&job->status_lock);
+    job->status.result = DIT_OK;
+    job->status.stage = DIT_STAGE_DONE;
+    job->status.fraction = 1;
+    diti_unlock(&job->status_lock);
+}
+
+/* Without a rank: those that are left divide the work among them in the same way, each for itself. The first one, which
+   has the picture, sends the others what it remembers. */
+static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_error *err) {
+    diti_peers *peers = job->context->peers;
+    const diti_assignment *assignment = &job->shares[0]->assignment;
+    uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, mesh = job->mesh->tag;
+    uint32_t devices[DITI_MAX_DEVICES], others[DITI_MAX_DEVICES], left = 0, count = 0, taken, i;
+    double parts[DITI_MAX_DEVICES];
+    bool first = assignment->share == 0, known = !job->request.shape.starts || job->snapshot.valid;
+    dit_result result = DIT_OK;
+    for (i = 0; i < ranks; i++) {
+        uint32_t rank = job->mesh->ranks[i / peers->count];
+        if (rank == lost) continue;
+        if (i % peers->count == 0) others[count++] = rank;
+        parts[left++] = job->request.shape.shares[i];
+    }
+    for (i = 0; i < DITI_MAX_DEVICES; i++) devices[i] = i;
+    diti_peers_leave_out(peers, lost);
+    diti_resume_choose(job, left, &job->request.shape.split);
+    diti_resume_shares(job, parts);
+    taken = diti_split_ranks(&job->request.shape.split);
+    if (!first && peers->first >= taken) {
+        diti_resume_end(job);
+        return DIT_OK;
+    }
+    if (!first)
+        result = diti_letter_ask(peers, mesh, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
+                                 &job->states_letter, err);
+    else if (!known)
+        result = diti_fail(err, DIT_ERROR_TRANSPORT,
+                           "rank %u is gone before the first step was over, and the start picture was not kept", lost);
+    job->states_since_us = diti_clock_us();
+    if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
+    if (result == DIT_OK && !job->mesh) peers->meshes++;
+    for (i = 1; first && i < count; i++)
+        if (result != DIT_OK || i * peers->count < taken) {
+            dit_result sent =
+                diti_resume_send(peers, &job->snapshot, result == DIT_OK, mesh, others[i], result < 0 ? NULL : err);
+            if (result == DIT_OK) result = sent;
+        }
+    if (result == DIT_OK && first) result = diti_resume_set_out_all(job, job->shares[0]->run.total_us, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
+    const unsigned char *text = (const unsigned char *)diti_letter_text(job->states_letter);
+    diti_peers *peers = job->context->peers;
+    bool moved = false;
+    diti_resume_word word;
+    dit_result result = diti_letter_poll(peers, job->states_letter, err);
+    if (result == DIT_WORKING && job->mesh) DITI_TRY(diti_mesh_pump(job->mesh, &moved, err));
+    if (result == DIT_WORKING && diti_clock_us() - job->states_since_us > peers->limit_us)
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not say where the job goes on", peers->ranks[0]);
+    if (result != DIT_OK) return result;
+    memcpy(&word, text, sizeof word);
+    if (!word.goes_on || word.bytes != job->snapshot.bytes) {
+        diti_letter_drop(peers, &job->states_letter);
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not go on; its error says why", peers->ranks[0]);
+    }
+    job->snapshot.valid = word.valid;
+    job->snapshot.step = word.step;
+    memcpy(job->snapshot.states, text + sizeof word, job->snapshot.bytes);
+    diti_letter_drop(peers, &job->states_letter);
+    DITI_TRY(diti_resume_set_out_all(job, job->shares[0]->run.total_us, err));
+    diti_log(&job->env, DITI_LOG_INFO, "this rank goes on at step %u, too", job->begins_at + 1);
+    return DIT_OK;
+}
+
+/* The rank that this job can go on without; else UINT32_MAX. */
+static uint32_t diti_resume_lost(const dit_job *job, const dit_error *why) {
+    uint32_t lost, i;
+    if (!job->mesh || !job->request.shape.resumes || job->resumed || job->recording ||
+        why->result != DIT_ERROR_TRANSPORT)
+        return UINT32_MAX;
+    for (i = 0; i < job->share_count; i++)
+        if (diti_device_check(job->shares[i]->device, NULL) < 0) return UINT32_MAX;
+    lost = diti_beats_lost(job->mesh);
+    return lost == job->mesh->ranks[0] || lost == job->context->peers->application.rank ? UINT32_MAX : lost;
+}
+
+static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
+    diti_share *first = job->shares[0];
+    uint32_t lost = diti_resume_lost(job, why);
+    dit_error other = DITI_ZERO;
+    dit_result result;
+    if (lost == UINT32_MAX) return why->result;
+    diti_job_settle(job);
+    if (job->snapshot.buffer.buffer) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
+    result = diti_resume_without_rank(job, lost, &other);
+    if (result < 0) *why = other;
+    if (result < 0) return result;
+    diti_resume_tell(job, why->message, job->context->peers->count);
+    return DIT_OK;
 }
 
 /* The share on the device that why names, if others can go on; else UINT32_MAX. */
@@ -346,10 +507,11 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     diti_share *first = job->shares[0];
-    uint32_t failed = diti_resume_failed(job, why), i;
+    uint32_t failed, i;
     dit_error other = DITI_ZERO;
-    char name[DITI_SPLIT_NAME];
     dit_result result;
+    if (diti_job_has_ranks(job)) return diti_job_resume_ranks(job, why);
+    failed = diti_resume_failed(job, why);
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
@@ -368,10 +530,6 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
         if (result < 0) *why = other;
         return why->result;
     }
-    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
-             diti_split_print(&job->request.shape.split, name));
-    diti_lock(&job->status_lock);
-    job->status.failed_devices++;
-    diti_unlock(&job->status_lock);
+    diti_resume_tell(job, why->message, 1);
     return DIT_OK;
 }

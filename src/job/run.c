@@ -24,7 +24,11 @@ static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh) diti_beats_leave(job->mesh, result != DIT_OK);
+    diti_leaving how = result == DIT_OK ? DITI_LEAVING_DONE
+                       : result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY
+                           ? DITI_LEAVING_LOST
+                           : DITI_LEAVING_FAILED;
+    if (job->mesh) diti_beats_leave(job->mesh, how);
     if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
@@ -547,6 +551,12 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     memset(&error, 0, sizeof error);
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
+    if (result == DIT_WORKING && job->states_letter) {
+        result = diti_resume_take_states(job, &error);
+        if (result < 0) return diti_run_fail(job, &error);
+        if (result == DIT_OK) result = DIT_WORKING;
+        if (job->states_letter) return result;
+    }
     if (result != DIT_WORKING) return result;
     result = diti_run_load_all_ahead(job, &bytes, &error); /* first: a driver may read timestamps when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);

@@ -5,8 +5,10 @@
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
     bool folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[folded ? i / 2 : i];
-    diti_assign(&job->request.shape, folded, 0, folded ? 2 * total : total, &job->shares[0]->assignment);
+    uint32_t folds = folded ? 2 : 1;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[i / folds];
+    diti_assign(&job->request.shape, folded, total > 1 ? folds * job->context->peers->first : 0, folds * total,
+                &job->shares[0]->assignment);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -25,9 +27,6 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (total > 1 && first >= total)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
     if (total == 1) job->request.shape.resumes = false;
-    if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
     for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
@@ -66,6 +65,7 @@ static void diti_share_tell_exchanges(const diti_share *share) {
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
     diti_plan *plans[DITI_MAX_DEVICES];
+    diti_mesh_places places;
     uint32_t i, count, most;
     dit_result result = DIT_OK;
     if (first->share_total == 1) return DIT_OK;
@@ -74,9 +74,12 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
+    places.devices = job->device_of_share;
+    places.first = first->share;
+    places.each = most;
     if (result == DIT_OK)
-        result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || first->folded ? job->device_of_share : NULL, count, &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans, job->resumed || first->folded ? &places : NULL, count,
+                                  &job->mesh, err);
     for (i = 0; i < job->share_count && job->mesh; i++) diti_share_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;

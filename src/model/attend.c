@@ -204,26 +204,36 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
 
 /* ---- and of the rows that devices divide ---- */
 
-static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                        diti_tensor qkv) {
+/* How Ulysses, the inner one of two groups, exchanges the heads of this attention. */
+static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t *rows,
+                              uint32_t *ring_rows, diti_exchange_heads *heads) {
     const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring), i;
-    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES] = DITI_ZERO;
-    diti_exchange_heads heads = DITI_ZERO;
-    diti_attend_desc local = *desc;
-    diti_tensor o;
+    memset(ring_rows, 0, DITI_MAX_DEVICES * sizeof *ring_rows);
     for (i = 0; i < inner * outer; i++) {
         uint32_t count = diti_attend_rows(denoise, desc, i);
         ring_rows[i / inner] += count;
         if (i / inner == ring->index) rows[i % inner] = count;
     }
-    heads.group = ulysses;
-    heads.rows = rows;
-    heads.items = desc->items;
-    heads.heads = desc->heads;
-    heads.head_dim = desc->head_dim;
+    heads->group = ulysses;
+    heads->rows = rows;
+    heads->items = desc->items;
+    heads->heads = desc->heads;
+    heads->head_dim = desc->head_dim;
+}
+
+/* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
+static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                        diti_tensor qkv, diti_heads_flow *flow) {
+    const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
+    uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring);
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_desc local = *desc;
+    diti_tensor o;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
-        qkv = diti_gather_heads(graph, &heads, qkv, 3);
+        qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
@@ -239,12 +249,38 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     return desc->out;
 }
 
+DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise) {
+    return denoise->axes && diti_group_count(&denoise->axes->ulysses) > 1 &&
+           diti_group_count(&denoise->axes->tensor_in) == 1;
+}
+
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                    diti_tensor qkv, diti_heads_flow *flow) {
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
+    diti_heads_flow_begin(graph, &heads, qkv, 3, flow);
+}
+
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_heads_flow *flow, uint32_t kind) {
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
+    diti_exchange_heads heads;
+    diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
+    diti_heads_flow_send(graph, &heads, flow, kind);
+}
+
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_heads_flow *flow) {
+    return diti_attend_sequence(graph, denoise, desc, 0, flow);
+}
+
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim;
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
-        return diti_attend_sequence(graph, denoise, desc, qkv);
+        return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }

@@ -406,7 +406,7 @@ static diti_tensor diti_flux_embed(diti_pass *p) {
 /* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
 static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
@@ -416,7 +416,7 @@ static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, 
 static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
     both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, parts[0]);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
     diti_sublayer_in(p, h, &w->feed, parts[1]);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
 }

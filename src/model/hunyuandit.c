@@ -223,10 +223,13 @@ static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyu
     diti_load_layer(loader, &out->out, config->width, config->width, 1, full);
 }
 
+static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
 /* Keys and values of the attention to text are projected with the text. */
 static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, diti_hunyuandit_block *block) {
     uint32_t width = config->width, head_dim = config->head_dim;
     block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
+    block->attention.heads = diti_hunyuandit_self_heads;
     block->text = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
     block->text.in = &block->text_q;
     block->text.norm_name = "norm2";
@@ -505,6 +508,12 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     diti_qk_norm_rope(p->graph, x, &desc);
 }
 
+/* Of the block at hand. */
+static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_hunyuandit_block *w = &diti_hunyuandit_of(p->model)->blocks[p->index];
+    diti_hunyuandit_heads(p, x, kind ? &w->self.norm_k : &w->self.norm_q, kind ? "k" : "q");
+}
+
 /* Keys, normed, and values of every block's cross attention. */
 static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti_hunyuandit_state *state) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
@@ -633,17 +642,6 @@ static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const
     return diti_sublayer_norm(p, x, &desc, sublayer);
 }
 
-/* Attention whose heads were normed and rotated here. */
-static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
-    uint32_t width = diti_column_shard_of(p, &w->attention).count, rows = p->items * p->image;
-    diti_pass done = *p;
-    done.cosines = done.sines = 0;
-    h = diti_sublayer_in(p, h, &w->attention, 0);
-    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, 0, width), &w->self.norm_q, "q");
-    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, width, width), &w->self.norm_k, "k");
-    return diti_sublayer_attend(&done, h, &w->attention, 0);
-}
-
 /* Pictures that share a prompt are queries of one attention. Only k of the text is normed, and nothing of it rotated.
  */
 static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
@@ -688,7 +686,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     p->sines = state->here_sines;
     if (diti_hunyuandit_takes_skip(&model->config, p->index)) x = diti_hunyuandit_join(p, w, x, diti_skip_take(p));
     h = diti_hunyuandit_norm(p, x, &w->norm1, shift, &w->attention);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_hunyuandit_self_attention(p, w, h));
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_sublayer_attend(p, h, &w->attention, 0));
     h = diti_hunyuandit_norm(p, x, &w->norm2, 0, &w->text);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
     h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);

@@ -333,6 +333,8 @@ typedef struct diti_sublayer {
                                       has some of its own, [4, head_dim]; NULL: none */
     const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
     uint32_t reader_count;         /* where all types of these allow it */
+    /* norm and rotation of heads of q (kind 0) or k (1), in place; NULL: norms, and the pass's tables */
+    void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside; /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;   /* eps of the norm before the sublayer */
@@ -360,8 +362,9 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 /* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
 DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
-/* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
-DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+/* Queries, keys and values of h, norm of q and k, rotation, then attention of every item to itself: out or a new
+   tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out);
 /* Room for the columns of a sublayer and of the one beside it; parts: of either. */
 #define DITI_BESIDE 2u
@@ -434,6 +437,14 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
+/* Where Ulysses exchanges heads: values, keys and queries (kinds 2, 1, 0), each on its way as soon as qkv has it. */
+DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise);
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                    diti_tensor qkv, diti_heads_flow *flow);
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_heads_flow *flow, uint32_t kind);
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_heads_flow *flow);
 /* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
    is computed, which takes it. */
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);

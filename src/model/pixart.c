@@ -470,7 +470,7 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);

@@ -379,10 +379,10 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
     if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     if (dual) {
-        image = diti_sublayer_attend(p, diti_sublayer_in(p, image, &w->image, 0), &w->image, 0);
+        image = diti_sublayer_attend(p, image, &w->image, 0);
         diti_sublayer_add(p, x, DITI_GATE_MSA2, &w->image, image);
     }
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);

@@ -231,6 +231,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, 
     return diti_column_shard_end(p->graph, &column_shard, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
+/* Queries, keys or values (kind, counted from 1 on) alone. */
+static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t kind,
+                               diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.name = sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, sublayer->qkv->layers, sublayer->qkv->count, &column_shard, &desc);
+    desc.kinds = 3;
+    desc.kind = kind;
+    desc.out = out;
+    diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
@@ -246,12 +259,13 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
 }
 
 /* Text and image have weights of their own, and write to their rows of one tensor. */
-static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t kind,
+                                        diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
         diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
     uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
-    diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
+    diti_tensor all = out ? out : diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_fused_linear *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
         const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
@@ -261,7 +275,8 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
         desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
         if (qkv) {
             own = diti_column_shard_begin(p->graph, h, qkv->layers, qkv->count, &column_shard, &desc);
-            if (desc.cut.rows) desc.kinds = 3;
+            if (desc.cut.rows || kind) desc.kinds = 3;
+            desc.kind = kind;
             diti_linear_fused(p->graph, own, qkv, &desc);
         } else {
             desc.bias = &layer->bias;
@@ -275,43 +290,84 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
-    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer);
+    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
 
 /* ---- heads ---- */
 
-/* RMS norm of each head of q and k, and rotation, in place. */
-static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = text + p->image;
+static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
+    return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* RMS norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
+static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text;
     diti_qkv_desc post = DITI_ZERO;
     if (!sublayer->norms && !p->cosines) return;
-    post.heads = 2 * width / sublayer->head_dim;
+    post.heads = diti_tensor_columns(p->graph, x) / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
     post.eps = 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
+    post.kind = kind;
     post.text_rows = sublayer->streams == DITI_STREAMS_TWO ? text : 0;
     post.others = sublayer->streams == DITI_STREAMS_TWO;
     post.cosines = p->cosines;
     post.sines = p->sines;
-    post.tokens = rows;
+    post.tokens = text + p->image;
     post.name = "qkv_post";
-    diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+    diti_qk_norm_rope(p->graph, x, &post);
 }
 
-DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
-                                              diti_tensor out) {
+/* Columns of some kinds of qkv. */
+static diti_tensor diti_sublayer_kinds(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                       uint32_t first, uint32_t kinds) {
     uint32_t width = diti_column_shard_of(p, sublayer).count;
+    return diti_tensor_view(p->graph, qkv, 0, diti_sublayer_rows(p, sublayer), first * width, kinds * width);
+}
+
+/* Values, then keys, then queries, each sent to other devices while what comes behind it is made. */
+static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                      const diti_attend_desc *desc) {
+    uint32_t width = diti_column_shard_of(p, sublayer).count, kind;
+    diti_tensor qkv =
+        diti_tensor_new(p->graph, p->graph->activation, diti_sublayer_rows(p, sublayer), 3 * width, sublayer->in_name);
+    const diti_weight *reader = sublayer->streams == DITI_STREAMS_TWO ? NULL : diti_fused_linear_reader(sublayer->qkv);
+    diti_heads_flow flow;
+    if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
+        h = diti_quantize(p->graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize"); /* once for all */
+    diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
+    for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
+        diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);
+        if (sublayer->streams == DITI_STREAMS_TWO)
+            diti_sublayer_in_two(p, h, sublayer, kind + 1, part);
+        else
+            diti_sublayer_kind(p, h, sublayer, kind + 1, part);
+        if (kind < 2 && sublayer->heads) sublayer->heads(p, part, kind);
+        if (kind < 2 && !sublayer->heads) diti_sublayer_post(p, part, kind + 1, sublayer);
+        diti_attend_send(p->graph, p->denoise, desc, &flow, kind);
+    }
+    return diti_attend_end(p->graph, p->denoise, desc, &flow);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                              diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
-    diti_sublayer_post(p, qkv, width, sublayer);
+    diti_tensor qkv;
+    uint32_t kind;
     desc.items = p->items;
-    desc.heads = width / sublayer->head_dim;
+    desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;
     desc.head_dim = sublayer->head_dim;
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
     desc.int8 = p->model->int8_attention;
     desc.out = out;
+    if (diti_attend_flows(p->denoise)) return diti_sublayer_flow(p, h, sublayer, &desc);
+    qkv = diti_sublayer_in(p, h, sublayer, 0);
+    for (kind = 0; kind < 2 && sublayer->heads; kind++)
+        sublayer->heads(p, diti_sublayer_kinds(p, qkv, sublayer, kind, 1), kind);
+    if (!sublayer->heads) diti_sublayer_post(p, diti_sublayer_kinds(p, qkv, sublayer, 0, 2), 0, sublayer);
     return diti_attend(p->graph, p->denoise, &desc, qkv);
 }
 

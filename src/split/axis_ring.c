@@ -17,7 +17,7 @@ static double diti_ring_layer(const diti_cost *c, double patches, double layer_s
         if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
     }
     if (open < 0.1 * copies) open = 0.1 * copies;
-    *hidden = copies - open;
+    *hidden += copies - open;
     return open + (c->r - 1) * values * c->q->system.merge / stream;
 }
 

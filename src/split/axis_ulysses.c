@@ -10,10 +10,18 @@ static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) 
     return place == peer ? 0 : 1.0 / (degree - 1);
 }
 
+/* Four copies alike. Where each begins as soon as there is something to send, v travels while k and q are projected,
+ * and k behind it while q is: of the two, what is left when q is there is waited for, and q and o are. A projection: 2
+ * n d^2 operations of a layer. */
 static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    (void)layer_seconds, (void)hidden;
-    return diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) +
-           2 * c->q->box.latency * patches;
+    double copy = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) / 4, open = 2;
+    double projection = layer_seconds * c->layers * 2 * c->n * c->d * c->d / diti_split_flops(c->shape);
+    if (c->q->system.heads_flow && copy > 0) {
+        open = ((copy > projection ? copy : projection) + copy - 2 * projection) / copy;
+        if (open < 0) open = 0;
+        *hidden += (2 - open) * copy;
+    }
+    return (2 + open) * copy + 2 * c->q->box.latency * patches;
 }
 
 DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out) {

@@ -6,7 +6,8 @@
 #define DITI_BEAT_US 1000000u
 #define DITI_BEAT_SILENCE_US 25000000u
 #define DITI_BEAT_FAREWELL_US 5000000u
-enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED }; /* FAILED: with 256 times the rank that is to blame */
+/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. */
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST };
 
 typedef struct diti_beat {
     uint32_t rank;
@@ -25,13 +26,14 @@ struct diti_beats {
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
+    uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
     diti_beat list[DITI_MAX_DEVICES];
 };
 
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
     uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
-    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x3ffu);
+    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
 }
 
 static void diti_beats_add(diti_beats *beats, uint32_t rank) {
@@ -50,6 +52,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
+    beats->lost = UINT32_MAX;
     beats->tag = tag;
     mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
     for (i = 0; i < mesh->lane_count; i++) {
@@ -67,7 +70,8 @@ static int diti_beat_done(const diti_beats *beats, void **request) {
     return done;
 }
 
-static dit_result diti_beat_broken(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+static dit_result diti_beat_broken(diti_beats *beats, const diti_beat *beat, dit_error *err) {
+    if (beats->lost == UINT32_MAX) beats->lost = beats->blamed = beat->rank;
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
                      beats->self, beat->rank);
 }
@@ -81,12 +85,15 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
         beat->alive = true;
         beat->over = beat->heard != DITI_BEAT_ALIVE;
         if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
-        if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
+        if (beat->heard == DITI_BEAT_LOST) beats->lost = beats->blamed = beat->rank;
+        if (beat->heard == DITI_BEAT_LOST || (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank))
             return diti_fail(err, DIT_ERROR_TRANSPORT,
                              "rank %u ended its run early: it failed, and its error says why, or was cancelled",
                              beat->rank);
-        if (beat->heard % 256 == DITI_BEAT_FAILED)
+        if (beat->heard % 256 == DITI_BEAT_FAILED) {
+            beats->lost = beats->blamed;
             return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
+        }
     }
     if (beat->hearing || beat->over) return DIT_OK;
     beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
@@ -105,10 +112,12 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
-static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
     if (beat->left) return;
     beat->left = true;
-    beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
+    beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
+                 : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
+                                            : DITI_BEAT_FAILED + 256 * beats->blamed;
     beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
                                      diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
 }
@@ -132,14 +141,14 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
         if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
-            diti_beat_leave(beats, beat, false);
+            diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
             continue;
         }
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
-            beats->blamed = beat->rank;
+            beats->lost = beats->blamed = beat->rank;
             result = diti_fail(err, DIT_ERROR_TRANSPORT,
                                "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
                                beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
@@ -149,18 +158,27 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     return result;
 }
 
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) {
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
     uint32_t i;
     for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
-        diti_beat_leave(mesh->beats, &mesh->beats->list[i], failed);
+        diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
 }
 
-/* Whether words are on their way from or to here. */
-static bool diti_beats_busy(diti_beats *beats) {
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }
+
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
+    if (!mesh->beats || mesh->beats->lost != UINT32_MAX || mesh->beats->blamed != mesh->beats->self) return;
+    mesh->beats->lost = mesh->beats->blamed = rank;
+    diti_beats_give_up(mesh, rank);
+}
+
+/* Whether words are on their way from or to here; but: not counting those of a rank (UINT32_MAX: counting all). */
+static bool diti_beats_busy(diti_beats *beats, uint32_t but) {
     bool busy = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
+        if (beat->rank == but) continue;
         if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
             beat->over = beat->heard != DITI_BEAT_ALIVE;
             if (!beat->over) diti_beat_listen(beats, beat, NULL);
@@ -178,11 +196,12 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     bool busy, heard = false;
     uint32_t i;
     if (!beats || !beats->pumped_us) return;
-    diti_beats_leave(mesh, true); /* a run that was not left before ends in its middle */
+    diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
-    while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+    while (diti_beats_busy(beats, beats->lost) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
+    busy = diti_beats_busy(beats, UINT32_MAX);
     fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
     mesh->beats = fresh;
     if (fresh && busy) {
@@ -196,6 +215,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     if (!fresh) return;
     fresh->runs++;
     fresh->blamed = fresh->self;
+    fresh->lost = UINT32_MAX;
     fresh->pumped_us = 0;
     for (i = 0; i < fresh->count; i++) {
         uint32_t rank = fresh->list[i].rank;

@@ -34,6 +34,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
 DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
     memset(out, 0, sizeof *out);
     out->element = 2;
+    out->heads_flow = true;
     out->overlap = 0.8;
     out->merge = 12;
     out->patch_rows = 115;

@@ -340,7 +340,7 @@ static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot
 
 /* Its memory is among what the application still owes. */
 static bool diti_lane_gave_away(const diti_lane *lane, const diti_lane_slot *slot) {
-    return lane->application.rank_count > 1 && !slot->buffers[DITI_LANE_OUT].buffer &&
+    return lane->transport == DITI_TRANSPORT_APPLICATION && !slot->buffers[DITI_LANE_OUT].buffer &&
            !slot->buffers[DITI_LANE_IN].buffer;
 }
 

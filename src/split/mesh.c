@@ -115,8 +115,8 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
     desc.application = &peers->application;
-    desc.ranks[DITI_LANE_OUT] = from / mesh->each;
-    desc.ranks[DITI_LANE_IN] = to / mesh->each;
+    desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
+    desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
@@ -159,7 +159,7 @@ static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
     return result;
 }
 
-static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const uint32_t *places) {
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const diti_mesh_places *places) {
     diti_mesh *mesh = maker->mesh;
     dit_result result = DIT_OK;
     uint32_t i;
@@ -167,7 +167,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
         diti_mesh_member *member = &mesh->members[i];
         size_t count = plans[i]->exchange_count + 1;
         member->plan = plans[i];
-        member->device = maker->peers->devices[places ? places[i] : i];
+        member->device = maker->peers->devices[places ? places->devices[i] : i];
         member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
         member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
         if (!member->ports || !member->open) return diti_fail_memory(maker->err, "exchanges");
@@ -178,14 +178,14 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err) {
     diti_mesh_maker maker = DITI_ZERO;
     diti_mesh *mesh;
     dit_result result;
-    uint32_t ranks = peers->all / peers->count;
+    uint32_t each = places ? places->each : peers->count;
     *out = NULL;
-    if (count * ranks > DITI_MAX_MEMBERS)
+    if (each * peers->rank_count > DITI_MAX_MEMBERS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
     mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
     if (!mesh) return diti_fail_memory(err, "a mesh of devices");
@@ -193,12 +193,14 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
     mesh->peers = peers;
-    mesh->first = places ? peers->first / peers->count * count : peers->first;
-    mesh->all = places ? ranks * count : peers->all;
-    mesh->each = mesh->all / ranks;
+    mesh->first = places ? places->first : peers->first;
+    mesh->all = peers->rank_count * each;
+    mesh->each = each;
+    mesh->tag = peers->meshes++;
+    memcpy(mesh->ranks, peers->ranks, sizeof mesh->ranks);
     maker.mesh = mesh;
     maker.peers = peers;
-    maker.tag = peers->meshes++;
+    maker.tag = mesh->tag;
     maker.err = err;
     result = diti_mesh_make(&maker, plans, places);
     if (result < 0)
@@ -299,9 +301,18 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
     return DIT_OK;
 }
 
+/* A transport that fails is the other rank's, unless that one still said that another is lost. */
+static dit_result diti_mesh_pump_lane(diti_mesh *mesh, diti_lane *lane, bool *moved, dit_error *err) {
+    dit_result result = diti_lane_pump(lane, moved, err);
+    if (result != DIT_ERROR_TRANSPORT || lane->transport != DITI_TRANSPORT_APPLICATION) return result;
+    diti_beats_pump(mesh, NULL);
+    diti_beats_lose(mesh, lane->ranks[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT]);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
     size_t i;
-    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_lane_pump(mesh->lanes[i], moved, err));
+    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_mesh_pump_lane(mesh, mesh->lanes[i], moved, err));
     DITI_TRY(diti_beats_pump(mesh, err));
     for (i = 0; i < mesh->count; i++) {
         if (mesh->members[i].error.result >= 0) continue;

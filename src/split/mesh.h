@@ -147,11 +147,22 @@ typedef struct diti_split_links { /* measured between the devices of a context *
     uint32_t per_socket; /* devices; 0: all */
     double latency;
 } diti_split_links;
+/* A message from the host of one process to that of another; its memory stays until it has come, or to the context's
+   end. */
+typedef struct diti_letter {
+    struct diti_letter *next;
+    void *request; /* the application's; NULL: it is there */
+    size_t size;
+    bool kept; /* somebody waits for it */
+} diti_letter;
+
 typedef struct diti_peers {
     diti_env env;
-    diti_device *const *devices; /* the context's */
-    uint32_t count;              /* devices in this process */
-    uint32_t first, all; /* number of the first one among the devices of all processes, and how many there are */
+    diti_device *const *devices;      /* the context's */
+    uint32_t count;                   /* devices in this process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* processes that are left, in order */
+    uint32_t rank_count, place;       /* how many they are, and which of them this one is */
+    uint32_t first, all; /* number of the first one among the devices of these processes, and how many there are */
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us;
@@ -161,12 +172,25 @@ typedef struct diti_peers {
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
     struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
+    diti_letter *letters;    /* letters that are on their way, or were not taken */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
+/* Meshes that are made from now on do without a process. */
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
+/* Letters belong to a mesh, by its tag, and are numbered from 0 on from each sender. A copy of data is sent. */
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err);
+/* *out is the caller's until diti_letter_drop. */
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err);
+/* DIT_WORKING: it has not come. */
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err);
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter);
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter); /* NULL is fine */
 /* Devices that share a socket by what pairs of them attain; 0: all. */
 DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
 /* Fills links, once, by copies of some MB; of devices in this process (measure.c). */
@@ -194,8 +218,10 @@ typedef struct diti_mesh_member {
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
-    uint32_t first, count; /* members in this process */
-    uint32_t all, each;    /* members of all processes, and of each */
+    uint32_t first, count;            /* members in this process */
+    uint32_t all, each;               /* members of all processes, and of each */
+    uint32_t tag;                     /* the same in every process */
+    uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
@@ -212,12 +238,25 @@ typedef struct diti_beats diti_beats;
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed); /* tells the others that this rank's run has ended */
+typedef enum diti_leaving {
+    DITI_LEAVING_DONE,
+    DITI_LEAVING_FAILED,
+    DITI_LEAVING_LOST /* a device here failed: the others may go on without this rank */
+} diti_leaving;
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
+/* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
+DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
+DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
 
-/* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+/* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
+   members of all processes, and how many members a process has; NULL: member i is on device i. */
+typedef struct diti_mesh_places {
+    const uint32_t *devices;
+    uint32_t first, each;
+} diti_mesh_places;
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
                                          uint32_t count, diti_mesh **out, dit_error *err);
 DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh); /* before its plans; NULL is fine */
 /* Whether what must have arrived or left before a slice has; members submit their slices in order. */

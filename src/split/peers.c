@@ -191,6 +191,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
                                           dit_error *err) {
     diti_peers *peers;
     dit_result result = diti_peers_check(application, count, err);
+    uint32_t i;
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
@@ -198,13 +199,17 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;
+    peers->rank_count = 1;
     peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
     if (application->rank_count > 1) {
         peers->application = *application;
-        peers->first = application->rank * count;
-        peers->all = application->rank_count * count;
+        for (i = 0; i < application->rank_count; i++) peers->ranks[i] = i;
+        peers->rank_count = application->rank_count;
+        peers->place = application->rank;
+        peers->first = peers->place * count;
+        peers->all = peers->rank_count * count;
     }
     result = diti_peers_choose_all(peers, overrides, err);
     if (result < 0)
@@ -214,11 +219,106 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     return result;
 }
 
+DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank) {
+    uint32_t i, kept = 0;
+    for (i = 0; i < peers->rank_count; i++) {
+        if (peers->ranks[i] == peers->application.rank) peers->place = kept;
+        if (peers->ranks[i] != rank) peers->ranks[kept++] = peers->ranks[i];
+    }
+    peers->rank_count = kept;
+    peers->first = peers->place * peers->count;
+    peers->all = peers->rank_count * peers->count;
+}
+
+/* --- letters --- */
+
+/* The text stands behind the letter. */
+static void *diti_letter_room(diti_letter *letter) { return letter + 1; }
+
+DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter) { return letter + 1; }
+
+/* Numbers that no lane has, as in beats.c, which has the other half of them. */
+static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender) {
+    uint64_t lane = (mesh << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
+    return lane << 14 | 0x200u | (number & 0x1ffu);
+}
+
+/* Those that nobody waits for, and that have come or left. */
+static void diti_letters_free(diti_peers *peers, bool all) {
+    diti_letter **at = &peers->letters;
+    while (*at) {
+        diti_letter *letter = *at;
+        if (!all && (letter->kept || diti_letter_poll(peers, letter, NULL) == DIT_WORKING)) {
+            at = &letter->next;
+            continue;
+        }
+        *at = letter->next;
+        diti_free(&peers->env, letter);
+    }
+}
+
+static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *err) {
+    diti_letter *letter;
+    diti_letters_free(peers, false);
+    letter = (diti_letter *)diti_alloc_zero(&peers->env, sizeof *letter + size);
+    if (!letter) {
+        diti_fail_memory(err, "a message to another process");
+        return NULL;
+    }
+    letter->size = size;
+    letter->next = peers->letters;
+    peers->letters = letter;
+    return letter;
+}
+
+static dit_result diti_letter_begun(const diti_peers *peers, const diti_letter *letter, uint32_t rank, dit_error *err) {
+    if (letter->request) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+                     peers->application.rank, rank);
+}
+
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+                                         const void *data, size_t size, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(diti_letter_room(letter), data, size);
+    letter->request =
+        with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
+    return diti_letter_begun(peers, letter, to, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+                                        diti_letter **out, dit_error *err) {
+    const dit_transport *with = &peers->application;
+    diti_letter *letter = diti_letter_new(peers, size, err);
+    *out = letter;
+    if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    letter->kept = true;
+    letter->request =
+        with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
+    return diti_letter_begun(peers, letter, from, err);
+}
+
+DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
+    int done = letter->request ? peers->application.poll(letter->request, peers->application.user) : 1;
+    if (done) letter->request = NULL;
+    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed");
+    return done ? DIT_OK : DIT_WORKING;
+}
+
+DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter) {
+    if (*letter) (*letter)->kept = false;
+    *letter = NULL;
+    diti_letters_free(peers, false);
+}
+
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
+    diti_letters_free(peers, true);
     diti_free(&env, peers);
 }

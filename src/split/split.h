@@ -62,6 +62,7 @@ typedef struct diti_split_system { /* how the methods are carried out */
     double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
+    bool heads_flow;     /* Ulysses sends values and keys while queries are projected; false: all behind that */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
     uint32_t patches;    /* patches of PipeFusion; 0: as many as stages */
@@ -124,8 +125,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
                                                           dit_error *err);
 
 /* --- arithmetic --- */
-/* How dit.h carries methods out: text once per step, skips sent ahead of their use, recorded commands, merges in one
- * pass (two fp32 reads, one write); sends fp16. */
+/* How dit.h carries methods out: text once per step, skips sent ahead of their use, heads as soon as they are there,
+ * recorded commands, merges in one pass (two fp32 reads, one write); sends fp16. */
 DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);

@@ -48,7 +48,11 @@ static diti_tensor scaled(diti_graph *graph, diti_tensor x, float scale, diti_te
 
 static dit_result make(mesh *m, dit_context *context, emitter emit, uint32_t count, const uint32_t *places) {
     diti_graph graph;
+    diti_mesh_places where;
     uint32_t i;
+    where.devices = places;
+    where.first = 0;
+    where.each = count;
     m->context = context;
     m->count = count;
     for (i = 0; i < count; i++) {
@@ -57,7 +61,7 @@ static dit_result make(mesh *m, dit_context *context, emitter emit, uint32_t cou
         CHECK_MESSAGE(diti_plan_create(&graph, NULL, &m->plans[i], &err) == DIT_OK, "%s", err.message);
         diti_graph_free(&graph);
     }
-    return diti_mesh_create(context->peers, m->plans, places, count, &m->mesh, &err);
+    return diti_mesh_create(context->peers, m->plans, places ? &where : NULL, count, &m->mesh, &err);
 }
 
 static void drop(mesh *m) {
@@ -434,9 +438,76 @@ static void test_cache(void) {
     free(blob);
 }
 
-/* --- Ring on four devices: keys and values travel while others are attended to --- */
+/* --- Ulysses: values and keys travel while queries are projected --- */
 
-static void test_overlap(void) {
+/* Products of queries, keys and values in slices [first, end) of a segment. */
+static uint32_t count_products(const diti_plan *plan, uint32_t segment, uint32_t first, uint32_t end) {
+    uint32_t slice, i, count = 0, before = UINT32_MAX;
+    for (slice = first; slice < end; slice++) {
+        const diti_plan_slice *s = &plan->slices[plan->segments[segment].first + slice];
+        for (i = s->first; i < s->first + s->count; i++) {
+            uint32_t source = plan->dispatches[i].source;
+            if (source != before && !strcmp(plan->sources[source].name, "qkv")) count++;
+            before = source;
+        }
+    }
+    return count;
+}
+
+/* In a step: exchanges between whose first begin and first end two of the three products are computed. */
+static uint32_t count_flows(const diti_share *share) {
+    const diti_plan *plan = share->program.plan;
+    uint32_t segment = share->program.step_segment, i, flows = 0;
+    const diti_exchange_event *begun = NULL;
+    for (i = plan->first_event[segment]; i < plan->first_event[segment + 1]; i++) {
+        const diti_exchange_event *event = &plan->events[i];
+        if (event->kind == DITI_EXCHANGE_BEGINS && !begun) begun = event;
+        if (event->kind != DITI_EXCHANGE_ENDS || !begun) continue;
+        flows += count_products(plan, segment, begun->slice, event->slice) == 2;
+        begun = NULL;
+    }
+    return flows;
+}
+
+static void test_flow(void) {
+    static float latents[2][4096];
+    dit_context_desc desc = DITI_ZERO;
+    dit_model_desc source = DITI_ZERO;
+    dit_job_desc request = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    uint32_t i, k, layers;
+    desc.devices = pair;
+    desc.overrides = "rung=base";
+    source.source.path = "tests/fixtures/pipe_pixart_sigma";
+    request.prompt = "a red fox";
+    request.width = request.height = 32;
+    request.steps = 2;
+    CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK &&
+                      dit_model_load(context, &source, &model, &err) == DIT_OK,
+                  "%s", err.message);
+    request.model = model;
+    for (i = 0; i < 2 && model; i++) {
+        request.split = i ? "ulysses2" : NULL;
+        CHECK_MESSAGE(dit_job_create(context, &request, &job, &err) == DIT_OK, "%s", err.message);
+        layers = model->transformer->traits.layers;
+        for (k = 0; k < job->share_count && i; k++)
+            CHECK_MESSAGE(count_flows(job->shares[k]) == layers, "%u of %u layers", count_flows(job->shares[k]),
+                          layers);
+        CHECK(dit_job_wait(job, 60000000000u) == DIT_OK);
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents[i], sizeof latents[i], 0, &err) == DIT_OK);
+        dit_job_destroy(job);
+    }
+    CHECK(latents[0][0] != 0 && !memcmp(latents[0], latents[1], sizeof latents[0]));
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
+/* --- on four devices: how much of the copies is hidden by computing, of Ring's keys and values while others are
+   attended to, and of Ulysses' heads --- */
+
+static void test_overlap(const char *split) {
     dit_context_desc desc = DITI_ZERO;
     dit_model_desc source = DITI_ZERO;
     dit_job_desc request = DITI_ZERO;
@@ -451,7 +522,7 @@ static void test_overlap(void) {
     request.prompt = "a red fox";
     request.width = request.height = 64;
     request.steps = 2;
-    request.split = "ring4";
+    request.split = split;
     CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK &&
                       dit_model_load(context, &source, &model, &err) == DIT_OK,
                   "%s", err.message);
@@ -459,8 +530,8 @@ static void test_overlap(void) {
     if (model && CHECK_MESSAGE(dit_job_create(context, &request, &job, &err) == DIT_OK, "%s", err.message)) {
         CHECK(dit_job_wait(job, 60000000000u) == DIT_OK);
         o = overlap_of(context->trace);
-        printf("ring4: %u chunks took %.1f ms, of which the receiving device computed in %.1f (%.0f %%)\n", o.copies,
-               o.copies_ms, o.hidden_ms, o.copies_ms > 0 ? 100 * o.hidden_ms / o.copies_ms : 0);
+        printf("%s: %u chunks took %.1f ms, of which the receiving device computed in %.1f (%.0f %%)\n", split,
+               o.copies, o.copies_ms, o.hidden_ms, o.copies_ms > 0 ? 100 * o.hidden_ms / o.copies_ms : 0);
         CHECK(o.copies > 0 && o.hidden_ms > 0 && o.hidden_ms <= o.copies_ms);
     }
     dit_job_destroy(job);
@@ -489,7 +560,9 @@ int main(void) {
     test_stuck();
     test_failures();
     test_cache();
-    if (full()) test_overlap();
+    test_flow();
+    if (full()) test_overlap("ring4");
+    if (full()) test_overlap("ulysses2");
     test_vulkan_end();
     return TEST_END("split_lanes");
 }

@@ -37,17 +37,31 @@ static const measured required[] = {
     {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ulysses2", 31.5, "check", 0.12},
 };
 
-/* Further rows, each held to the error that it was found to have. Two rows stand out: HunyuanDiT on A100 is no sum of
-   parts (1, 2, 4, 8 cards: 18.01, 12.45, 8.19, 7.13 s); CogVideoX-2B became slower from 6 to 12 cards, by a split that
-   is not published. */
+/* Further rows, each held to the error that it was found to have. Of HunyuanDiT on A100 there are two runs, one with
+   18.01 s on a card, one with 19.9 s, whose times but the four labelled ones (12.45 s; at 2048 pixels 90.23, 55.83,
+   31.66, 16.46) are read off curves. BENCHMARKS.md tells what stands out. */
 static const measured reported[] = {
     {"hunyuandit", "L40", "l40-two-sockets", 8, 20.16, 50, 0, NULL, 7.41, "fit", 0.02},
     {"hunyuandit", "L20", NULL, 8, 23.89, 50, 0, "cfg2,pipefusion4", 6.08, "fit", 0.02},
     {"hunyuandit", "V100", NULL, 8, 45.83, 50, 4.63, "cfg2,ulysses2,pipefusion2", 11.90, "check", 0.05},
     {"hunyuandit", "A100", NULL, 8, 18.01, 50, 0, "cfg2,pipefusion4", 7.13, "fit", 0.02},
-    {"hunyuandit-2048", "A100", NULL, 8, 90.23, 50, 0, "cfg2,pipefusion2,ring2", 16.46, "check", 0.17},
-    {"cogvideox-5b", "L40", "l40-16", 12, 314, 50, 0, NULL, 40.5, "check", 0.12},
-    {"cogvideox-2b", "L40", "l40-16", 12, 105, 50, 0, NULL, 27, "check", 0.40},
+    {"hunyuandit", "A100", NULL, 2, 19.9, 50, 0, "ulysses2", 13.7, "check", 0.05},
+    {"hunyuandit", "A100", NULL, 2, 19.9, 50, 0, "ring2", 13.35, "check", 0.05},
+    {"hunyuandit", "A100", NULL, 2, 19.9, 50, 0, "pipefusion2", 12.45, "check", 0.05},
+    {"hunyuandit-2048", "A100", NULL, 8, 90.23, 50, 0, "cfg2,pipefusion2,ring2", 16.46, "check", 0.05},
+    {"hunyuandit-2048", "A100", NULL, 2, 90.23, 50, 0, "ulysses2", 61.7, "check", 0.08},
+    {"hunyuandit-2048", "A100", NULL, 4, 90.23, 50, 0, "ulysses4", 33.6, "check", 0.08},
+    {"hunyuandit-2048", "A100", NULL, 8, 90.23, 50, 0, "ulysses8", 20.5, "check", 0.17},
+    {"hunyuandit-2048", "A100", NULL, 2, 90.23, 50, 0, "ring2", 61.2, "check", 0.08},
+    {"hunyuandit-2048", "A100", NULL, 4, 90.23, 50, 0, "ring4", 35.5, "fit", 0.02},
+    {"hunyuandit-2048", "A100", NULL, 2, 90.23, 50, 0, "pipefusion2", 57.5, "check", 0.08},
+    {"cogvideox-5b", "L40", "l40-two-machines", 12, 314, 50, 0, "cfg2,ulysses2,ring3", 40.5, "check", 0.08},
+    {"cogvideox-5b", "L40", "l40-two-machines", 12, 314, 50, 0, "cfg2,ulysses3,ring2", 41, "check", 0.08},
+    {"cogvideox-2b", "L40", "l40-two-machines", 12, 105, 50, 0, "cfg2,ulysses2,ring3", 27, "check", 0.48},
+    {"cogvideox-5b", "L40", NULL, 4, 314, 50, 0, "cfg2,ring2", 86.5, "check", 0.06},
+    {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "ulysses2,ring3", 79, "check", 0.08},
+    {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ring2", 30, "check", 0.07},
+    {"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "ulysses2,ring3", 31.5, "check", 0.15},
     {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "cfg2,ulysses3", 67.5, "check", 0.05},
     {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "ulysses3,ring2", 72.5, "check", 0.05},
     {"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "cfg2,ring3", 24.5, "check", 0.05},
@@ -167,7 +181,8 @@ static void test_winners(void) {
 }
 
 /* planner.py, the reference arithmetic: seconds that it prints. It has eta 0.93 at any size of patch, links of one
- * bandwidth, hidden skips and no merges; its ring takes attention for 0.35 of any model, and is not compared. */
+ * bandwidth, hidden skips, heads that are waited for and no merges; its ring takes attention for 0.35 of any model, and
+ * is not compared. */
 static void test_reference(void) {
     static const struct {
         const char *model, *split;
@@ -211,6 +226,7 @@ static void test_reference(void) {
         q.system.element = rows[i].element;
         q.system.warmup = rows[i].warmup;
         q.system.text_per_patch = rows[i].again;
+        q.system.heads_flow = false;
         eta_rows = (double)q.shape.rows / split.degree[DITI_SPLIT_PIPEFUSION] +
                    (rows[i].again && q.shape.joint ? q.shape.text : 0);
         q.system.patch_rows = eta_rows / split.degree[DITI_SPLIT_ULYSSES] * (1 / 0.93 - 1);

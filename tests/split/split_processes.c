@@ -1,0 +1,199 @@
+/* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
+   others make the picture, and its latent has the bytes of one device. */
+/* test-runs: lavapipe */
+#include "library.h"
+#include "split_job.h"
+#include "vulkan_test.h"
+#include "socket_ranks.h"
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { STEPS = 4, SIDE = 32, VALUES = 4096 };
+typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED } how;
+static const char *const how_names[] = {"goes on",  "is killed", "loses its device",
+                                        "runs out", "hangs",     "is cancelled"};
+
+typedef struct report { /* what a rank tells the parent, in memory of both */
+    dit_result result;
+    bool resumed, over;
+    uint32_t begins_at, shares, failed;
+    char message[512];
+    size_t count;
+    float latent[VALUES];
+} report;
+static report *reports, alone;
+
+typedef struct trial {
+    const char *split;
+    uint32_t ranks, devices, rank, step; /* what happens, to that rank, once so many steps are behind it */
+    how how;
+    bool resumes;
+} trial;
+
+static void happen(const trial *t, dit_job *job) {
+    diti_device *device = job->shares[0]->device;
+    switch (t->how) {
+    case KILLED: raise(SIGKILL); break;
+    case STOPPED: raise(SIGSTOP); break;
+    case DEVICE_LOST: device->fail_submit_after = 1; break;
+    case RUNS_OUT: device->memory_limit = 1; break;
+    case CANCELLED: dit_job_cancel(job); break;
+    case NOTHING: break;
+    }
+}
+
+static void run_rank(const trial *t, uint32_t rank) {
+    report *out = &reports[rank];
+    char list[64] = "llvmpipe";
+    dit_context_desc desc = DITI_ZERO;
+    bool due = t->how != NOTHING && rank == t->rank;
+    dit_status status;
+    dit_job_desc job;
+    maker m;
+    uint32_t i;
+    memset(&m, 0, sizeof m);
+    for (i = 1; i < t->devices; i++) strcat(list, ",llvmpipe");
+    desc.devices = list;
+    desc.overrides = "rung=base";
+    if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
+    out->result = dit_context_create(&desc, &m.context, &err);
+    if (out->result == DIT_OK) out->result = load_pipeline(&m, tiny);
+    if (out->result == DIT_OK) {
+        job = request(&m, t->split, SIDE, STEPS);
+        job.resume_on_loss = t->resumes;
+        out->result = dit_job_create(m.context, &job, &m.job, &err);
+    }
+    while (m.job && (out->result = dit_job_wait(m.job, 1000000)) == DIT_WORKING) {
+        if (!due || m.job->shares[0]->run.cursor.repeat < t->step) continue;
+        due = false;
+        happen(t, m.job);
+    }
+    if (m.job) {
+        dit_job_status(m.job, &status, &err);
+        out->failed = status.failed_devices;
+        out->resumed = m.job->resumed;
+        out->begins_at = m.job->begins_at;
+        out->shares = m.job->shares[0]->assignment.share_total;
+    }
+    if (out->result == DIT_OK && rank == 0) {
+        static outcome made;
+        CHECK_MESSAGE(read_latent(m.job, 0, &made) == DIT_OK && made.count <= VALUES, "%s", err.message);
+        out->count = made.count;
+        memcpy(out->latent, made.latent, made.count * sizeof *made.latent);
+    }
+    memcpy(out->message, err.message, sizeof out->message);
+    close_maker(&m);
+    out->over = true;
+}
+
+/* Every rank in a process of its own, from a parent that has no driver. */
+static bool run_trial(const trial *t) {
+    pid_t ranks[SOCKET_RANKS];
+    uint32_t rank;
+    bool well = true;
+    memset(reports, 0, SOCKET_RANKS * sizeof *reports);
+    fflush(stdout);
+    if (!CHECK(sockets_make(t->ranks))) return false;
+    for (rank = 0; rank < t->ranks; rank++) {
+        ranks[rank] = fork();
+        if (ranks[rank]) continue;
+        test_failed = 0;
+        sockets_keep(rank, t->ranks);
+        test_vulkan_begin();
+        run_rank(t, rank);
+        test_vulkan_end();
+        fflush(stdout);
+        _exit(test_failed != 0);
+    }
+    sockets_keep(SOCKET_RANKS, t->ranks);
+    for (rank = 0; rank < t->ranks; rank++) {
+        int status = 0;
+        bool dies = t->rank == rank && (t->how == KILLED || t->how == STOPPED);
+        if (dies && t->how == STOPPED) continue;
+        well = CHECK(waitpid(ranks[rank], &status, 0) == ranks[rank]) && well;
+        well =
+            CHECK_MESSAGE(dies || status == 0, "%s: rank %u ended with status %x", t->split, rank, (unsigned)status) &&
+            well;
+    }
+    if (t->how == STOPPED) {
+        kill(ranks[t->rank], SIGKILL);
+        waitpid(ranks[t->rank], NULL, 0);
+    }
+    return well;
+}
+
+/* exact: the split gives the bytes of one device before the failure and behind it. */
+static void check_resume(const trial *t, bool exact) {
+    const report *first = &reports[0];
+    double error;
+    uint32_t rank;
+    if (!run_trial(t)) return;
+    error = first->count == alone.count ? relative_l2(first->latent, alone.latent, NULL, alone.count) : INFINITY;
+    printf("%s, rank %u %s behind step %u: went on behind step %u with %u shares, relative L2 %.2g\n", t->split,
+           t->rank, how_names[t->how], t->step, first->begins_at, first->shares, error);
+    CHECK_MESSAGE(first->result == DIT_OK && first->resumed && first->failed == t->devices, "%s, rank %u %s: %s",
+                  t->split, t->rank, how_names[t->how], first->message);
+    CHECK(first->shares < t->ranks * t->devices && first->begins_at + 2 >= t->step && first->begins_at <= STEPS);
+    CHECK(exact ? error == 0 : error < 1e-3);
+    for (rank = 1; rank < t->ranks; rank++)
+        if (rank != t->rank)
+            CHECK_MESSAGE(reports[rank].result == DIT_OK && reports[rank].resumed && reports[rank].over,
+                          "%s: rank %u: %s", t->split, rank, reports[rank].message);
+    if (t->how == DEVICE_LOST) CHECK(reports[t->rank].result == DIT_ERROR_DEVICE_LOST && !reports[t->rank].resumed);
+}
+
+/* A job that may not go on, or cannot, ends in every rank with an error that names the one that is to blame. */
+static void check_end(const trial *t) {
+    char name[32];
+    uint32_t rank;
+    if (!run_trial(t)) return;
+    snprintf(name, sizeof name, "rank %u", t->rank);
+    for (rank = 0; rank < t->ranks; rank++) {
+        if (rank == t->rank) continue;
+        printf("%s, rank %u %s: rank %u: %s\n", t->split, t->rank, how_names[t->how], rank, reports[rank].message);
+        CHECK(reports[rank].result == DIT_ERROR_TRANSPORT && !reports[rank].resumed && reports[rank].over);
+        CHECK(strstr(reports[rank].message, name) || strstr(reports[rank].message, "between ranks"));
+    }
+}
+
+static void test_resumes(bool full) {
+    static const trial
+        some[] = {{"cfg2,ulysses2", 4, 1, 1, 2, KILLED, true}, {"cfg2", 2, 1, 1, 1, DEVICE_LOST, true}},
+        more[] = {{"ulysses2", 2, 1, 1, 1, KILLED, true},      {"cfg2,ulysses2", 4, 1, 3, 0, DEVICE_LOST, true},
+                  {"cfg2,ulysses2", 4, 1, 2, 3, KILLED, true}, {"cfg2,ulysses2", 2, 2, 1, 1, KILLED, true},
+                  {"layers2", 2, 1, 1, 2, KILLED, true},       {"ulysses2,shard", 2, 1, 1, 1, KILLED, true},
+                  {"cfg2", 2, 1, 1, 1, STOPPED, true}},
+        other[] = {
+            {"ring3", 3, 1, 2, 1, KILLED, true},
+            {"cfg2,tensor2", 4, 1, 1, 2, DEVICE_LOST, true},
+            {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring3\", \"shares\": [0.5, 0.3, 0.2]}", 3,
+             1, 1, 2, KILLED, true}};
+    unsigned i;
+    for (i = 0; i < DITI_COUNT(some); i++) check_resume(&some[i], true);
+    for (i = 0; full && i < DITI_COUNT(more); i++) check_resume(&more[i], true);
+    for (i = 0; full && i < DITI_COUNT(other); i++) check_resume(&other[i], false);
+}
+
+static void test_ends(bool full) {
+    static const trial ends[] = {{"cfg2", 2, 1, 0, 1, KILLED, true},
+                                 {"cfg2", 2, 1, 1, 1, KILLED, false},
+                                 {"cfg2", 2, 1, 1, 1, CANCELLED, true},
+                                 {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
+    unsigned i;
+    for (i = 0; i < (full ? DITI_COUNT(ends) : 1); i++) check_end(&ends[i]);
+}
+
+int main(void) {
+    trial one = {NULL, 1, 1, 0, 0, NOTHING, false};
+    bool full = whole_sweep();
+    reports =
+        (report *)mmap(NULL, SOCKET_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
+    if (run_trial(&one) && CHECK_MESSAGE(reports[0].result == DIT_OK, "%s", reports[0].message)) {
+        alone = reports[0];
+        test_resumes(full);
+        test_ends(full);
+    }
+    return TEST_END("split_processes");
+}
