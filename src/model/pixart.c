@@ -444,24 +444,6 @@ static void diti_pixart_begin(diti_pass *p) {
     }
 }
 
-/* Pictures that share a prompt are queries of one attention. */
-static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
-                                              diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
-    uint32_t width = diti_column_shard_of(p, cross).count;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
-    desc.name = "text_attention";
-    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
-                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
-}
-
 /* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
    neither norm nor gate. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
@@ -472,7 +454,7 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
+    h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));

@@ -6,6 +6,7 @@
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = denoise->branches - denoise->first_branch;
+    diti_token_grid grid;
     p.model = transformer;
     p.graph = graph;
     p.denoise = denoise;
@@ -14,6 +15,8 @@ DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_gr
     p.prompts = denoise->text_batch / denoise->branches * branches;
     p.text = denoise->token_range.text;
     p.image = denoise->token_range.rows;
+    grid = diti_transformer_grid(transformer, denoise);
+    p.positions = grid.rows * grid.columns;
     return p;
 }
 
@@ -118,9 +121,10 @@ static uint32_t diti_modulation_groups(const diti_pass *p) {
     return diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, p->modulation.rows)->rows;
 }
 
-/* Rows of the residual stream that share a row of the modulation; 0: all do. */
+/* Rows of the residual stream that share a row of the modulation, a prompt's or a frame's; 0: all do. */
 static uint32_t diti_modulation_share(const diti_pass *p) {
-    return diti_modulation_groups(p) == 1 ? 0 : diti_pass_all(p) / p->prompts;
+    uint32_t groups = diti_modulation_groups(p);
+    return groups <= 1 ? 0 : diti_pass_all(p) / groups;
 }
 
 /* A stream's, F32 [groups, D]. */
@@ -281,11 +285,12 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 /* ---- heads ---- */
 
-/* RMS norm of each head of q and k, and rotation, in place. */
-static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width, const diti_sublayer *sublayer) {
+/* RMS norm of each head of q and k, and rotation, in place; where the kernel needs F32, in a copy. */
+static diti_tensor diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width,
+                                      const diti_sublayer *sublayer) {
     uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = text + p->image;
     diti_qkv_desc post = DITI_ZERO;
-    if (!sublayer->norms && !p->cosines) return;
+    if (!sublayer->norms && !p->cosines) return qkv;
     post.heads = 2 * width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
@@ -296,22 +301,34 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t wid
     post.others = sublayer->streams == DITI_STREAMS_TWO;
     post.cosines = p->cosines;
     post.sines = p->sines;
-    post.tokens = rows;
+    post.half_split = sublayer->half_split;
+    post.two_axes = sublayer->two_axes;
+    post.rotate_first = sublayer->rotate_first;
+    post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : rows;
+    post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
+    if (sublayer->two_axes && sublayer->head_dim % 8) qkv = diti_add_rows(p->graph, qkv, 0, 0, "qkv_f32");
     diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+    return qkv;
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
                                               diti_tensor out) {
     uint32_t width = diti_column_shard_of(p, sublayer).count;
     diti_attend_desc desc = DITI_ZERO;
-    diti_sublayer_post(p, qkv, width, sublayer);
+    qkv = diti_sublayer_post(p, qkv, width, sublayer);
     desc.items = p->items;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) desc.items *= p->image / p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) desc.items *= desc.row_step = p->positions;
     desc.heads = width / sublayer->head_dim;
     desc.head_dim = sublayer->head_dim;
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
     desc.int8 = p->model->int8_attention;
     desc.out = out;
+    if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention within frames and within positions by turns wants all rows on one device: "
+                               "no ulysses, ring or pipefusion");
     return diti_attend(p->graph, p->denoise, &desc, qkv);
 }
 
