@@ -187,8 +187,8 @@ typedef struct diti_pass {
 typedef struct diti_signature {
     const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
     const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
-    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
-                          embedding of five dimensions */
+    const char *video[2]; /* tensors that tell video models with the same names; NULL: none. Others have a patch
+                             embedding of five dimensions */
 } diti_signature;
 /* A pipeline's class in model_index.json tells more than its transformer does. */
 typedef struct diti_pipeline_class {

@@ -502,7 +502,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
          "ada_norm_single",
          {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
          {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
-         "temporal_transformer_blocks.0.scale_shift_table"},
+         {"temporal_transformer_blocks.0.scale_shift_table", "blocks.0.attn_temp.qkv.weight"}},
         {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
