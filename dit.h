@@ -264,6 +264,7 @@
        DIT_NO_FLUX            FLUX.1                                                          9 KB
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                8 KB
+       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      8 KB
        all of them                                                                            190 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -1295,6 +1296,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
      defined(DIT_NO_STDIT) || \
+     defined(DIT_NO_LATTE) || \
      defined(DIT_NO_FLUX) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
@@ -28240,6 +28242,11 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
+   F32 [frames, head_dim / 2]. */
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err);
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
@@ -28414,6 +28421,37 @@ DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
+/* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
+typedef struct diti_table_block {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys; PixArt and Latte have none */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D]; some blocks have no text, some no feed-forward */
+    diti_layer ff_in, ff_out;  /* [4D, D], [D, 4D] */
+    diti_weight table;         /* F32 [6, D]: shift, scale and gate of attention, of the feed-forward */
+    diti_sublayer attention, cross, feed;
+} diti_table_block;
+/* Pairs the layers that are there. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps);
+/* All but norms and table, by diffusers' names in the loader's scope. */
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text);
+/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table);
+/* The text as blocks read it: out(gelu(in(text))). */
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out);
+/* The pass's modulation becomes table F32 [chunks, D] + columns [first * D, (first + chunks) * D) of rows, F32 [groups,
+   chunks * D]. */
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first);
+/* x += gate * attention(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
+/* x += cross(x), which has neither norm nor gate, where the block has it; x += gate * FF(LN(x) * (1 + scale) + shift).
+ */
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text);
+
 /* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
@@ -28563,6 +28601,33 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
     memcpy(values, timesteps, (size_t)denoise->steps * sizeof *values);
     result = diti_write_sinusoids(plan, input, values, count, 0, err);
     diti_free(env, values);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;
+    float *table = (float *)diti_alloc_array(env, (size_t)frames * dim, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the table of frames");
+    diti_position_rows(frames, divide, dim, table);
+    result = diti_plan_write(plan, input, table, (size_t)frames * dim * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[cosines].rows, half = plan->tensors[cosines].columns;
+    size_t count = (size_t)frames * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of frames");
+    diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
+    result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    diti_free(env, table);
     return result;
 }
 
@@ -29705,6 +29770,11 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (denoise->frame_steps && !transformer->traits.frame_steps) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
     denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
     if (denoise->family)
         transformer->family->prepare(&p);
@@ -30001,6 +30071,86 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
     return state->step[index];
 }
 
+/* ==== src/model/tables.c ==== */
+/* Blocks that modulate by a table of their own plus what the timestep says of all blocks: PixArt's, and what Open-Sora
+   and Latte made of it (docs/models.md 3.2, 3.6, 3.7). */
+
+/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    block->attention.eps = eps;
+    if (block->text_out.weight.part_count) {
+        block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, head_dim);
+        block->cross.in = &block->text_q;
+        block->cross.in_name = "text_q";
+        block->cross.out_name = "text_out";
+        diti_sublayers_share_heads(&block->attention, &block->cross);
+    }
+    if (!block->ff_out.weight.part_count) return;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.eps = eps;
+}
+
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    if (text) {
+        diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+        diti_load_fused(loader, &block->text_kv, &kv, width, width);
+        diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    }
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_table_block_pair(block, width, head_dim, eps);
+}
+
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table) {
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
+    diti_tensor active = diti_silu(graph, time, "modulation_silu"), final_rows;
+    final_rows = diti_tensor_weight(graph, final_table, 0);
+    diti_layer_spread(graph, diti_pass_tensor(p), active, layer, diti_tensor_view(graph, all, 0, steps, 0, 6 * width),
+                      "modulation");
+    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out) {
+    diti_tensor y = diti_layer_run(p->graph, p->denoise->text, in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    return diti_layer_run(p->graph, y, out, DITI_ACTIVATION_NONE, "caption_out");
+}
+
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first) {
+    uint32_t columns = table->rows * p->width, groups = diti_tensor_rows(p->graph, rows);
+    diti_tensor own = diti_tensor_reshape(p->graph, diti_tensor_weight(p->graph, table, 0), 1, columns);
+    p->modulation.rows = diti_add_rows(p->graph, diti_tensor_view(p->graph, rows, 0, groups, first * p->width, columns),
+                                       own, 0, "block_modulation");
+}
+
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, attention, 0), attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
+}
+
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
+    diti_tensor h;
+    if (w->cross.columns) {
+        h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
+        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+    }
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
 #ifndef DIT_NO_PIXART
 
 /* ==== src/model/pixart.c ==== */
@@ -30065,17 +30215,6 @@ static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_pixart_block {
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_layer out;            /* [D, D] */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, D] */
-    diti_layer text_out;       /* [D, D] */
-    diti_layer ff_in;          /* [4D, D] */
-    diti_layer ff_out;         /* [D, 4D] */
-    diti_sublayer attention, cross, feed;
-} diti_pixart_block;
-
 typedef struct diti_pixart {
     diti_transformer base;
     diti_pixart_config config;
@@ -30087,7 +30226,7 @@ typedef struct diti_pixart {
     diti_weight final_table;                /* F32 [2, D] */
     diti_layer proj_out;                    /* [p * p * out_channels, D] */
     diti_sublayer last;
-    diti_pixart_block *blocks;
+    diti_table_block *blocks;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
@@ -30194,35 +30333,6 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
 
 /* ---- loading ---- */
 
-/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
-static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixart_block *block) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->attention.eps = block->feed.eps = config->eps;
-}
-
-static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
-                                   uint32_t index) {
-    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
-    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused(loader, &block->qkv, &qkv, width, width);
-    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
-    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    diti_load_fused(loader, &block->text_kv, &kv, width, width);
-    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
-    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
-    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    diti_pixart_pair_layers(config, block);
-}
-
 /* All blocks' tables in a row, so that one op can add the timestep to all of them. */
 static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
     diti_weight one;
@@ -30250,7 +30360,11 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
     diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
     diti_pixart_load_tables(loader, model);
-    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, config, &model->blocks[i], i);
+    for (i = 0; i < config->blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_table_block_load(loader, &model->blocks[i], width, config->head_dim, config->eps, true);
+    }
+    diti_loader_scope(loader, "%s", "");
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
@@ -30286,7 +30400,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 static void diti_pixart_load(diti_component *component, diti_loader *loader) {
     diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_table_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
@@ -30323,21 +30437,10 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
-    if (state->sizes) {
+    if (state->sizes)
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
-    }
-    active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation,
-                      diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
-    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
-        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
-                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
-    }
-    return all;
+    return diti_table_rows(p, time, &model->modulation, &model->final_table);
 }
 
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
@@ -30368,11 +30471,9 @@ static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modula
 static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
-    diti_tensor y =
-        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
-    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_pixart_block *w = &model->blocks[i];
+        const diti_table_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
@@ -30449,20 +30550,14 @@ static void diti_pixart_begin(diti_pass *p) {
     }
 }
 
-/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
-   neither norm nor gate. */
+/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
-    const diti_pixart_block *w = &diti_pixart_of(p->model)->blocks[p->index];
+    const diti_table_block *w = &diti_pixart_of(p->model)->blocks[p->index];
     const diti_pixart_state *state = diti_pixart_at(p->denoise);
-    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
+    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_table_attend(p, x, &w->attention);
+    diti_table_finish(p, x, w, state->text[p->index]);
     return x;
 }
 
@@ -31650,22 +31745,11 @@ typedef struct diti_stdit_config {
 
 /* ---- weights, by the names of the original, which no other code base has changed ---- */
 
-/* Attention within frames or within positions, with what belongs to it. v1.0 and v1.1 have text and feed-forward once
-   in a block, beside the first one. */
-typedef struct diti_stdit_part {
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_layer out;            /* [D, D] */
-    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, D] */
-    diti_layer text_out;       /* [D, D] */
-    diti_layer ff_in, ff_out;  /* [feed, D], [D, feed] */
-    diti_weight table;         /* F32 [6, D]; of v1.1's second part [3, D], of v1.0's none */
-    diti_sublayer attention, cross, feed;
-} diti_stdit_part;
+/* Attention within frames and within positions. Of v1.0 and v1.1 the second part has neither text nor feed-forward; its
+   table is [3, D] in v1.1, and v1.0 has none. */
 enum { DITI_STDIT_SPATIAL, DITI_STDIT_TEMPORAL, DITI_STDIT_PARTS };
 typedef struct diti_stdit_block {
-    diti_stdit_part parts[DITI_STDIT_PARTS];
+    diti_table_block parts[DITI_STDIT_PARTS];
 } diti_stdit_block;
 
 typedef struct diti_stdit {
@@ -31761,28 +31845,22 @@ static dit_result diti_stdit_read(diti_component *component, diti_loader *loader
 
 /* ---- loading ---- */
 
-static void diti_stdit_load_attention(diti_loader *loader, const diti_stdit_config *config, diti_stdit_part *part,
-                                      const char *name, diti_attend_axis axis) {
+static void diti_stdit_load_attention(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part,
+                                      const char *name) {
     char qkv[48], out[48], norms[2][48];
     const char *qkv_name = qkv, *norm_names[2];
-    uint32_t width = config->width;
     diti_format(qkv, sizeof qkv, "%s.qkv", name);
     diti_format(out, sizeof out, "%s.proj", name);
     diti_format(norms[0], sizeof norms[0], "%s.q_norm.weight", name);
     diti_format(norms[1], sizeof norms[1], "%s.k_norm.weight", name);
     norm_names[0] = norms[0];
     norm_names[1] = norms[1];
-    diti_load_fused_linear(loader, &part->qkv, &qkv_name, 1, 3 * width, width, true);
+    diti_load_fused_linear(loader, &part->qkv, &qkv_name, 1, 3 * config->width, config->width, true);
     if (config->normed) diti_load_vectors(loader, &part->norms, norm_names, 2, config->head_dim);
-    diti_load_layer(loader, &part->out, width, width, 1, out);
-    part->attention = diti_attention_of(DITI_STREAMS_ONE, &part->qkv, &part->out, width, config->head_dim);
-    part->attention.axis = axis;
-    part->attention.rotate_first = config->version == DITI_STDIT_2;
-    if (config->normed) part->attention.norms = &part->norms;
+    diti_load_layer(loader, &part->out, config->width, config->width, 1, out);
 }
 
-/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
-static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *config, diti_stdit_part *part) {
+static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part) {
     static const char *const kv[] = {"cross_attn.kv_linear"};
     uint32_t width = config->width;
     diti_load_layer(loader, &part->text_q, width, width, 1, "cross_attn.q_linear");
@@ -31791,26 +31869,29 @@ static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *c
     diti_load_layer(loader, &part->ff_in, config->feed, width, 1, "mlp.fc1");
     diti_load_layer(loader, &part->ff_out, width, config->feed, 1, "mlp.fc2");
     diti_load_vector(loader, &part->table, 6, width, "scale_shift_table");
-    part->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &part->text_out, width, config->head_dim);
-    part->cross.in = &part->text_q;
-    part->cross.in_name = "text_q";
-    part->cross.out_name = "text_out";
-    part->feed = diti_feed_of(DITI_STREAMS_ONE, &part->ff_in, &part->ff_out);
 }
 
 static void diti_stdit_load_block(diti_loader *loader, const diti_stdit_config *config, diti_stdit_block *block,
                                   uint32_t index) {
-    diti_stdit_part *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
     bool apart = config->version == DITI_STDIT_3;
+    uint32_t part;
     diti_loader_scope(loader, apart ? "spatial_blocks.%u." : "blocks.%u.", (unsigned)index);
-    diti_stdit_load_attention(loader, config, spatial, "attn", DITI_ATTEND_SPATIAL);
+    diti_stdit_load_attention(loader, config, spatial, "attn");
     diti_stdit_load_rest(loader, config, spatial);
     if (apart) diti_loader_scope(loader, "temporal_blocks.%u.", (unsigned)index);
-    diti_stdit_load_attention(loader, config, temporal, apart ? "attn" : "attn_temp", DITI_ATTEND_TEMPORAL);
+    diti_stdit_load_attention(loader, config, temporal, apart ? "attn" : "attn_temp");
     if (apart) diti_stdit_load_rest(loader, config, temporal);
     if (config->version == DITI_STDIT_2)
         diti_load_vector(loader, &temporal->table, 3, config->width, "scale_shift_table_temporal");
     diti_loader_scope(loader, "%s", "");
+    for (part = 0; part < DITI_STDIT_PARTS; part++) {
+        diti_sublayer *attention = &block->parts[part].attention;
+        diti_table_block_pair(&block->parts[part], config->width, config->head_dim, 1e-6f);
+        attention->axis = part == DITI_STDIT_SPATIAL ? DITI_ATTEND_SPATIAL : DITI_ATTEND_TEMPORAL;
+        attention->rotate_first = config->version == DITI_STDIT_2;
+        if (config->normed) attention->norms = &block->parts[part].norms;
+    }
 }
 
 /* Original names of embedders: NAME.mlp.0, NAME.mlp.2. */
@@ -31971,13 +32052,11 @@ static diti_tensor diti_stdit_modulation(const diti_pass *p, const diti_stdit_st
 static void diti_stdit_project_text(diti_pass *p, diti_stdit_state *state) {
     const diti_stdit *model = diti_stdit_of(p->model);
     uint32_t i, end, part, parts = model->config.version == DITI_STDIT_3 ? 2 : 1;
-    diti_tensor y =
-        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
-    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
         diti_pass_enter(p, i);
         for (part = 0; part < parts; part++) {
-            const diti_stdit_part *w = &model->blocks[i].parts[part];
+            const diti_table_block *w = &model->blocks[i].parts[part];
             state->text[i][part] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
         }
     }
@@ -32022,30 +32101,6 @@ static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan 
     return diti_write_positions(plan, positions, &grid, err);
 }
 
-/* v1.0: a table that attention adds; later: rotation. */
-static dit_result diti_stdit_write_times(const diti_stdit *model, diti_plan *plan, const diti_stdit_state *state,
-                                         dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    const diti_stdit_config *config = &model->config;
-    uint32_t frames = plan->tensors[state->times ? state->times : state->cosines].rows;
-    uint32_t columns = state->times ? config->width : config->head_dim;
-    size_t bytes = (size_t)frames * columns * sizeof(float);
-    float *table = (float *)diti_alloc_array(env, (size_t)frames * columns, sizeof(float));
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the table of frames");
-    if (state->times) {
-        diti_position_rows(frames, config->time_scale, columns, table);
-        result = diti_plan_write(plan, state->times, table, bytes, err);
-    } else {
-        float *sines = table + (size_t)frames * columns / 2;
-        diti_rotation_rows(frames, 1, false, columns, table, sines);
-        result = diti_plan_write(plan, state->cosines, table, bytes / 2, err);
-        if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, bytes / 2, err);
-    }
-    diti_free(env, table);
-    return result;
-}
-
 /* A picture counts as 120 a second. */
 static dit_result diti_stdit_write_sizes(diti_plan *plan, const diti_denoise *denoise, diti_tensor sizes,
                                          dit_error *err) {
@@ -32064,7 +32119,8 @@ static dit_result diti_stdit_write_inputs(const diti_transformer *transformer, d
     const diti_stdit *model = diti_stdit_of(transformer);
     const diti_stdit_state *state = (const diti_stdit_state *)denoise->family;
     DITI_TRY(diti_stdit_write_positions(model, plan, denoise, state->positions, err));
-    DITI_TRY(diti_stdit_write_times(model, plan, state, err));
+    if (state->times) DITI_TRY(diti_write_times(plan, state->times, model->config.time_scale, err));
+    if (state->cosines) DITI_TRY(diti_write_rotation(plan, state->cosines, state->sines, 1, false, err));
     if (state->sizes) DITI_TRY(diti_stdit_write_sizes(plan, denoise, state->sizes, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -32077,29 +32133,6 @@ static void diti_stdit_begin(diti_pass *p) {
     state->frame_steps = diti_pass_frame_steps(p);
     state->rows = diti_pass_frame_rows(p, state->modulation, state->frame_steps, "select_modulation");
     state->row = state->frame_steps ? diti_pass_frame_rows(p, state->modulation, 0, "select_modulation") : state->rows;
-}
-
-/* A part's own table plus what the timestep says: F32 [groups, chunks * D]. */
-static void diti_stdit_modulate_part(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first) {
-    uint32_t columns = table->rows * p->width;
-    diti_tensor own = diti_tensor_reshape(p->graph, diti_tensor_weight(p->graph, table, 0), 1, columns);
-    p->modulation.rows = diti_add_rows(
-        p->graph, diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), first * p->width, columns), own,
-        0, "block_modulation");
-}
-
-static void diti_stdit_attend(diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, attention, 0), attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
-}
-
-/* The text, which has neither norm nor gate, then the feed-forward. */
-static void diti_stdit_finish(diti_pass *p, diti_tensor x, const diti_stdit_part *w, diti_tensor text) {
-    diti_tensor h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
 }
 
 /* v1.0's attention between frames reads the residual stream itself, in the first block with the table of frames added,
@@ -32115,7 +32148,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);
     }
-    if (state->frame_steps) diti_stdit_modulate_part(p, &block->parts[DITI_STDIT_SPATIAL].table, state->row, 0);
+    if (state->frame_steps) diti_table_modulate(p, &block->parts[DITI_STDIT_SPATIAL].table, state->row, 0);
     h = diti_sublayer_attend(p, diti_sublayer_in(p, h, attention, 0), attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
 }
@@ -32124,30 +32157,30 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
 static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
     const diti_stdit *model = diti_stdit_of(p->model);
     const diti_stdit_block *block = &model->blocks[p->index];
-    const diti_stdit_part *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    const diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
     const diti_stdit_state *state = diti_stdit_at(p->denoise);
     diti_tensor modulation;
-    diti_stdit_modulate_part(p, &spatial->table, state->rows, 0);
+    diti_table_modulate(p, &spatial->table, state->rows, 0);
     modulation = p->modulation.rows;
-    diti_stdit_attend(p, x, &spatial->attention);
+    diti_table_attend(p, x, &spatial->attention);
     if (model->config.version == DITI_STDIT_1) {
         diti_stdit_attend_plainly(p, x, block);
         p->modulation.rows = modulation;
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
         return x;
     }
     if (model->config.version == DITI_STDIT_3)
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
-    diti_stdit_modulate_part(p, &temporal->table, state->rows,
-                             model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+    diti_table_modulate(p, &temporal->table, state->rows,
+                        model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
     p->cosines = state->cosines;
     p->sines = state->sines;
-    diti_stdit_attend(p, x, &temporal->attention);
+    diti_table_attend(p, x, &temporal->attention);
     if (model->config.version == DITI_STDIT_2) {
         p->modulation.rows = modulation;
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
     } else {
-        diti_stdit_finish(p, x, temporal, state->text[p->index][DITI_STDIT_TEMPORAL]);
+        diti_table_finish(p, x, temporal, state->text[p->index][DITI_STDIT_TEMPORAL]);
     }
     return x;
 }
@@ -32223,6 +32256,438 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void) {
         diti_stdit_run_block,
         diti_stdit_final,
         diti_stdit_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_LATTE
+
+/* ==== src/model/latte.c ==== */
+/* Latte-1 and Open-Sora-Plan v1.1's LatteT2V: docs/models.md 3.7. Originals:
+   https://github.com/huggingface/diffusers/blob/v0.32.2/src/diffusers/models/transformers/latte_transformer_3d.py
+   https://github.com/PKU-YuanGroup/Open-Sora-Plan/blob/v1.1.0/opensora/models/diffusion/latte/modeling_latte.py
+
+   D is the width of the residual stream, F the frames, N the tokens of a frame. A block is PixArt's, within frames, and
+   behind it one without text, within positions. */
+
+#define DITI_LATTE_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_latte_config {
+    bool plan;                               /* Open-Sora-Plan's; else Latte-1 */
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption;     /* columns of the text encoder's output */
+    uint32_t sample_size; /* height of the latents of the training: its grid is the unit of positions */
+    uint32_t frames;      /* latent frames of the training */
+    double space, time;   /* what positions in a frame and in time are divided by */
+    float eps;
+    bool rotates; /* queries and keys of both kinds of attention */
+} diti_latte_config;
+
+/* ---- weights ---- */
+
+typedef struct diti_latte_block {
+    diti_table_block spatial, temporal;
+} diti_latte_block;
+
+typedef struct diti_latte {
+    diti_transformer base;
+    diti_latte_config config;
+    diti_layer patch;                   /* [D, C * p * p] */
+    diti_embedder time;                 /* [D, 256], [D, D] */
+    diti_layer modulation;              /* [6D, D] */
+    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
+    diti_weight final_table;            /* F32 [2, D] */
+    diti_layer proj_out;                /* [p * p * out_channels, D] */
+    diti_sublayer last;
+    diti_latte_block *blocks;
+} diti_latte;
+
+static const diti_latte *diti_latte_of(const diti_transformer *transformer) {
+    return (const diti_latte *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_latte_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_latte_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_latte_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_latte_config, caption), "caption_projection.linear_1.weight", 1},
+        {offsetof(diti_latte_config, out_channels), "proj_out.weight", 0}};
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (!config->width || !config->channels || !config->patch || !config->caption) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Latte transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         config->caption ? "patch embedding" : "caption_projection");
+    }
+    if (config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Latte transformer with patches of %u and %u channels is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+    }
+    config->out_channels /= config->patch * config->patch;
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    return DIT_OK;
+}
+
+static dit_result diti_latte_check(const diti_latte_config *config, diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
+    if (settings->result != DIT_OK) return settings->result;
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a Latte transformer with activation_fn %.40s and norm_type %.40s is not known",
+                         activation, norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4 ||
+        (config->rotates && config->head_dim % 4)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Latte transformer: %u heads of %u don't make a width of %u (a multiple of 4)",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || !config->blocks || config->blocks > DITI_LATTE_MAX_BLOCKS ||
+        config->sample_size < config->patch) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "Latte transformer: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+            (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+            (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+/* A number, or the first of a list, [height, width]. */
+static uint32_t diti_latte_sample_size(diti_settings *settings) {
+    const diti_json *size = diti_setting(settings, "sample_size");
+    uint64_t height = 0;
+    if (!size || size->kind != DITI_JSON_ARRAY) return diti_setting_size(settings, "sample_size", 64, 4096);
+    if (size->first && diti_json_u64(size->first, &height) && height > 0 && height <= 4096) return (uint32_t)height;
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "sample_size", "no list of whole numbers to 4096");
+    return 64;
+}
+
+/* Open-Sora-Plan's frames are those of its autoencoder: the first, and one for each four others. */
+static void diti_latte_read_scales(diti_latte_config *config, diti_settings *settings) {
+    uint32_t f = config->frames, wanted = config->plan ? (f % 2 ? f - 1 : f) / 16 : 1;
+    config->space = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1;
+    config->time = diti_setting_number(settings, "interpolation_scale_1d", wanted > 1 ? wanted : 1, 1e-3, 1e3);
+}
+
+static dit_result diti_latte_read_as(bool plan, diti_component *component, diti_loader *loader, const diti_json *json,
+                                     dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_latte_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_latte_config, patch), "patch_size", 1024},
+                                         {offsetof(diti_latte_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_latte_config, head_dim), "attention_head_dim", 1024}};
+    diti_latte_config *config = &((diti_latte *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    dit_result result = diti_latte_read_shapes(loader, config, err);
+    if (result != DIT_OK) return result;
+    config->plan = plan;
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->sample_size = diti_latte_sample_size(&settings);
+    config->frames = diti_setting_size(&settings, "video_length", plan ? 17 : 16, 4096);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    config->rotates = plan && diti_setting_bool(&settings, "use_rope", false);
+    diti_latte_read_scales(config, &settings);
+    return diti_latte_check(config, &settings, err);
+}
+
+static dit_result diti_latte_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    return diti_latte_read_as(false, component, loader, json, err);
+}
+
+static dit_result diti_latte_read_plan(diti_component *component, diti_loader *loader, const diti_json *json,
+                                       dit_error *err) {
+    return diti_latte_read_as(true, component, loader, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_latte_load_block(diti_loader *loader, const diti_latte_config *config, diti_latte_block *block,
+                                  uint32_t index) {
+    static const char *const scopes[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        diti_table_block *part = i ? &block->temporal : &block->spatial;
+        diti_loader_scope(loader, scopes[i], (unsigned)index);
+        diti_load_vector(loader, &part->table, 6, config->width, "scale_shift_table");
+        diti_table_block_load(loader, part, config->width, config->head_dim, config->eps, i == 0);
+        part->attention.axis = i ? DITI_ATTEND_TEMPORAL : DITI_ATTEND_SPATIAL;
+        part->attention.half_split = config->rotates;
+        part->attention.two_axes = config->rotates && i == 0;
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_latte_load_weights(diti_loader *loader, diti_latte *model) {
+    const diti_latte_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_embedder(loader, &model->time, width, width, 256, "adaln_single.emb.timestep_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    for (i = 0; i < config->blocks; i++) diti_latte_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+/* The scheduler of Latte's pipeline, and the default of Open-Sora-Plan's. */
+static const char diti_latte_scheduler[] =
+    "{\"_class_name\":\"DDIMScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
+static const char diti_latte_plan_scheduler[] =
+    "{\"_class_name\":\"PNDMScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
+
+static void diti_latte_load(diti_component *component, diti_loader *loader) {
+    diti_latte *model = (diti_latte *)(void *)component;
+    const diti_latte_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    model->blocks = (diti_latte_block *)diti_component_array(component, loader, config->blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_latte_load_weights(loader, model);
+    traits->variant = config->plan ? "open-sora-plan-v1.1" : "1";
+    traits->latents.channels = config->channels;
+    traits->latents.scale = 0.18215f;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->default_frames = config->frames;
+    traits->text_tokens = config->plan ? 300 : 120;
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = 50;
+    traits->default_guidance = 7.5f;
+    traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
+    traits->divided = true;
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_latte_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                   /* input F32 [steps, 256] */
+    diti_tensor positions;                   /* input F32 [N, D] */
+    diti_tensor times;                       /* input F32 [F, D], or 0 */
+    diti_tensor cosines[2], sines[2];        /* inputs F32 [N, head_dim / 2], [F, head_dim / 2], or 0 */
+    diti_tensor modulation;                  /* F32 [steps, 8D]: six rows for all blocks, two for the final layer */
+    diti_tensor text[DITI_LATTE_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor row;                         /* F32 [1, 8D]: the step's */
+} diti_latte_state;
+
+static diti_latte_state *diti_latte_at(const diti_denoise *denoise) { return (diti_latte_state *)denoise->family; }
+
+static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
+    const diti_latte *model = diti_latte_of(p->model);
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
+    uint32_t i, end;
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_table_block *w = &model->blocks[i].spatial;
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_latte_prepare(diti_pass *p) {
+    const diti_latte *model = diti_latte_of(p->model);
+    const diti_latte_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    diti_latte_state *state = diti_latte_at(denoise);
+    uint32_t i, rows[2];
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(p->graph, DITI_F32, p->positions, p->width, "positions");
+    if (!denoise->still && (config->plan || grid.frames > 1))
+        state->times = diti_tensor_input(p->graph, DITI_F32, grid.frames, p->width, "times");
+    rows[0] = p->positions;
+    rows[1] = grid.frames;
+    for (i = 0; i < 2 && config->rotates; i++) {
+        state->cosines[i] = diti_tensor_input(p->graph, DITI_F32, rows[i], config->head_dim / 2, "cosines");
+        state->sines[i] = diti_tensor_input(p->graph, DITI_F32, rows[i], config->head_dim / 2, "sines");
+    }
+    state->modulation = diti_table_rows(p, diti_embed(p->graph, &model->time, state->sinusoids, 0), &model->modulation,
+                                        &model->final_table);
+    diti_latte_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* The grid of the training is stretched over any other. */
+static dit_result diti_latte_write_positions(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
+                                             diti_tensor positions, dit_error *err) {
+    const diti_latte_config *config = &model->config;
+    double base = config->sample_size / config->patch;
+    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
+    grid.divide_y = (float)(grid.rows / base);
+    grid.divide_x = (float)(grid.columns / base);
+    grid.interpolation = (float)config->space;
+    return diti_write_positions(plan, positions, &grid, err);
+}
+
+/* The first half of a head by the line, the second by the column. */
+static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
+                                         const diti_latte_state *state, dit_error *err) {
+    const diti_latte_config *config = &model->config;
+    const diti_env *env = &plan->device->env;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t quarter = config->head_dim / 4, side = grid.rows > grid.columns ? grid.rows : grid.columns, i;
+    size_t count = (size_t)grid.rows * grid.columns * 2 * quarter, own = (size_t)side * quarter;
+    float *table = (float *)diti_alloc_array(env, 2 * (count + own), sizeof(float)), *line = table + 2 * count;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_rotation_rows(side, config->space, true, 2 * quarter, line, line + own);
+    for (i = 0; i < 4 * grid.rows * grid.columns; i++) { /* cosines, then sines: of the line, of the column */
+        uint32_t token = i / 2 % (grid.rows * grid.columns), sines = i / (2 * grid.rows * grid.columns);
+        uint32_t place = i % 2 ? token % grid.columns : token / grid.columns;
+        memcpy(table + (size_t)i * quarter, line + sines * own + (size_t)place * quarter, quarter * sizeof(float));
+    }
+    result = diti_plan_write(plan, state->cosines[0], table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_latte_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_latte *model = diti_latte_of(transformer);
+    const diti_latte_config *config = &model->config;
+    const diti_latte_state *state = (const diti_latte_state *)denoise->family;
+    DITI_TRY(diti_latte_write_positions(model, plan, denoise, state->positions, err));
+    if (state->times) DITI_TRY(diti_write_times(plan, state->times, config->time, err));
+    if (config->rotates) {
+        DITI_TRY(diti_latte_write_plane(model, plan, denoise, state, err));
+        DITI_TRY(diti_write_rotation(plan, state->cosines[1], state->sines[1], config->time, true, err));
+    }
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_latte_begin(diti_pass *p) {
+    diti_latte_state *state = diti_latte_at(p->denoise);
+    if (!p->denoise->same_timestep)
+        state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+/* x F32 [items * F * N, D] is changed in place. docs/models.md 3.7. */
+static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
+    const diti_latte_block *w = &diti_latte_of(p->model)->blocks[p->index];
+    const diti_latte_state *state = diti_latte_at(p->denoise);
+    p->cosines = state->cosines[0];
+    p->sines = state->sines[0];
+    diti_table_modulate(p, &w->spatial.table, state->row, 0);
+    diti_table_attend(p, x, &w->spatial.attention);
+    diti_table_finish(p, x, &w->spatial, state->text[p->index]);
+    if (p->denoise->still) return x;
+    if (p->index == 0 && state->times) {
+        diti_elementwise_desc desc = DITI_ZERO;
+        desc.add = state->times;
+        desc.rows_per_add = p->positions;
+        desc.out = x;
+        desc.name = "add_times";
+        diti_elementwise(p->graph, x, &desc);
+    }
+    p->cosines = state->cosines[1];
+    p->sines = state->sines[1];
+    diti_table_modulate(p, &w->temporal.table, state->row, 0);
+    diti_table_attend(p, x, &w->temporal.attention);
+    diti_table_finish(p, x, &w->temporal, 0);
+    return x;
+}
+
+static diti_tensor diti_latte_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_latte_of(p->model)->last;
+    p->modulation.rows = diti_tensor_view(p->graph, diti_latte_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+static diti_tensor diti_latte_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_at(p->denoise)->positions);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LATTE_1 "maxin-cn/Latte-1"
+static const diti_place diti_latte_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LATTE_1 ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LATTE_1 ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LATTE_1 ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_LATTE_1 ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LATTE_1 ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+#define DITI_LATTE_PLAN "LanguageBind/Open-Sora-Plan-v1.1.0"
+static const diti_place diti_latte_plan_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LATTE_PLAN ": 65x512x512/"},
+    {"", DIT_ROLE_VAE, DITI_LATTE_PLAN ": vae/"},
+    {"", DIT_ROLE_TEXT_1, "DeepFloyd/t5-v1_1-xxl, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, "DeepFloyd/t5-v1_1-xxl: spiece.model"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+#define DITI_LATTE_FIRST "temporal_transformer_blocks.0.scale_shift_table"
+
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void) {
+    static const diti_family family = {
+        "latte",
+        "Open-Sora-Plan",
+        {"LatteT2V",
+         NULL,
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.y_embedding", NULL},
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.y_embedding", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_latte), diti_latte_read_plan, diti_latte_load, NULL},
+        NULL,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_latte_plan_places,
+        sizeof(diti_latte_state),
+        diti_latte_prepare,
+        diti_latte_begin,
+        diti_latte_embed,
+        diti_latte_run_block,
+        diti_latte_final,
+        diti_latte_write_inputs};
+    return &family;
+}
+
+DIT_INTERNAL const diti_family *diti_latte_family(void) {
+    static const diti_family family = {
+        "latte",
+        "Latte",
+        {"LatteTransformer3DModel",
+         NULL,
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.linear_1.weight", NULL},
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.linear_1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_latte), diti_latte_read, diti_latte_load, NULL},
+        NULL,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_latte_places,
+        sizeof(diti_latte_state),
+        diti_latte_prepare,
+        diti_latte_begin,
+        diti_latte_embed,
+        diti_latte_run_block,
+        diti_latte_final,
+        diti_latte_write_inputs};
     return &family;
 }
 
@@ -33179,6 +33644,8 @@ DIT_INTERNAL const diti_family *diti_flux_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_stdit_family(void);
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
+DIT_INTERNAL const diti_family *diti_latte_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -33216,6 +33683,12 @@ static const diti_family_row diti_families[] = {
     {diti_stdit_family, "Open-Sora", NULL},
 #else
     {NULL, "Open-Sora", "DIT_NO_STDIT"},
+#endif
+#ifndef DIT_NO_LATTE
+    {diti_latte_plan_family, "Open-Sora-Plan", NULL},
+    {diti_latte_family, "Latte", NULL},
+#else
+    {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

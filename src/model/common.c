@@ -108,6 +108,33 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
     return result;
 }
 
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;
+    float *table = (float *)diti_alloc_array(env, (size_t)frames * dim, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the table of frames");
+    diti_position_rows(frames, divide, dim, table);
+    result = diti_plan_write(plan, input, table, (size_t)frames * dim * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[cosines].rows, half = plan->tensors[cosines].columns;
+    size_t count = (size_t)frames * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of frames");
+    diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
+    result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid,
                                              dit_error *err) {
     const diti_env *env = &plan->device->env;

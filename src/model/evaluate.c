@@ -140,6 +140,11 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (denoise->frame_steps && !transformer->traits.frame_steps) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
     denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
     if (denoise->family)
         transformer->family->prepare(&p);

@@ -324,6 +324,11 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
+   F32 [frames, head_dim / 2]. */
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err);
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
@@ -497,6 +502,37 @@ DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
+typedef struct diti_table_block {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys; PixArt and Latte have none */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D]; some blocks have no text, some no feed-forward */
+    diti_layer ff_in, ff_out;  /* [4D, D], [D, 4D] */
+    diti_weight table;         /* F32 [6, D]: shift, scale and gate of attention, of the feed-forward */
+    diti_sublayer attention, cross, feed;
+} diti_table_block;
+/* Pairs the layers that are there. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps);
+/* All but norms and table, by diffusers' names in the loader's scope. */
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text);
+/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table);
+/* The text as blocks read it: out(gelu(in(text))). */
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out);
+/* The pass's modulation becomes table F32 [chunks, D] + columns [first * D, (first + chunks) * D) of rows, F32 [groups,
+   chunks * D]. */
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first);
+/* x += gate * attention(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
+/* x += cross(x), which has neither norm nor gate, where the block has it; x += gate * FF(LN(x) * (1 + scale) + shift).
+ */
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text);
 
 /* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */

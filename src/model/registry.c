@@ -6,6 +6,8 @@ DIT_INTERNAL const diti_family *diti_flux_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_stdit_family(void);
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
+DIT_INTERNAL const diti_family *diti_latte_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -43,6 +45,12 @@ static const diti_family_row diti_families[] = {
     {diti_stdit_family, "Open-Sora", NULL},
 #else
     {NULL, "Open-Sora", "DIT_NO_STDIT"},
+#endif
+#ifndef DIT_NO_LATTE
+    {diti_latte_plan_family, "Open-Sora-Plan", NULL},
+    {diti_latte_family, "Latte", NULL},
+#else
+    {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

@@ -27,22 +27,11 @@ typedef struct diti_stdit_config {
 
 /* ---- weights, by the names of the original, which no other code base has changed ---- */
 
-/* Attention within frames or within positions, with what belongs to it. v1.0 and v1.1 have text and feed-forward once
-   in a block, beside the first one. */
-typedef struct diti_stdit_part {
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_layer out;            /* [D, D] */
-    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, D] */
-    diti_layer text_out;       /* [D, D] */
-    diti_layer ff_in, ff_out;  /* [feed, D], [D, feed] */
-    diti_weight table;         /* F32 [6, D]; of v1.1's second part [3, D], of v1.0's none */
-    diti_sublayer attention, cross, feed;
-} diti_stdit_part;
+/* Attention within frames and within positions. Of v1.0 and v1.1 the second part has neither text nor feed-forward; its
+   table is [3, D] in v1.1, and v1.0 has none. */
 enum { DITI_STDIT_SPATIAL, DITI_STDIT_TEMPORAL, DITI_STDIT_PARTS };
 typedef struct diti_stdit_block {
-    diti_stdit_part parts[DITI_STDIT_PARTS];
+    diti_table_block parts[DITI_STDIT_PARTS];
 } diti_stdit_block;
 
 typedef struct diti_stdit {
@@ -138,28 +127,22 @@ static dit_result diti_stdit_read(diti_component *component, diti_loader *loader
 
 /* ---- loading ---- */
 
-static void diti_stdit_load_attention(diti_loader *loader, const diti_stdit_config *config, diti_stdit_part *part,
-                                      const char *name, diti_attend_axis axis) {
+static void diti_stdit_load_attention(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part,
+                                      const char *name) {
     char qkv[48], out[48], norms[2][48];
     const char *qkv_name = qkv, *norm_names[2];
-    uint32_t width = config->width;
     diti_format(qkv, sizeof qkv, "%s.qkv", name);
     diti_format(out, sizeof out, "%s.proj", name);
     diti_format(norms[0], sizeof norms[0], "%s.q_norm.weight", name);
     diti_format(norms[1], sizeof norms[1], "%s.k_norm.weight", name);
     norm_names[0] = norms[0];
     norm_names[1] = norms[1];
-    diti_load_fused_linear(loader, &part->qkv, &qkv_name, 1, 3 * width, width, true);
+    diti_load_fused_linear(loader, &part->qkv, &qkv_name, 1, 3 * config->width, config->width, true);
     if (config->normed) diti_load_vectors(loader, &part->norms, norm_names, 2, config->head_dim);
-    diti_load_layer(loader, &part->out, width, width, 1, out);
-    part->attention = diti_attention_of(DITI_STREAMS_ONE, &part->qkv, &part->out, width, config->head_dim);
-    part->attention.axis = axis;
-    part->attention.rotate_first = config->version == DITI_STDIT_2;
-    if (config->normed) part->attention.norms = &part->norms;
+    diti_load_layer(loader, &part->out, config->width, config->width, 1, out);
 }
 
-/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
-static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *config, diti_stdit_part *part) {
+static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part) {
     static const char *const kv[] = {"cross_attn.kv_linear"};
     uint32_t width = config->width;
     diti_load_layer(loader, &part->text_q, width, width, 1, "cross_attn.q_linear");
@@ -168,26 +151,29 @@ static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *c
     diti_load_layer(loader, &part->ff_in, config->feed, width, 1, "mlp.fc1");
     diti_load_layer(loader, &part->ff_out, width, config->feed, 1, "mlp.fc2");
     diti_load_vector(loader, &part->table, 6, width, "scale_shift_table");
-    part->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &part->text_out, width, config->head_dim);
-    part->cross.in = &part->text_q;
-    part->cross.in_name = "text_q";
-    part->cross.out_name = "text_out";
-    part->feed = diti_feed_of(DITI_STREAMS_ONE, &part->ff_in, &part->ff_out);
 }
 
 static void diti_stdit_load_block(diti_loader *loader, const diti_stdit_config *config, diti_stdit_block *block,
                                   uint32_t index) {
-    diti_stdit_part *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
     bool apart = config->version == DITI_STDIT_3;
+    uint32_t part;
     diti_loader_scope(loader, apart ? "spatial_blocks.%u." : "blocks.%u.", (unsigned)index);
-    diti_stdit_load_attention(loader, config, spatial, "attn", DITI_ATTEND_SPATIAL);
+    diti_stdit_load_attention(loader, config, spatial, "attn");
     diti_stdit_load_rest(loader, config, spatial);
     if (apart) diti_loader_scope(loader, "temporal_blocks.%u.", (unsigned)index);
-    diti_stdit_load_attention(loader, config, temporal, apart ? "attn" : "attn_temp", DITI_ATTEND_TEMPORAL);
+    diti_stdit_load_attention(loader, config, temporal, apart ? "attn" : "attn_temp");
     if (apart) diti_stdit_load_rest(loader, config, temporal);
     if (config->version == DITI_STDIT_2)
         diti_load_vector(loader, &temporal->table, 3, config->width, "scale_shift_table_temporal");
     diti_loader_scope(loader, "%s", "");
+    for (part = 0; part < DITI_STDIT_PARTS; part++) {
+        diti_sublayer *attention = &block->parts[part].attention;
+        diti_table_block_pair(&block->parts[part], config->width, config->head_dim, 1e-6f);
+        attention->axis = part == DITI_STDIT_SPATIAL ? DITI_ATTEND_SPATIAL : DITI_ATTEND_TEMPORAL;
+        attention->rotate_first = config->version == DITI_STDIT_2;
+        if (config->normed) attention->norms = &block->parts[part].norms;
+    }
 }
 
 /* Original names of embedders: NAME.mlp.0, NAME.mlp.2. */
@@ -348,13 +334,11 @@ static diti_tensor diti_stdit_modulation(const diti_pass *p, const diti_stdit_st
 static void diti_stdit_project_text(diti_pass *p, diti_stdit_state *state) {
     const diti_stdit *model = diti_stdit_of(p->model);
     uint32_t i, end, part, parts = model->config.version == DITI_STDIT_3 ? 2 : 1;
-    diti_tensor y =
-        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
-    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
         diti_pass_enter(p, i);
         for (part = 0; part < parts; part++) {
-            const diti_stdit_part *w = &model->blocks[i].parts[part];
+            const diti_table_block *w = &model->blocks[i].parts[part];
             state->text[i][part] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
         }
     }
@@ -399,30 +383,6 @@ static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan 
     return diti_write_positions(plan, positions, &grid, err);
 }
 
-/* v1.0: a table that attention adds; later: rotation. */
-static dit_result diti_stdit_write_times(const diti_stdit *model, diti_plan *plan, const diti_stdit_state *state,
-                                         dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    const diti_stdit_config *config = &model->config;
-    uint32_t frames = plan->tensors[state->times ? state->times : state->cosines].rows;
-    uint32_t columns = state->times ? config->width : config->head_dim;
-    size_t bytes = (size_t)frames * columns * sizeof(float);
-    float *table = (float *)diti_alloc_array(env, (size_t)frames * columns, sizeof(float));
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the table of frames");
-    if (state->times) {
-        diti_position_rows(frames, config->time_scale, columns, table);
-        result = diti_plan_write(plan, state->times, table, bytes, err);
-    } else {
-        float *sines = table + (size_t)frames * columns / 2;
-        diti_rotation_rows(frames, 1, false, columns, table, sines);
-        result = diti_plan_write(plan, state->cosines, table, bytes / 2, err);
-        if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, bytes / 2, err);
-    }
-    diti_free(env, table);
-    return result;
-}
-
 /* A picture counts as 120 a second. */
 static dit_result diti_stdit_write_sizes(diti_plan *plan, const diti_denoise *denoise, diti_tensor sizes,
                                          dit_error *err) {
@@ -441,7 +401,8 @@ static dit_result diti_stdit_write_inputs(const diti_transformer *transformer, d
     const diti_stdit *model = diti_stdit_of(transformer);
     const diti_stdit_state *state = (const diti_stdit_state *)denoise->family;
     DITI_TRY(diti_stdit_write_positions(model, plan, denoise, state->positions, err));
-    DITI_TRY(diti_stdit_write_times(model, plan, state, err));
+    if (state->times) DITI_TRY(diti_write_times(plan, state->times, model->config.time_scale, err));
+    if (state->cosines) DITI_TRY(diti_write_rotation(plan, state->cosines, state->sines, 1, false, err));
     if (state->sizes) DITI_TRY(diti_stdit_write_sizes(plan, denoise, state->sizes, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -454,29 +415,6 @@ static void diti_stdit_begin(diti_pass *p) {
     state->frame_steps = diti_pass_frame_steps(p);
     state->rows = diti_pass_frame_rows(p, state->modulation, state->frame_steps, "select_modulation");
     state->row = state->frame_steps ? diti_pass_frame_rows(p, state->modulation, 0, "select_modulation") : state->rows;
-}
-
-/* A part's own table plus what the timestep says: F32 [groups, chunks * D]. */
-static void diti_stdit_modulate_part(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first) {
-    uint32_t columns = table->rows * p->width;
-    diti_tensor own = diti_tensor_reshape(p->graph, diti_tensor_weight(p->graph, table, 0), 1, columns);
-    p->modulation.rows = diti_add_rows(
-        p->graph, diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), first * p->width, columns), own,
-        0, "block_modulation");
-}
-
-static void diti_stdit_attend(diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
-    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, attention, 0), attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
-}
-
-/* The text, which has neither norm nor gate, then the feed-forward. */
-static void diti_stdit_finish(diti_pass *p, diti_tensor x, const diti_stdit_part *w, diti_tensor text) {
-    diti_tensor h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
 }
 
 /* v1.0's attention between frames reads the residual stream itself, in the first block with the table of frames added,
@@ -492,7 +430,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);
     }
-    if (state->frame_steps) diti_stdit_modulate_part(p, &block->parts[DITI_STDIT_SPATIAL].table, state->row, 0);
+    if (state->frame_steps) diti_table_modulate(p, &block->parts[DITI_STDIT_SPATIAL].table, state->row, 0);
     h = diti_sublayer_attend(p, diti_sublayer_in(p, h, attention, 0), attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
 }
@@ -501,30 +439,30 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
 static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
     const diti_stdit *model = diti_stdit_of(p->model);
     const diti_stdit_block *block = &model->blocks[p->index];
-    const diti_stdit_part *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    const diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
     const diti_stdit_state *state = diti_stdit_at(p->denoise);
     diti_tensor modulation;
-    diti_stdit_modulate_part(p, &spatial->table, state->rows, 0);
+    diti_table_modulate(p, &spatial->table, state->rows, 0);
     modulation = p->modulation.rows;
-    diti_stdit_attend(p, x, &spatial->attention);
+    diti_table_attend(p, x, &spatial->attention);
     if (model->config.version == DITI_STDIT_1) {
         diti_stdit_attend_plainly(p, x, block);
         p->modulation.rows = modulation;
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
         return x;
     }
     if (model->config.version == DITI_STDIT_3)
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
-    diti_stdit_modulate_part(p, &temporal->table, state->rows,
-                             model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+    diti_table_modulate(p, &temporal->table, state->rows,
+                        model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
     p->cosines = state->cosines;
     p->sines = state->sines;
-    diti_stdit_attend(p, x, &temporal->attention);
+    diti_table_attend(p, x, &temporal->attention);
     if (model->config.version == DITI_STDIT_2) {
         p->modulation.rows = modulation;
-        diti_stdit_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
     } else {
-        diti_stdit_finish(p, x, temporal, state->text[p->index][DITI_STDIT_TEMPORAL]);
+        diti_table_finish(p, x, temporal, state->text[p->index][DITI_STDIT_TEMPORAL]);
     }
     return x;
 }

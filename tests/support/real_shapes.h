@@ -469,6 +469,37 @@ static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens
     file->parameters = counted;
 }
 
+/* Latte-1 and Open-Sora-Plan's LatteT2V, under diffusers' names alone. */
+static inline void real_latte(real_file *file, bool plan) {
+    static const char *const blocks[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
+    static const char *const layers[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v", "attn1.to_out.0", "ff.net.0.proj",
+                                         "ff.net.2",   "attn2.to_q", "attn2.to_k", "attn2.to_v",     "attn2.to_out.0"};
+    const uint64_t width = 1152;
+    char name[112];
+    uint32_t i, part, k;
+    bool original = file->original;
+    file->original = false;
+    real_patches(file, width, 4);
+    real_embedder(file, width, width, 256, "adaln_single.emb.timestep_embedder", NULL);
+    real_layer(file, 6 * width, width, "adaln_single.linear", NULL, 0);
+    real_layer(file, width, 4096, "caption_projection.linear_1", NULL, 0);
+    real_layer(file, width, width, "caption_projection.linear_2", NULL, 0);
+    for (i = 0; i < 28; i++)
+        for (part = 0; part < 2; part++) {
+            for (k = 0; k < (part ? 6u : 10u); k++) {
+                diti_format(name, sizeof name, "%s%s", blocks[part], layers[k]);
+                real_layer(file, (k == 4 ? 4 : 1) * width, (k == 5 ? 4 : 1) * width, name, NULL, i);
+            }
+            diti_format(name, sizeof name, "%sscale_shift_table", blocks[part]);
+            real_table(file, 6, width, name, NULL, i);
+        }
+    real_table(file, 2, width, "scale_shift_table", NULL, 0);
+    real_layer(file, 32, width, "proj_out", NULL, 0);
+    if (plan) real_rows(file, 120, 4096, "caption_projection.y_embedding");
+    if (plan) file->parameters -= 120 * 4096;
+    file->original = original;
+}
+
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
 
 static inline void real_named_layer(real_file *file, uint64_t rows, uint64_t columns, const char *block,
@@ -657,6 +688,8 @@ static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(f
 static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120); }
 static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200); }
 static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300); }
+static inline void published_latte(real_file *file) { real_latte(file, false); }
+static inline void published_lattet2v(real_file *file) { real_latte(file, true); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
