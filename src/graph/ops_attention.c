@@ -222,13 +222,21 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
    between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
                                           const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    diti_elementwise_desc copy = DITI_ZERO;
-    uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
-    if (info->format == format && bytes <= graph->device->limits.storage_range) return tensor;
-    copy.name = name;
-    copy.out = diti_tensor_new(graph, format, info->rows, info->columns, name);
-    return diti_elementwise(graph, tensor, &copy);
+    const diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    uint64_t row_bytes = (uint64_t)info.pitch * diti_element_size(info.format), most, bytes;
+    uint64_t range = graph->device->limits.storage_range;
+    uint32_t row, rows;
+    diti_tensor out;
+    bytes = info.rows / batch * row_bytes;
+    if (info.format == format && bytes <= range) return tensor;
+    most = (range - graph->device->limits.storage_alignment) / row_bytes;
+    out = diti_tensor_new(graph, format, info.rows, info.columns, name);
+    for (row = 0; row < info.rows && !diti_graph_failed(graph); row += rows) { /* rows of a view are bound as a whole */
+        rows = info.rows - row < most ? info.rows - row : most ? (uint32_t)most : 1;
+        diti_copy(graph, diti_tensor_view(graph, tensor, row, rows, 0, info.columns),
+                  diti_tensor_view(graph, out, row, rows, 0, info.columns), name);
+    }
+    return out;
 }
 
 static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
