@@ -263,6 +263,8 @@
        DIT_NO_SD3             Stable Diffusion 3 and 3.5                                      8 KB
        DIT_NO_FLUX            FLUX.1                                                          9 KB
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
+       DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                8 KB
+       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      8 KB
        all of them                                                                            190 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -1293,6 +1295,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
+     defined(DIT_NO_STDIT) || \
+     defined(DIT_NO_LATTE) || \
      defined(DIT_NO_FLUX) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
@@ -13405,7 +13409,8 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel], which
+   may be that of one frame: [rows, columns / kernel^2, 1, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel) {
     uint64_t expected[4];
@@ -13414,6 +13419,9 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[1] = columns / area;
     expected[2] = expected[3] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
+        return true;
+    if (tensor->rank == 5 && kernel > 1 && tensor->shape[0] == rows && tensor->shape[1] == expected[1] &&
+        tensor->shape[2] == 1 && tensor->shape[3] == kernel && tensor->shape[4] == kernel)
         return true;
     if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
     if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
@@ -15512,6 +15520,9 @@ typedef struct diti_attention_desc {
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
+    uint32_t row_step;  /* not 0: row r of item i is row i / row_step * row_step * (rows of an item) + i % row_step + r
+                           * row_step of q, k, v and the result, so that the items of a group lie interleaved (a video's
+                           positions, of which the rows are frames); without items, batch a multiple of it */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
                            query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
                            most_keys - 1; none */
@@ -15541,7 +15552,11 @@ typedef struct diti_qkv_desc {
     uint32_t kind;              /* not 0: x has the heads of this one of them alone, counted from 1 on */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
+    bool two_axes; /* half_split in either half of a head, with the first and the second half of the tables' columns;
+                      where head_dim / 4 is odd, x is F32 and has columns behind it */
+    bool rotate_first;       /* rotation, then RMS norm */
+    uint32_t tokens;         /* rows per batch item: row r uses table row r % tokens / rows_per_entry */
+    uint32_t rows_per_entry; /* 0: 1 */
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
@@ -15565,12 +15580,13 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 /* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
 DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
 
-/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
- */
+/* y[r, c] = activation(x) + addend: addend F32 row r / rows_per_add % addend_rows; formats may differ (also the format
+   conversion op). */
 typedef struct diti_elementwise_desc {
     diti_activation activation;
-    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
-    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
+    float scale, offset;   /* applied first: activation(x * scale + offset); scale 0 means 1 */
+    diti_tensor add;       /* F32 [any, columns], repeated over rows; 0: none */
+    uint32_t rows_per_add; /* rows that share a row of add; 0: 1 */
     diti_tensor out;
     bool out_f32;
     const char *name;
@@ -15578,6 +15594,9 @@ typedef struct diti_elementwise_desc {
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 /* `from` to where `to` is, in the format of `to`. */
 DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
+/* Copies those rows, both F32, whose word in choices, U32 [1, rows / rows of `from` that share a word], is `chosen`. */
+DIT_INTERNAL void diti_copy_chosen(diti_graph *graph, diti_tensor from, diti_tensor to, diti_tensor choices,
+                                   uint32_t chosen, const char *name);
 /* Rows of int8 with their scales, not rotated, to where out is: F32 or F16. */
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 /* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
@@ -15585,23 +15604,29 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
                                               diti_tensor x_lse, uint32_t head_dim);
 
-/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
- * 0). step: U32 [1,1] state. */
+/* Row `*step` of table (F32 or U32 [steps, columns]) as a new tensor [1, columns]. step: U32 [1,1] state. */
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (docs/models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
-   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
-/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
- * first `channels` channels. */
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Does so for tokens with column (c, dy, dx). */
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
+/* Latents are planar: F32 [batch * C, frames * height * width]. A patch is pt x p x p of their elements, and a token;
+   tokens go frame by frame, line by line. Where a latent ends inside a patch, zeros stand beyond it. */
+typedef struct diti_patches {
+    uint32_t batch, channels;
+    uint32_t frames, height, width; /* frames 0: an image, as 1 is */
+    uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+} diti_patches;
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches); /* of one batch item */
+/* Patches (docs/models.md 2.6): out [batch * tokens, C * pt * p * p], column (c, dt, dy, dx), times *input when given
+   (F32 [1, 1], the schedule's input scale). */
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,
+                                       diti_tensor input);
+/* tokens [batch * tokens, pt * p * p * out_channels] with column (dt, dy, dx, c) -> F32 planar [batch * channels,
+   frames * height * width] of the first `channels` channels. */
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, const diti_patches *patches,
+                                         uint32_t out_channels);
+/* Does so for tokens with column (c, dt, dy, dx). */
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, const diti_patches *patches);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
                                              float scale, float shift);
@@ -17168,7 +17193,7 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
 enum { DITI_SMALL_ROWS = 1, DITI_SMALL_COLUMNS, DITI_SMALL_NEXT };
 
 /* Ops of map.comp and of pixels.comp. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE };
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_CHOOSE };
 enum {
     DITI_OP_PATCHIFY,
     DITI_OP_UNPATCHIFY,
@@ -17221,6 +17246,8 @@ enum {
     DITI_MAP_SCALE,
     DITI_MAP_OFFSET,
     DITI_MAP_GUARD,
+    DITI_MAP_ADD_SHARE,
+    DITI_MAP_CHOSEN,
     DITI_MAP_PUSH_WORDS
 };
 
@@ -17270,6 +17297,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
     dispatch.push[DITI_MAP_ADD_PITCH] = add ? add->pitch : 0;
     dispatch.push[DITI_MAP_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_MAP_ADD_SHARE] = desc->rows_per_add ? desc->rows_per_add : 1;
     dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
     dispatch.push[DITI_MAP_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
     dispatch.push[DITI_MAP_OFFSET] = diti_op_float(desc->offset);
@@ -17311,6 +17339,32 @@ DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to,
     diti_elementwise(graph, from, &desc);
 }
 
+DIT_INTERNAL void diti_copy_chosen(diti_graph *graph, diti_tensor from, diti_tensor to, diti_tensor choices,
+                                   uint32_t chosen, const char *name) {
+    const diti_tensor_info *x = diti_tensor_get(graph, from), *out = diti_tensor_get(graph, to);
+    uint32_t words = diti_tensor_columns(graph, choices);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_CHOOSE)) return;
+    if (!diti_elementwise_check(graph, x, out, NULL, name)) return;
+    if (x->format != DITI_F32 || out->format != DITI_F32 || !words || x->rows % words) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u rows are not F32, or not those of %u choices",
+                        name, x->rows, words);
+        return;
+    }
+    dispatch.constants[6] = diti_op_vector(graph, from) && diti_op_vector(graph, to);
+    dispatch.push[DITI_MAP_X_PITCH] = x->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = out->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    dispatch.push[DITI_MAP_ADD_SHARE] = x->rows / words;
+    dispatch.push[DITI_MAP_CHOSEN] = chosen;
+    diti_op_bind(graph, &dispatch, 0, from, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, choices, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, to, DITI_MAP_OUT, true, true); /* the other rows stay */
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_MAP_PUSH_WORDS);
+}
+
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
     diti_dispatch dispatch;
@@ -17335,13 +17389,16 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, table);
     diti_dispatch dispatch;
+    diti_element format = from->format;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_SELECT)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
+    if (format != DITI_F32 && format != DITI_U32)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32 or U32", name,
+                               from->name);
+    out = diti_tensor_new(graph, format, 1, from->columns, name);
     if (!out) return 0;
     from = diti_tensor_get(graph, table);
-    if (from->format != DITI_F32)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
+    dispatch.constants[2] = format;
     dispatch.constants[6] = diti_op_vector(graph, table);
     dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
     dispatch.push[DITI_MAP_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
@@ -17538,6 +17595,10 @@ enum {
     DITI_PIXELS_RGB,
     DITI_PIXELS_RGB_PITCH,
     DITI_PIXELS_HEALTH,
+    DITI_PIXELS_GRID_FRAMES,
+    DITI_PIXELS_PATCH_FRAMES,
+    DITI_PIXELS_HEIGHT,
+    DITI_PIXELS_WIDTH,
     DITI_PIXELS_PUSH_WORDS
 };
 
@@ -17572,55 +17633,97 @@ static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, u
     return false;
 }
 
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
+/* The tokens of a batch item along each axis. */
+static void diti_patches_grid(const diti_patches *patches, uint32_t *frames, uint32_t *height, uint32_t *width) {
+    uint32_t deep = patches->patch_frames ? patches->patch_frames : 1, patch = patches->patch;
+    *frames = ((patches->frames ? patches->frames : 1) + deep - 1) / deep;
+    *height = (patches->height + patch - 1) / patch;
+    *width = (patches->width + patch - 1) / patch;
+}
+
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches) {
+    uint32_t frames, height, width;
+    diti_patches_grid(patches, &frames, &height, &width);
+    return frames * height * width;
+}
+
+/* Elements of a batch item's plane, and of a patch's. */
+static uint64_t diti_patches_plane(const diti_patches *patches) {
+    return (uint64_t)(patches->frames ? patches->frames : 1) * patches->height * patches->width;
+}
+
+static uint32_t diti_patches_volume(const diti_patches *patches) {
+    return (patches->patch_frames ? patches->patch_frames : 1) * patches->patch * patches->patch;
+}
+
+static void diti_patches_push(diti_dispatch *dispatch, const diti_patches *patches, const diti_tensor_info *from,
+                              const diti_tensor_info *to, uint32_t token_channels) {
+    uint32_t frames, height, width;
+    diti_patches_grid(patches, &frames, &height, &width);
+    diti_pixels_push(dispatch, from, to, patches->batch, patches->channels, height, width, patches->patch,
+                     token_channels);
+    dispatch->push[DITI_PIXELS_GRID_FRAMES] = frames;
+    dispatch->push[DITI_PIXELS_PATCH_FRAMES] = patches->patch_frames ? patches->patch_frames : 1;
+    dispatch->push[DITI_PIXELS_HEIGHT] = patches->height;
+    dispatch->push[DITI_PIXELS_WIDTH] = patches->width;
+}
+
+/* Zeros that stand for what lies beyond a latent are those of lines and columns, not of frames. */
+static bool diti_patches_check(diti_graph *graph, const diti_patches *patches, const char *name) {
+    uint32_t frames = patches->frames ? patches->frames : 1;
+    if (!patches->patch_frames || frames % patches->patch_frames == 0) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u latent frames are not patches of %u", name, frames,
+                    patches->patch_frames);
+    return false;
+}
+
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,
+                                       diti_tensor input) {
     const diti_tensor_info *from = diti_tensor_get(graph, latent);
-    uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "patchify", DITI_KERNEL_PIXELS, DITI_OP_PATCHIFY)) return 0;
-    if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
-    out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
-                          "patches");
+    if (!diti_pixels_fit(graph, from, (uint64_t)patches->batch * patches->channels, diti_patches_plane(patches),
+                         "patchify") ||
+        !diti_patches_check(graph, patches, "patchify"))
+        return 0;
+    out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
+                          patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
-                     grid_height, grid_width, patch, 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
 
-static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
-                                      uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
-                                      uint32_t patch) {
+static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, const diti_patches *patches,
+                                      uint32_t out_channels) {
     const diti_tensor_info *from;
-    uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     tokens = diti_guard_release(graph, tokens, "unpatchify");
     from = diti_tensor_get(graph, tokens);
     if (!diti_small_begin(graph, &dispatch, "unpatchify", DITI_KERNEL_PIXELS, op)) return 0;
-    if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
-                         (uint64_t)patch * patch * out_channels, "unpatchify"))
+    if (!diti_pixels_fit(graph, from, (uint64_t)patches->batch * diti_patches_tokens(patches),
+                         (uint64_t)diti_patches_volume(patches) * out_channels, "unpatchify") ||
+        !diti_patches_check(graph, patches, "unpatchify"))
         return 0;
-    out = diti_tensor_new(graph, DITI_F32, batch * channels, height * width, "prediction");
+    out = diti_tensor_new(graph, DITI_F32, patches->batch * patches->channels, (uint32_t)diti_patches_plane(patches),
+                          "prediction");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), batch, channels,
-                     grid_height, grid_width, patch, out_channels);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), out_channels);
     diti_pixels_emit(graph, &dispatch, tokens, out);
     return out;
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
-    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, const diti_patches *patches,
+                                         uint32_t out_channels) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, patches, out_channels);
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
-    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
-                              patch);
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, const diti_patches *patches) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, patches, patches->channels);
 }
 
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
@@ -19890,19 +19993,22 @@ enum {
     DITI_ATTENTION_LSE,
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
+    DITI_ATTENTION_ROW_STEP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
     DITI_ATTENTION_PART_ITEMS = 1,
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
-    DITI_ATTENTION_PART_PACKED = 8
+    DITI_ATTENTION_PART_PACKED = 8,
+    DITI_ATTENTION_PART_STRIDED = 16
 };
 
 typedef struct diti_attention_shape {
     uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
+    uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
 
 /* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
@@ -20037,6 +20143,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     uint32_t query_rows = diti_tensor_get(graph, q)->rows, key_rows = diti_tensor_get(graph, k)->rows;
     shape->items = desc->batch ? desc->batch : 1;
     shape->batch = desc->packed ? 1 : shape->items;
+    shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
@@ -20061,6 +20168,12 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name);
         return false;
     }
+    if (desc->row_step && (desc->items || shape->batch % desc->row_step)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u items are not interleaved in groups of %u, or are given by a table", name,
+                        shape->batch, desc->row_step);
+        return false;
+    }
     before = desc->packed ? desc->most_keys : shape->queries;
     return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
            diti_attention_input(graph, k, shape, shape->key_rows, name) &&
@@ -20075,18 +20188,26 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
    between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
                                           const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    diti_elementwise_desc copy = DITI_ZERO;
-    uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
-    if (info->format == format && bytes <= graph->device->limits.storage_range) return tensor;
-    copy.name = name;
-    copy.out = diti_tensor_new(graph, format, info->rows, info->columns, name);
-    return diti_elementwise(graph, tensor, &copy);
+    const diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    uint64_t row_bytes = (uint64_t)info.pitch * diti_element_size(info.format), most, bytes;
+    uint64_t range = graph->device->limits.storage_range;
+    uint32_t row, rows;
+    diti_tensor out;
+    bytes = info.rows / batch * row_bytes;
+    if (info.format == format && bytes <= range) return tensor;
+    most = (range - graph->device->limits.storage_alignment) / row_bytes;
+    out = diti_tensor_new(graph, format, info.rows, info.columns, name);
+    for (row = 0; row < info.rows && !diti_graph_failed(graph); row += rows) { /* rows of a view are bound as a whole */
+        rows = info.rows - row < most ? info.rows - row : most ? (uint32_t)most : 1;
+        diti_copy(graph, diti_tensor_view(graph, tensor, row, rows, 0, info.columns),
+                  diti_tensor_view(graph, out, row, rows, 0, info.columns), name);
+    }
+    return out;
 }
 
 static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
                                 const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
-    uint32_t per_item = shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
+    uint32_t group = shape->group, per_group = group * shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
     diti_op_bind(graph, dispatch, 0, qkv[0], DITI_ATTENTION_Q, true, false);
     diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
     diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
@@ -20095,12 +20216,12 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
     diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
     diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
     if (desc->packed) return;
-    diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
-    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 0, per_group, group * shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 3, per_group, group * shape->queries, 0, 0);
+    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_group, group * shape->queries, 0, 0);
     if (desc->items) return; /* any keys */
-    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 1, per_group, group * shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_group, group * shape->keys, 0, 0);
 }
 
 static bool diti_attention_is_vector(const diti_graph *graph, uint32_t head_dim, const diti_tensor *qkv,
@@ -20117,7 +20238,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[2] = diti_tensor_get(graph, out)->format;
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
-           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
+           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -20220,6 +20342,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
+    dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -20242,7 +20365,8 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     if (diti_tensor_get(graph, qkv[1])->format != format || diti_tensor_get(graph, qkv[2])->format != format)
         format = DITI_F32;
     for (i = 0; i < 3; i++)
-        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch, name);
+        qkv[i] =
+            diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
     if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
         diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
         return;
@@ -20304,6 +20428,7 @@ enum {
     DITI_QKV_TEXT_ROWS,
     DITI_QKV_OTHERS,
     DITI_QKV_GUARD,
+    DITI_QKV_ROW_SHARE,
     DITI_QKV_PUSH_WORDS
 };
 enum {
@@ -20315,7 +20440,10 @@ enum {
     DITI_QKV_PART_HALF_SPLIT = 32,
     DITI_QKV_PART_INT8 = 64,
     DITI_QKV_PART_KEYS = 128,
-    DITI_QKV_PART_MEAN = 256
+    DITI_QKV_PART_MEAN = 256,
+    DITI_QKV_PART_SHARED = 512,
+    DITI_QKV_PART_ROTATE_FIRST = 1024,
+    DITI_QKV_PART_TWO_AXES = 2048
 };
 
 static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
@@ -20323,6 +20451,14 @@ static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc
     uint32_t tokens = desc->tokens ? desc->tokens : info->rows, unit = desc->cosines && desc->half_split ? 4 : 2;
     if (diti_graph_failed(graph)) return false;
     if (!diti_op_writable(graph, x, info->rows, desc->heads * desc->head_dim, name)) return false;
+    if (desc->rows_per_entry) tokens /= desc->rows_per_entry;
+    if ((desc->two_axes && (!desc->half_split || (desc->head_dim % 8 && (info->format != DITI_F32 || desc->weight ||
+                                                                         info->pitch == info->columns)))) ||
+        (desc->rotate_first && desc->norm != DITI_QKV_RMS)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: heads of %u channels are not rotated like that",
+                        name, desc->head_dim);
+        return false;
+    }
     if (desc->head_dim == 0 || desc->head_dim % unit) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: heads of %u channels; a multiple of %u is needed",
                         name, desc->head_dim, unit);
@@ -20338,7 +20474,10 @@ static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
            (desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
            (desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
-           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0) |
+           (desc->rows_per_entry ? (uint32_t)DITI_QKV_PART_SHARED : 0) |
+           (desc->rotate_first && desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE_FIRST : 0) |
+           (desc->two_axes ? (uint32_t)DITI_QKV_PART_TWO_AXES : 0);
 }
 
 /* parts: what to do with the result: nothing more (in place), to int8 in out, or its mean in `mean`. */
@@ -20376,6 +20515,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->kind ? desc->heads : desc->heads / kinds;
     dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
     dispatch.push[DITI_QKV_OTHERS] = kinds;
+    dispatch.push[DITI_QKV_ROW_SHARE] = desc->rows_per_entry;
     diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);
@@ -27926,13 +28066,21 @@ typedef struct diti_model_traits {
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
-    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
-                             [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
-    bool skips_blocks;    /* diti_denoise.skipped is understood */
-    bool joint;           /* text and image attend together, in one row of tokens */
-    bool planar;          /* columns of patches are (c, dy, dx) on the way out, too; else (dy, dx, c) */
-    bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
-    bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
+    bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
+                                [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
+    bool skips_blocks;       /* diti_denoise.skipped is understood */
+    bool joint;              /* text and image attend together, in one row of tokens */
+    bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
+    uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
+    uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
+                     divide rows would have to exchange */
+    bool frame_steps;             /* diti_denoise.frame_steps is understood */
+    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
+                                     guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
 
 /* Devices among which evaluations are divided, along each axis of their mesh. The devices of `sequence` divide rows:
@@ -27971,31 +28119,38 @@ typedef struct diti_stage_inbox {
  * images. */
 typedef struct diti_denoise {
     uint32_t batch, branches;
-    uint32_t height, width;           /* size of the latent, multiples of the patch */
+    uint32_t height, width;           /* size of the latent, multiples of the patch unless traits.pads_patches */
+    uint32_t frames;                  /* frames of the latent; 0 and 1: a picture */
+    uint32_t clip_frames;             /* pictures of the clip that is decoded of them; 0: as many */
+    float fps;                        /* pictures of a second, where a model is conditioned on it; 0: its default */
+    bool still;                       /* a divided model leaves its attention between frames out */
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
     const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
                            what its pipelines say for a picture of these pixels */
-    diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
+    diti_tensor latent; /* state, planar F32 [batch * C, frames * height * width] */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;           /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;               /* distilled guidance; read by write_inputs */
-    diti_tensor step;             /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_branch;        /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;             /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;        /* NULL: all is computed here */
-    uint32_t patch, patches;      /* bands of whole rows of tokens that are evaluated one after the other, the text
-                                     with the first of them; patches 0: all at once */
-    diti_kept_kv *kept_kv;        /* NULL: attention is exact */
+        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;          /* distilled guidance; read by write_inputs */
+    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
+                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
+                                timestep 0; 0: all have the step's */
+    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;   /* NULL: all is computed here */
+    uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
+                                with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -28038,7 +28193,9 @@ typedef struct diti_pass {
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
     uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
     diti_modulation modulation; /* modulation of the block */
-    diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
+    diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
+                                   does */
+    uint32_t positions;         /* tokens of a frame */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -28046,8 +28203,8 @@ typedef struct diti_pass {
 typedef struct diti_signature {
     const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
     const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
-    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
-                          embedding of five dimensions */
+    const char *video[2]; /* tensors that tell video models with the same names; NULL: none. Others have a patch
+                             embedding of five dimensions */
 } diti_signature;
 /* A pipeline's class in model_index.json tells more than its transformer does. */
 typedef struct diti_pipeline_class {
@@ -28117,6 +28274,11 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+/* The grid of tokens. */
+typedef struct diti_token_grid {
+    uint32_t frames, rows, columns;
+} diti_token_grid;
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise);
 /* A patch's pixels in every plane: their number, and the first. */
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first);
@@ -28134,7 +28296,8 @@ DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transfor
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
-/* An evaluation: prediction planar F32 [branches * batch * C, height * width], on every device that computes a part. */
+/* An evaluation: prediction planar F32 [branches * batch * C, frames * height * width], on every device that computes
+   a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise);
 
@@ -28152,6 +28315,12 @@ typedef struct diti_grid {
     float divide_y, divide_x, interpolation;
 } diti_grid;
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
+/* docs/models.md 2.3: rows [count, dim] of sines, then cosines, of i / divide. dim is even. */
+DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out);
+/* docs/models.md 2.5: cosines and sines [count, dim / 2] of i * 10000^(-2 j / dim) for positions i / divide, cut to
+   whole numbers where `whole`, in float32 as the references round. */
+DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
+                                     float *sines);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -28166,8 +28335,16 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 /* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
+/* Those of the timesteps of all steps, F32 [steps, 256], and, where the input has one more row, of timestep 0. */
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                             const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
+   F32 [frames, head_dim / 2]. */
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err);
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
@@ -28197,14 +28374,19 @@ typedef enum diti_streams {
     DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
     DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
 } diti_streams;
+/* The rows that attend each other: all of an item, those of a frame, or those of a position in all frames. Of a frame
+   they lie side by side; of a position they are as far apart as a frame is long, and stay there. */
+typedef enum diti_attend_axis { DITI_ATTEND_ALL, DITI_ATTEND_SPATIAL, DITI_ATTEND_TEMPORAL } diti_attend_axis;
 typedef struct diti_sublayer {
     diti_streams streams;
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *out;         /* second layer */
-    uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;             /* 0: a feed-forward */
+    const diti_layer *out; /* second layer */
+    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;     /* 0: a feed-forward */
+    diti_attend_axis axis;
+    bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
                                       has some of its own, [4, head_dim]; NULL: none */
     const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
@@ -28303,11 +28485,18 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
                                          const float *timesteps, uint32_t shift, dit_error *err);
+/* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
+DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
+   of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
+DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
+                                              const char *name);
 /* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
-    bool text; /* an item's rows are its text's, then its image's */
+    uint32_t row_step; /* diti_attention_desc.row_step */
+    bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
     diti_tensor out; /* 0: a new tensor */
 } diti_attend_desc;
@@ -28321,6 +28510,10 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
+/* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
+   denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
+DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
+                                          diti_tensor text);
 /* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
    is computed, which takes it. */
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
@@ -28332,9 +28525,41 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
-   tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
+   tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
+   D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
+typedef struct diti_table_block {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys; PixArt and Latte have none */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D]; some blocks have no text, some no feed-forward */
+    diti_layer ff_in, ff_out;  /* [4D, D], [D, 4D] */
+    diti_weight table;         /* F32 [6, D]: shift, scale and gate of attention, of the feed-forward */
+    diti_sublayer attention, cross, feed;
+} diti_table_block;
+/* Pairs the layers that are there. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps);
+/* All but norms and table, by diffusers' names in the loader's scope. */
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text);
+/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table);
+/* The text as blocks read it: out(gelu(in(text))). */
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out);
+/* The pass's modulation becomes table F32 [chunks, D] + columns [first * D, (first + chunks) * D) of rows, F32 [groups,
+   chunks * D]. */
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first);
+/* x += gate * attention(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
+/* x += cross(x), which has neither norm nor gate, where the block has it; x += gate * FF(LN(x) * (1 + scale) + shift).
+ */
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text);
 
 /* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */
@@ -28410,6 +28635,25 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
     }
 }
 
+DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out) {
+    uint32_t i;
+    for (i = 0; i < count; i++) diti_position_row((double)i / divide, dim, out + (size_t)i * dim);
+}
+
+DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
+                                     float *sines) {
+    uint32_t i, j, half = dim / 2;
+    for (j = 0; j < half; j++) {
+        float frequency = (float)(1.0 / pow(10000.0, (double)((float)(2 * j) / (float)dim)));
+        for (i = 0; i < count; i++) {
+            double place = (double)i / divide;
+            float angle = (float)(whole ? floor(place) : place) * frequency;
+            cosines[(size_t)i * half + j] = cosf(angle);
+            sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
     size_t line = (size_t)grid->columns * dim;
@@ -28453,6 +28697,46 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                             const float *timesteps, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t count = plan->tensors[input].rows;
+    float *values = (float *)diti_alloc_zero(env, (size_t)count * sizeof *values);
+    dit_result result;
+    if (!values) return diti_fail_memory(err, "the timesteps");
+    memcpy(values, timesteps, (size_t)denoise->steps * sizeof *values);
+    result = diti_write_sinusoids(plan, input, values, count, 0, err);
+    diti_free(env, values);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;
+    float *table = (float *)diti_alloc_array(env, (size_t)frames * dim, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the table of frames");
+    diti_position_rows(frames, divide, dim, table);
+    result = diti_plan_write(plan, input, table, (size_t)frames * dim * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[cosines].rows, half = plan->tensors[cosines].columns;
+    size_t count = (size_t)frames * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of frames");
+    diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
+    result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    diti_free(env, table);
     return result;
 }
 
@@ -28709,6 +28993,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = denoise->branches - denoise->first_branch;
+    diti_token_grid grid;
     p.model = transformer;
     p.graph = graph;
     p.denoise = denoise;
@@ -28717,6 +29002,8 @@ DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_gr
     p.prompts = denoise->text_batch / denoise->branches * branches;
     p.text = denoise->token_range.text;
     p.image = denoise->token_range.rows;
+    grid = diti_transformer_grid(transformer, denoise);
+    p.positions = grid.rows * grid.columns;
     return p;
 }
 
@@ -28821,9 +29108,10 @@ static uint32_t diti_modulation_groups(const diti_pass *p) {
     return diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, p->modulation.rows)->rows;
 }
 
-/* Rows of the residual stream that share a row of the modulation; 0: all do. */
+/* Rows of the residual stream that share a row of the modulation, a prompt's or a frame's; 0: all do. */
 static uint32_t diti_modulation_share(const diti_pass *p) {
-    return diti_modulation_groups(p) == 1 ? 0 : diti_pass_all(p) / p->prompts;
+    uint32_t groups = diti_modulation_groups(p);
+    return groups <= 1 ? 0 : diti_pass_all(p) / groups;
 }
 
 /* A stream's, F32 [groups, D]. */
@@ -29019,7 +29307,11 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.others = sublayer->streams == DITI_STREAMS_TWO;
     post.cosines = p->cosines;
     post.sines = p->sines;
-    post.tokens = text + p->image;
+    post.half_split = sublayer->half_split;
+    post.two_axes = sublayer->two_axes;
+    post.rotate_first = sublayer->rotate_first;
+    post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     diti_qk_norm_rope(p->graph, x, &post);
 }
@@ -29060,7 +29352,13 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention within frames and within positions by turns wants all rows on one device: "
+                               "no ulysses, ring or pipefusion");
     desc.items = p->items;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) desc.items *= p->image / p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) desc.items *= desc.row_step = p->positions;
     desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;
     desc.head_dim = sublayer->head_dim;
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
@@ -29068,6 +29366,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     desc.out = out;
     if (diti_attend_flows(p->denoise)) return diti_sublayer_flow(p, h, sublayer, &desc);
     qkv = diti_sublayer_in(p, h, sublayer, 0);
+    if (sublayer->two_axes && sublayer->head_dim % 8) /* the kernel rotates such heads in F32 alone */
+        qkv = diti_add_rows(p->graph, qkv, 0, 0, "qkv_f32");
     for (kind = 0; kind < 2 && sublayer->heads; kind++)
         sublayer->heads(p, diti_sublayer_kinds(p, qkv, sublayer, kind, 1), kind);
     if (!sublayer->heads) diti_sublayer_post(p, diti_sublayer_kinds(p, qkv, sublayer, 0, 2), 0, sublayer);
@@ -29235,6 +29535,7 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.heads = desc->heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+    attention.row_step = desc->row_step;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -29508,15 +29809,45 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
+/* ---- to a text that takes part in nothing else ---- */
+
+/* Pictures that share a prompt are queries of one attention. */
+DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
+                                          diti_tensor text) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, denoise->text_items);
+    desc.most_keys = denoise->text_tokens;
+    desc.name = "text_attention";
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
+}
+
 /* ==== src/model/evaluate.c ==== */
 /* One evaluation of a transformer, or the part of it that this device computes: some rows of the image and of a joint
    text, which devices of a sequence divide among them, and some of the blocks, which stages do. */
 
 /* ---- rows ---- */
 
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
+    diti_token_grid grid;
+    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
+    grid.rows = (denoise->height + pad) / traits->patch;
+    grid.columns = (denoise->width + pad) / traits->patch;
+    return grid;
+}
+
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first) {
-    uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    uint32_t rows = grid.frames * grid.rows, line = denoise->width * transformer->traits.patch;
     *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
@@ -29524,13 +29855,13 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                    diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
-    uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
-                                             &token_range->patch_first);
-    token_range->all = denoise->height * denoise->width / area;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
+    uint64_t lines = (uint64_t)grid.frames * grid.rows;
+    token_range->all = grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first /= area;
-    token_range->patch_rows = pixels / area;
+    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
     token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
@@ -29543,14 +29874,35 @@ DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32
     return image * token_range->patch_rows + token_range->first - token_range->patch_first;
 }
 
+/* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
+static diti_patches diti_token_range_patches(const diti_transformer *transformer, const diti_denoise *denoise,
+                                             uint32_t items, uint32_t channels) {
+    const diti_model_traits *traits = &transformer->traits;
+    const diti_token_range *at = &denoise->token_range;
+    diti_patches patches;
+    patches.batch = items;
+    patches.channels = channels;
+    patches.frames = denoise->frames;
+    patches.height = denoise->height;
+    patches.width = denoise->width;
+    patches.patch = traits->patch;
+    patches.patch_frames = traits->patch_frames;
+    if (at->patch_rows == at->all) return patches;
+    patches.frames = 1;
+    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    return patches;
+}
+
 DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
-    const diti_token_range *token_range = &denoise->token_range;
-    uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
-    diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
-                                          token_range->patch_first * area, token_range->patch_rows * area);
-    return diti_patchify(p->graph, latent, denoise->batch, channels, token_range->patch_rows * area / denoise->width,
-                         denoise->width, patch, denoise->input_scale);
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t channels = p->model->traits.latent_channels, area = p->model->traits.patch * p->model->traits.patch;
+    diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
+    diti_tensor latent = denoise->latent;
+    if (at->patch_rows < at->all)
+        latent = diti_tensor_view(p->graph, latent, 0, denoise->batch * channels, at->patch_first * area,
+                                  at->patch_rows * area);
+    return diti_patchify(p->graph, latent, &patches, denoise->input_scale);
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -29580,7 +29932,8 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
     diti_tensor patches = diti_token_range_patchify(p);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
+    if (positions && !repeats) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
         uint32_t text_row = prompt * at->all_text + at->first_text,
@@ -29590,17 +29943,38 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         desc.bias = &layer->bias;
-        desc.residual = positions;
+        desc.residual = repeats ? 0 : positions;
         desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
         desc.name = "patch_embed";
         diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
     }
-    return x;
+    return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- frames with timesteps of their own ---- */
+
+DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
+    uint32_t count = p->items * diti_transformer_grid(p->model, p->denoise).frames;
+    diti_tensor row;
+    if (!p->denoise->frame_steps || diti_graph_failed(p->graph)) return 0;
+    row = diti_select_row(p->graph, p->denoise->frame_steps, p->denoise->step, "select_frames");
+    return diti_tensor_view(p->graph, row, 0, 1, diti_tensor_columns(p->graph, row) - count, count);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
+                                              const char *name) {
+    return frame_steps ? diti_gather_tensor(p->graph, table, frame_steps, name)
+                       : diti_select_row(p->graph, table, p->denoise->step, name);
 }
 
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (denoise->frame_steps && !transformer->traits.frame_steps) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
     denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
     if (denoise->family)
         transformer->family->prepare(&p);
@@ -29706,14 +30080,17 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
 
 /* ---- the evaluation ---- */
 
+static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
+    return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
-    uint32_t height = denoise->token_range.patch_rows * traits->patch * traits->patch / denoise->width;
-    return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
-                          : diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
-                                            traits->patch);
+    diti_patches patches = diti_token_range_patches(transformer, denoise, items, channels);
+    return traits->planar ? diti_unpatchify_planes(graph, x, &patches)
+                          : diti_unpatchify(graph, x, &patches, traits->out_channels);
 }
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -29758,7 +30135,7 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         diti_tensor row_band = diti_transformer_patch(transformer, graph, denoise);
         if (!row_band) continue;
         rows = diti_tensor_get(graph, row_band)->rows;
-        if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
+        if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
                   diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
                                    denoise->token_range.patch_rows * area),
@@ -29778,7 +30155,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     if (!stages || diti_graph_failed(graph)) return x;
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
-                            denoise->height * denoise->width, "prediction");
+                            diti_denoise_plane(denoise), "prediction");
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }
@@ -29894,6 +30271,86 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
     return state->step[index];
 }
 
+/* ==== src/model/tables.c ==== */
+/* Blocks that modulate by a table of their own plus what the timestep says of all blocks: PixArt's, and what Open-Sora
+   and Latte made of it (docs/models.md 3.2, 3.6, 3.7). */
+
+/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    block->attention.eps = eps;
+    if (block->text_out.weight.part_count) {
+        block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, head_dim);
+        block->cross.in = &block->text_q;
+        block->cross.in_name = "text_q";
+        block->cross.out_name = "text_out";
+        diti_sublayers_share_heads(&block->attention, &block->cross);
+    }
+    if (!block->ff_out.weight.part_count) return;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.eps = eps;
+}
+
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    if (text) {
+        diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+        diti_load_fused(loader, &block->text_kv, &kv, width, width);
+        diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    }
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_table_block_pair(block, width, head_dim, eps);
+}
+
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table) {
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
+    diti_tensor active = diti_silu(graph, time, "modulation_silu"), final_rows;
+    final_rows = diti_tensor_weight(graph, final_table, 0);
+    diti_layer_spread(graph, diti_pass_tensor(p), active, layer, diti_tensor_view(graph, all, 0, steps, 0, 6 * width),
+                      "modulation");
+    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out) {
+    diti_tensor y = diti_layer_run(p->graph, p->denoise->text, in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    return diti_layer_run(p->graph, y, out, DITI_ACTIVATION_NONE, "caption_out");
+}
+
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first) {
+    uint32_t columns = table->rows * p->width, groups = diti_tensor_rows(p->graph, rows);
+    diti_tensor own = diti_tensor_reshape(p->graph, diti_tensor_weight(p->graph, table, 0), 1, columns);
+    p->modulation.rows = diti_add_rows(p->graph, diti_tensor_view(p->graph, rows, 0, groups, first * p->width, columns),
+                                       own, 0, "block_modulation");
+}
+
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
+    h = diti_sublayer_attend(p, h, attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
+}
+
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
+    diti_tensor h;
+    if (w->cross.columns) {
+        h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
+        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+    }
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
 #ifndef DIT_NO_PIXART
 
 /* ==== src/model/pixart.c ==== */
@@ -29958,17 +30415,6 @@ static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_pixart_block {
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_layer out;            /* [D, D] */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, D] */
-    diti_layer text_out;       /* [D, D] */
-    diti_layer ff_in;          /* [4D, D] */
-    diti_layer ff_out;         /* [D, 4D] */
-    diti_sublayer attention, cross, feed;
-} diti_pixart_block;
-
 typedef struct diti_pixart {
     diti_transformer base;
     diti_pixart_config config;
@@ -29980,7 +30426,7 @@ typedef struct diti_pixart {
     diti_weight final_table;                /* F32 [2, D] */
     diti_layer proj_out;                    /* [p * p * out_channels, D] */
     diti_sublayer last;
-    diti_pixart_block *blocks;
+    diti_table_block *blocks;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
@@ -30087,35 +30533,6 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
 
 /* ---- loading ---- */
 
-/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
-static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixart_block *block) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->attention.eps = block->feed.eps = config->eps;
-}
-
-static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
-                                   uint32_t index) {
-    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
-    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused(loader, &block->qkv, &qkv, width, width);
-    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
-    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    diti_load_fused(loader, &block->text_kv, &kv, width, width);
-    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
-    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
-    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    diti_pixart_pair_layers(config, block);
-}
-
 /* All blocks' tables in a row, so that one op can add the timestep to all of them. */
 static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
     diti_weight one;
@@ -30143,7 +30560,11 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
     diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
     diti_pixart_load_tables(loader, model);
-    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, config, &model->blocks[i], i);
+    for (i = 0; i < config->blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_table_block_load(loader, &model->blocks[i], width, config->head_dim, config->eps, true);
+    }
+    diti_loader_scope(loader, "%s", "");
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
@@ -30179,7 +30600,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 static void diti_pixart_load(diti_component *component, diti_loader *loader) {
     diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_table_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
@@ -30216,21 +30637,10 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
-    if (state->sizes) {
+    if (state->sizes)
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
-    }
-    active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation,
-                      diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
-    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
-        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
-                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
-    }
-    return all;
+    return diti_table_rows(p, time, &model->modulation, &model->final_table);
 }
 
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
@@ -30261,11 +30671,9 @@ static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modula
 static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
-    diti_tensor y =
-        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
-    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_pixart_block *w = &model->blocks[i];
+        const diti_table_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
@@ -30342,38 +30750,14 @@ static void diti_pixart_begin(diti_pass *p) {
     }
 }
 
-/* Pictures that share a prompt are queries of one attention. */
-static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
-                                              diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
-    uint32_t width = diti_column_shard_of(p, cross).count;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
-    desc.name = "text_attention";
-    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
-                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
-}
-
-/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
-   neither norm nor gate. */
+/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
-    const diti_pixart_block *w = &diti_pixart_of(p->model)->blocks[p->index];
+    const diti_table_block *w = &diti_pixart_of(p->model)->blocks[p->index];
     const diti_pixart_state *state = diti_pixart_at(p->denoise);
-    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
+    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_table_attend(p, x, &w->attention);
+    diti_table_finish(p, x, w, state->text[p->index]);
     return x;
 }
 
@@ -30418,7 +30802,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
          "ada_norm_single",
          {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
          {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
-         "temporal_transformer_blocks.0.scale_shift_table"},
+         {"temporal_transformer_blocks.0.scale_shift_table", "blocks.0.attn_temp.qkv.weight"}},
         {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
@@ -30760,7 +31144,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
          "ada_norm_zero",
          {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
          {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
-         "temp_embed"},
+         {"temp_embed", NULL}},
         {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load, NULL},
         diti_dit_names,
         {4, 0.18215f, 0, false},
@@ -31509,7 +31893,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
          NULL,
          {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
          {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load, NULL},
         diti_hunyuandit_names,
         {4, 0.13025f, 0, false},
@@ -31523,6 +31907,985 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
         diti_hunyuandit_run_block,
         diti_hunyuandit_final,
         diti_hunyuandit_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_STDIT
+
+/* ==== src/model/stdit.c ==== */
+/* Open-Sora's STDiT (v1.0), STDiT2 (v1.1) and STDiT3 (v1.2): docs/models.md 3.6. Originals:
+   https://github.com/hpcaitech/Open-Sora/blob/v1.2.0/opensora/models/stdit/stdit.py
+   https://github.com/hpcaitech/Open-Sora/blob/v1.1.0/opensora/models/stdit/stdit2.py
+   https://github.com/hpcaitech/Open-Sora/blob/v1.2.0/opensora/models/stdit/stdit3.py
+
+   D is the width of the residual stream, F the frames, N the tokens of a frame. A token attends to its frame, then to
+   its position in all frames, and to the text. Frames that are given are modulated as at timestep 0. */
+
+#define DITI_STDIT_MAX_BLOCKS 64u
+#define DITI_STDIT_SIZES 5u
+
+/* ---- configuration ---- */
+
+typedef enum diti_stdit_version { DITI_STDIT_1, DITI_STDIT_2, DITI_STDIT_3 } diti_stdit_version;
+typedef struct diti_stdit_config {
+    diti_stdit_version version;
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption, tokens; /* columns of the text encoder's output, and the most rows of it */
+    uint32_t feed;
+    uint32_t square; /* side of the square in pixels whose positions are whole numbers; v1.0: none */
+    bool normed;     /* heads of queries and keys have RMS norms */
+    float space_scale;
+    double time_scale;
+} diti_stdit_config;
+
+/* ---- weights, by the names of the original, which no other code base has changed ---- */
+
+/* Attention within frames and within positions. Of v1.0 and v1.1 the second part has neither text nor feed-forward; its
+   table is [3, D] in v1.1, and v1.0 has none. */
+enum { DITI_STDIT_SPATIAL, DITI_STDIT_TEMPORAL, DITI_STDIT_PARTS };
+typedef struct diti_stdit_block {
+    diti_table_block parts[DITI_STDIT_PARTS];
+} diti_stdit_block;
+
+typedef struct diti_stdit {
+    diti_transformer base;
+    diti_stdit_config config;
+    diti_layer patch;                       /* [D, C * p * p] */
+    diti_embedder time, size, aspect;       /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
+    diti_embedder frames, fps;              /* as time */
+    diti_layer modulation, time_modulation; /* [6D, D], [3D, D] */
+    diti_layer caption_in, caption_out;     /* [D, caption], [D, D] */
+    diti_weight null_text;                  /* F32 [tokens, caption] */
+    diti_weight final_table;                /* F32 [2, D] */
+    diti_layer proj_out;                    /* [p * p * out_channels, D] */
+    diti_sublayer last;
+    diti_stdit_block *blocks;
+} diti_stdit;
+
+static const diti_stdit *diti_stdit_of(const diti_transformer *transformer) {
+    return (const diti_stdit *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {{offsetof(diti_stdit_config, width), "x_embedder.proj.weight", 0},
+                                          {offsetof(diti_stdit_config, channels), "x_embedder.proj.weight", 1},
+                                          {offsetof(diti_stdit_config, patch), "x_embedder.proj.weight", 3},
+                                          {offsetof(diti_stdit_config, caption), "y_embedder.y_proj.fc1.weight", 1},
+                                          {offsetof(diti_stdit_config, tokens), "y_embedder.y_embedding", 0},
+                                          {offsetof(diti_stdit_config, out_channels), "final_layer.linear.weight", 0}};
+    const char *first = "blocks.0.attn.q_norm.weight", *feed = "blocks.0.mlp.fc1.weight";
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->version = diti_loader_find(loader, "t_block_temp.1.weight") ? DITI_STDIT_2 : DITI_STDIT_1;
+    if (diti_loader_find(loader, "spatial_blocks.0.attn.qkv.weight")) {
+        config->version = DITI_STDIT_3;
+        first = "spatial_blocks.0.attn.q_norm.weight";
+        feed = "spatial_blocks.0.mlp.fc1.weight";
+    }
+    config->feed = diti_loader_dimension(loader, feed, 0);
+    config->head_dim = diti_loader_dimension(loader, first, 0);
+    config->normed = config->head_dim > 0;
+    if (!config->head_dim) config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->feed) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an Open-Sora transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->feed      ? "blocks"
+                         : !config->caption ? "y_embedder.y_proj"
+                                            : "patch embedding");
+    }
+    if (config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an Open-Sora transformer with patches of %u and %u channels is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+    }
+    config->out_channels /= config->patch * config->patch;
+    return DIT_OK;
+}
+
+static dit_result diti_stdit_check(const diti_stdit_config *config, diti_settings *settings, dit_error *err) {
+    uint32_t unit = config->version == DITI_STDIT_2 ? 12u : 4u;
+    if (settings->result != DIT_OK) return settings->result;
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 2 ||
+        config->width % unit) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Open-Sora transformer: %u heads of %u don't make a width of %u, a multiple of %u",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)unit);
+    }
+    if (config->out_channels < config->channels || !config->blocks || config->blocks > DITI_STDIT_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Open-Sora transformer: %u blocks, %u channels out of %u are out of range",
+                         (unsigned)config->blocks, (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_stdit_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    diti_stdit_config *config = &((diti_stdit *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    dit_result result = diti_stdit_read_shapes(loader, config, err);
+    if (result != DIT_OK) return result;
+    config->blocks =
+        diti_loader_layers(loader, &settings, "depth", config->version == DITI_STDIT_3 ? "spatial_blocks." : "blocks.",
+                           ".scale_shift_table");
+    config->heads = diti_setting_size(&settings, "num_heads", config->width / config->head_dim, 1024);
+    if (!config->normed && config->width % config->heads == 0) config->head_dim = config->width / config->heads;
+    config->square = diti_setting_size(&settings, "input_sq_size", 512, 65536);
+    config->space_scale = (float)diti_setting_number(&settings, "space_scale", 1, 1e-3, 1e3);
+    config->time_scale = diti_setting_number(&settings, "time_scale", 1, 1e-3, 1e3);
+    return diti_stdit_check(config, &settings, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_stdit_load_attention(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part,
+                                      const char *name) {
+    char qkv[48], out[48], norms[2][48];
+    const char *qkv_name = qkv, *norm_names[2];
+    diti_format(qkv, sizeof qkv, "%s.qkv", name);
+    diti_format(out, sizeof out, "%s.proj", name);
+    diti_format(norms[0], sizeof norms[0], "%s.q_norm.weight", name);
+    diti_format(norms[1], sizeof norms[1], "%s.k_norm.weight", name);
+    norm_names[0] = norms[0];
+    norm_names[1] = norms[1];
+    diti_load_fused_linear(loader, &part->qkv, &qkv_name, 1, 3 * config->width, config->width, true);
+    if (config->normed) diti_load_vectors(loader, &part->norms, norm_names, 2, config->head_dim);
+    diti_load_layer(loader, &part->out, config->width, config->width, 1, out);
+}
+
+static void diti_stdit_load_rest(diti_loader *loader, const diti_stdit_config *config, diti_table_block *part) {
+    static const char *const kv[] = {"cross_attn.kv_linear"};
+    uint32_t width = config->width;
+    diti_load_layer(loader, &part->text_q, width, width, 1, "cross_attn.q_linear");
+    diti_load_fused_linear(loader, &part->text_kv, kv, 1, 2 * width, width, true);
+    diti_load_layer(loader, &part->text_out, width, width, 1, "cross_attn.proj");
+    diti_load_layer(loader, &part->ff_in, config->feed, width, 1, "mlp.fc1");
+    diti_load_layer(loader, &part->ff_out, width, config->feed, 1, "mlp.fc2");
+    diti_load_vector(loader, &part->table, 6, width, "scale_shift_table");
+}
+
+static void diti_stdit_load_block(diti_loader *loader, const diti_stdit_config *config, diti_stdit_block *block,
+                                  uint32_t index) {
+    diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    bool apart = config->version == DITI_STDIT_3;
+    uint32_t part;
+    diti_loader_scope(loader, apart ? "spatial_blocks.%u." : "blocks.%u.", (unsigned)index);
+    diti_stdit_load_attention(loader, config, spatial, "attn");
+    diti_stdit_load_rest(loader, config, spatial);
+    if (apart) diti_loader_scope(loader, "temporal_blocks.%u.", (unsigned)index);
+    diti_stdit_load_attention(loader, config, temporal, apart ? "attn" : "attn_temp");
+    if (apart) diti_stdit_load_rest(loader, config, temporal);
+    if (config->version == DITI_STDIT_2)
+        diti_load_vector(loader, &temporal->table, 3, config->width, "scale_shift_table_temporal");
+    diti_loader_scope(loader, "%s", "");
+    for (part = 0; part < DITI_STDIT_PARTS; part++) {
+        diti_sublayer *attention = &block->parts[part].attention;
+        diti_table_block_pair(&block->parts[part], config->width, config->head_dim, 1e-6f);
+        attention->axis = part == DITI_STDIT_SPATIAL ? DITI_ATTEND_SPATIAL : DITI_ATTEND_TEMPORAL;
+        attention->rotate_first = config->version == DITI_STDIT_2;
+        if (config->normed) attention->norms = &block->parts[part].norms;
+    }
+}
+
+/* Original names of embedders: NAME.mlp.0, NAME.mlp.2. */
+static void diti_stdit_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    char layer[64];
+    diti_format(layer, sizeof layer, "%s.mlp.0", name);
+    diti_load_layer(loader, &out->in, width, 256, 1, layer);
+    diti_format(layer, sizeof layer, "%s.mlp.2", name);
+    diti_load_layer(loader, &out->out, width, width, 1, layer);
+}
+
+static void diti_stdit_load_weights(diti_loader *loader, diti_stdit *model) {
+    const diti_stdit_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "x_embedder.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_stdit_load_embedder(loader, &model->time, width, "t_embedder");
+    if (config->version == DITI_STDIT_2) {
+        diti_stdit_load_embedder(loader, &model->size, width / 3, "csize_embedder");
+        diti_stdit_load_embedder(loader, &model->aspect, width / 3, "ar_embedder");
+        diti_stdit_load_embedder(loader, &model->frames, width, "fl_embedder");
+        diti_load_layer(loader, &model->time_modulation, 3 * width, width, 1, "t_block_temp.1");
+    }
+    if (config->version != DITI_STDIT_1) diti_stdit_load_embedder(loader, &model->fps, width, "fps_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "t_block.1");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "y_embedder.y_proj.fc1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "y_embedder.y_proj.fc2");
+    if (config->tokens) {
+        diti_load_vector(loader, &model->null_text, config->tokens, config->caption, "y_embedder.y_embedding");
+        diti_loader_discount(loader, &model->null_text, 1, (uint64_t)config->tokens * config->caption);
+    }
+    for (i = 0; i < config->blocks; i++) diti_stdit_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "final_layer.linear");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static void diti_stdit_set_traits(diti_stdit *model) {
+    static const char *const variants[] = {"v1.0", "v1.1", "v1.2"};
+    static const uint32_t tokens[] = {120, 200, 300};
+    const diti_stdit_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    bool flows = config->version == DITI_STDIT_3; /* with an autoencoder of its own, which scales latents itself */
+    traits->variant = variants[config->version];
+    traits->latents.channels = config->channels;
+    traits->latents.scale = flows ? 1 : 0.18215f;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = 64;
+    traits->default_frames = flows ? 15 : 16;
+    traits->text_tokens = config->tokens ? config->tokens : tokens[config->version];
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = flows ? 30 : 100;
+    traits->default_guidance = 7;
+    traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
+    traits->divided = traits->frame_steps = true;
+    traits->pads_patches = config->version != DITI_STDIT_1;
+    traits->null_text = config->tokens ? &model->null_text : NULL;
+}
+
+static void diti_stdit_load(diti_component *component, diti_loader *loader) {
+    diti_stdit *model = (diti_stdit *)(void *)component;
+    model->blocks =
+        (diti_stdit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_stdit_load_weights(loader, model);
+    diti_stdit_set_traits(model);
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_stdit_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;        /* input F32 [steps + 1, 256], the last row of timestep 0; without it where all frames
+                                     have the step's timestep */
+    diti_tensor sizes;            /* input F32 [5, 256]: height, width, aspect ratio, frames, frames of a second; v1.2
+                                     has the last one alone */
+    diti_tensor positions;        /* input F32 [N, D] */
+    diti_tensor times;            /* input F32 [F, D]; v1.0's */
+    diti_tensor cosines, sines;   /* inputs F32 [F, head_dim / 2]; v1.0 has none */
+    diti_tensor modulation;       /* F32 [steps + 1, columns]: six rows for all blocks, two for the final layer, three
+                                     for v1.1's second parts */
+    diti_tensor text[DITI_STDIT_MAX_BLOCKS][DITI_STDIT_PARTS]; /* [text rows, 2D]: k and v of the cross attentions */
+    diti_tensor frame_steps;                                   /* U32 [1, items * F] of the step at hand; or 0 */
+    diti_tensor rows; /* F32 [groups, columns] of modulation: for each frame of each item, or for all */
+    diti_tensor row;  /* F32 [1, columns]: that of the step's timestep */
+} diti_stdit_state;
+enum { DITI_STDIT_FINAL = 6, DITI_STDIT_TIME = 8 }; /* first of these rows in units of D */
+
+static diti_stdit_state *diti_stdit_at(const diti_denoise *denoise) { return (diti_stdit_state *)denoise->family; }
+
+static uint32_t diti_stdit_columns(const diti_stdit *model) {
+    return (model->config.version == DITI_STDIT_2 ? 11u : 8u) * model->config.width;
+}
+
+static diti_tensor diti_stdit_size(diti_graph *graph, const diti_embedder *embedder, diti_tensor sizes, uint32_t index,
+                                   diti_tensor out) {
+    return diti_embed(graph, embedder, diti_tensor_view(graph, sizes, index, 1, 0, 256), out);
+}
+
+/* v1.1: height, width and aspect ratio, thirds of D; and the two that modulate attention between frames. */
+static void diti_stdit_conditions(const diti_stdit *model, diti_graph *graph, diti_tensor sizes, diti_tensor time,
+                                  diti_tensor *spatial, diti_tensor *temporal) {
+    uint32_t i, third = model->config.width / 3;
+    diti_tensor data = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
+    for (i = 0; i < 3; i++)
+        diti_stdit_size(graph, i < 2 ? &model->size : &model->aspect, sizes, i,
+                        diti_tensor_view(graph, data, 0, 1, i * third, third));
+    *spatial = diti_add_rows(graph, time, data, 0, "add_sizes");
+    *temporal = diti_add_rows(graph, time, diti_stdit_size(graph, &model->frames, sizes, 3, 0), 0, "add_frames");
+    *temporal = diti_add_rows(graph, *temporal, diti_stdit_size(graph, &model->fps, sizes, 4, 0), 0, "add_fps");
+}
+
+/* The final layer's rows: from the embedding itself, neither activated nor projected; v1.1 leaves sizes out, but for
+   frames that are given. */
+static void diti_stdit_final_rows(const diti_stdit *model, diti_graph *graph, diti_tensor time, diti_tensor given,
+                                  diti_tensor all, uint32_t steps) {
+    uint32_t i, width = model->config.width, rows = diti_tensor_rows(graph, all);
+    diti_tensor table = diti_tensor_weight(graph, &model->final_table, 0);
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        uint32_t column = (DITI_STDIT_FINAL + i) * width;
+        diti_tensor own = diti_tensor_view(graph, table, i, 1, 0, width);
+        diti_add_rows(graph, diti_tensor_view(graph, time, 0, steps, 0, width), own,
+                      diti_tensor_view(graph, all, 0, steps, column, width), "final_modulation");
+        if (rows > steps)
+            diti_add_rows(graph, diti_tensor_view(graph, given, steps, 1, 0, width), own,
+                          diti_tensor_view(graph, all, steps, 1, column, width), "final_modulation");
+    }
+}
+
+/* Modulation of all steps, and behind it that of timestep 0 (docs/models.md 3.6): F32 [rows, columns]. */
+static diti_tensor diti_stdit_modulation(const diti_pass *p, const diti_stdit_state *state) {
+    const diti_stdit *model = diti_stdit_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t width = p->width, rows = diti_tensor_rows(graph, state->sinusoids);
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, rows, diti_stdit_columns(model), "modulation");
+    diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0), spatial = time, temporal = 0;
+    if (model->config.version == DITI_STDIT_2)
+        diti_stdit_conditions(model, graph, state->sizes, time, &spatial, &temporal);
+    if (model->config.version == DITI_STDIT_3)
+        spatial = time =
+            diti_add_rows(graph, time, diti_stdit_size(graph, &model->fps, state->sizes, 0, 0), 0, "add_fps");
+    diti_layer_spread(graph, diti_pass_tensor(p), diti_silu(graph, spatial, "modulation_silu"), &model->modulation,
+                      diti_tensor_view(graph, all, 0, rows, 0, 6 * width), "modulation");
+    if (temporal)
+        diti_layer_spread(graph, diti_pass_tensor(p), diti_silu(graph, temporal, "modulation_silu"),
+                          &model->time_modulation,
+                          diti_tensor_view(graph, all, 0, rows, DITI_STDIT_TIME * width, 3 * width), "modulation");
+    diti_stdit_final_rows(model, graph, time, spatial, all, p->denoise->steps);
+    return all;
+}
+
+/* Caption projection, then keys and values of every cross attention. */
+static void diti_stdit_project_text(diti_pass *p, diti_stdit_state *state) {
+    const diti_stdit *model = diti_stdit_of(p->model);
+    uint32_t i, end, part, parts = model->config.version == DITI_STDIT_3 ? 2 : 1;
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        diti_pass_enter(p, i);
+        for (part = 0; part < parts; part++) {
+            const diti_table_block *w = &model->blocks[i].parts[part];
+            state->text[i][part] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+        }
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_stdit_prepare(diti_pass *p) {
+    const diti_stdit_config *config = &diti_stdit_of(p->model)->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    diti_stdit_state *state = diti_stdit_at(denoise);
+    uint32_t rows = denoise->steps + (denoise->frame_steps ? 1 : 0);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
+    state->positions = diti_tensor_input(p->graph, DITI_F32, grid.rows * grid.columns, p->width, "positions");
+    if (config->version == DITI_STDIT_1) {
+        state->times = diti_tensor_input(p->graph, DITI_F32, grid.frames, p->width, "times");
+    } else {
+        uint32_t sizes = config->version == DITI_STDIT_2 ? DITI_STDIT_SIZES : 1;
+        state->sizes = diti_tensor_input(p->graph, DITI_F32, sizes, 256, "sizes");
+        state->cosines = diti_tensor_input(p->graph, DITI_F32, grid.frames, config->head_dim / 2, "cosines");
+        state->sines = diti_tensor_input(p->graph, DITI_F32, grid.frames, config->head_dim / 2, "sines");
+    }
+    state->modulation = diti_stdit_modulation(p, state);
+    diti_stdit_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* v1.0: whole numbers. Later: those of a square of as many tokens, scaled from the size that config->square names. */
+static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan *plan, const diti_denoise *denoise,
+                                             diti_tensor positions, dit_error *err) {
+    const diti_stdit_config *config = &model->config;
+    diti_token_grid tokens = diti_transformer_grid(&model->base, denoise);
+    diti_grid grid = {tokens.rows, tokens.columns, 1, 1, config->space_scale};
+    if (config->version != DITI_STDIT_1) {
+        double base = floor(sqrt((double)tokens.rows * tokens.columns) + 0.5);
+        grid.interpolation =
+            (float)(sqrt((double)denoise->pixels[0] * (double)denoise->pixels[1]) / (double)config->square);
+        grid.divide_y = (float)(tokens.rows / base);
+        grid.divide_x = (float)(tokens.columns / base);
+    }
+    return diti_write_positions(plan, positions, &grid, err);
+}
+
+/* A picture counts as 120 a second. */
+static dit_result diti_stdit_write_sizes(diti_plan *plan, const diti_denoise *denoise, diti_tensor sizes,
+                                         dit_error *err) {
+    uint32_t count = plan->tensors[sizes].rows, frames = denoise->clip_frames ? denoise->clip_frames : denoise->frames;
+    float values[DITI_STDIT_SIZES];
+    values[0] = (float)denoise->pixels[0];
+    values[1] = (float)denoise->pixels[1];
+    values[2] = (float)denoise->pixels[0] / (float)denoise->pixels[1];
+    values[3] = frames ? (float)frames : 1;
+    values[4] = denoise->fps > 0 ? denoise->fps : frames > 1 ? 24 : 120;
+    return diti_write_sinusoids(plan, sizes, values + DITI_STDIT_SIZES - count, count, 0, err);
+}
+
+static dit_result diti_stdit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_stdit *model = diti_stdit_of(transformer);
+    const diti_stdit_state *state = (const diti_stdit_state *)denoise->family;
+    DITI_TRY(diti_stdit_write_positions(model, plan, denoise, state->positions, err));
+    if (state->times) DITI_TRY(diti_write_times(plan, state->times, model->config.time_scale, err));
+    if (state->cosines) DITI_TRY(diti_write_rotation(plan, state->cosines, state->sines, 1, false, err));
+    if (state->sizes) DITI_TRY(diti_stdit_write_sizes(plan, denoise, state->sizes, err));
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_stdit_begin(diti_pass *p) {
+    diti_stdit_state *state = diti_stdit_at(p->denoise);
+    if (p->denoise->same_timestep) return;
+    state->frame_steps = diti_pass_frame_steps(p);
+    state->rows = diti_pass_frame_rows(p, state->modulation, state->frame_steps, "select_modulation");
+    state->row = state->frame_steps ? diti_pass_frame_rows(p, state->modulation, 0, "select_modulation") : state->rows;
+}
+
+/* v1.0's attention between frames reads the residual stream itself, in the first block with the table of frames added,
+   and has the gate of attention within frames, at the step's timestep for all frames. */
+static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_stdit_block *block) {
+    const diti_sublayer *attention = &block->parts[DITI_STDIT_TEMPORAL].attention;
+    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    diti_tensor h = x;
+    if (p->index == 0) {
+        diti_elementwise_desc desc = DITI_ZERO;
+        desc.add = state->times;
+        desc.rows_per_add = p->positions;
+        desc.name = "add_times";
+        h = diti_elementwise(p->graph, x, &desc);
+    }
+    if (state->frame_steps) diti_table_modulate(p, &block->parts[DITI_STDIT_SPATIAL].table, state->row, 0);
+    h = diti_sublayer_attend(p, h, attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
+}
+
+/* x F32 [items * F * N, D] is changed in place. docs/models.md 3.6. */
+static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_stdit *model = diti_stdit_of(p->model);
+    const diti_stdit_block *block = &model->blocks[p->index];
+    const diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
+    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    diti_tensor modulation;
+    diti_table_modulate(p, &spatial->table, state->rows, 0);
+    modulation = p->modulation.rows;
+    diti_table_attend(p, x, &spatial->attention);
+    if (model->config.version == DITI_STDIT_1) {
+        diti_stdit_attend_plainly(p, x, block);
+        p->modulation.rows = modulation;
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+        return x;
+    }
+    if (model->config.version == DITI_STDIT_3)
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+    diti_table_modulate(p, &temporal->table, state->rows,
+                        model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
+    p->cosines = state->cosines;
+    p->sines = state->sines;
+    diti_table_attend(p, x, &temporal->attention);
+    if (model->config.version == DITI_STDIT_2) {
+        p->modulation.rows = modulation;
+        diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);
+    } else {
+        diti_table_finish(p, x, temporal, state->text[p->index][DITI_STDIT_TEMPORAL]);
+    }
+    return x;
+}
+
+/* LN(x) * (1 + scale) + shift with the final rows of one row of the modulation, F32. */
+static diti_tensor diti_stdit_norm_out(const diti_pass *p, diti_tensor x, diti_tensor row) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = 1e-6f;
+    desc.shift = diti_tensor_view(p->graph, row, 0, 1, DITI_STDIT_FINAL * p->width, p->width);
+    desc.scale = diti_tensor_view(p->graph, row, 0, 1, (DITI_STDIT_FINAL + 1) * p->width, p->width);
+    desc.out_f32 = true;
+    desc.name = "norm_out";
+    return diti_norm(p->graph, x, &desc);
+}
+
+/* Frames that are given are normed and modulated twice, as at the step's timestep and then as at timestep 0: so the
+   original does, and so it was trained. */
+static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_stdit_of(p->model)->last;
+    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    diti_tensor given;
+    if (!state->frame_steps) {
+        p->modulation.rows = diti_tensor_view(p->graph, state->row, 0, 1, DITI_STDIT_FINAL * p->width, 2 * p->width);
+        return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    }
+    x = diti_stdit_norm_out(p, x, state->row);
+    given = diti_stdit_norm_out(p, x,
+                                diti_tensor_view(p->graph, state->modulation, p->denoise->steps, 1, 0,
+                                                 diti_tensor_columns(p->graph, state->modulation)));
+    diti_copy_chosen(p->graph, given, x, state->frame_steps, p->denoise->steps, "given_frames");
+    return diti_output(p, x, last);
+}
+
+static diti_tensor diti_stdit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_stdit_of(p->model)->patch, diti_stdit_at(p->denoise)->positions);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_STDIT_SD_VAE "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"
+static const diti_place diti_stdit_places[] = {
+    {"v1.2", DIT_ROLE_TRANSFORMER, "hpcai-tech/OpenSora-STDiT-v3"},
+    {"v1.2", DIT_ROLE_VAE, "hpcai-tech/OpenSora-VAE-v1.2"},
+    {"v1.1", DIT_ROLE_TRANSFORMER, "hpcai-tech/OpenSora-STDiT-v2-stage3"},
+    {"v1.0", DIT_ROLE_TRANSFORMER, "hpcai-tech/Open-Sora"},
+    {"", DIT_ROLE_VAE, DITI_STDIT_SD_VAE},
+    {"", DIT_ROLE_TEXT_1, "DeepFloyd/t5-v1_1-xxl, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, "DeepFloyd/t5-v1_1-xxl: spiece.model"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* No code base has given these models other names; the two lists are of v1.2, and of v1.1 and v1.0. */
+DIT_INTERNAL const diti_family *diti_stdit_family(void) {
+    static const diti_family family = {
+        "stdit",
+        "Open-Sora",
+        {"STDiT",
+         NULL,
+         {"t_block.1.weight", "y_embedder.y_proj.fc1.weight", "spatial_blocks.0.attn.qkv.weight",
+          "temporal_blocks.0.attn.qkv.weight"},
+         {"t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.attn_temp.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_stdit), diti_stdit_read, diti_stdit_load, NULL},
+        NULL,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_stdit_places,
+        sizeof(diti_stdit_state),
+        diti_stdit_prepare,
+        diti_stdit_begin,
+        diti_stdit_embed,
+        diti_stdit_run_block,
+        diti_stdit_final,
+        diti_stdit_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_LATTE
+
+/* ==== src/model/latte.c ==== */
+/* Latte-1 and Open-Sora-Plan v1.1's LatteT2V: docs/models.md 3.7. Originals:
+   https://github.com/huggingface/diffusers/blob/v0.32.2/src/diffusers/models/transformers/latte_transformer_3d.py
+   https://github.com/PKU-YuanGroup/Open-Sora-Plan/blob/v1.1.0/opensora/models/diffusion/latte/modeling_latte.py
+
+   D is the width of the residual stream, F the frames, N the tokens of a frame. A block is PixArt's, within frames, and
+   behind it one without text, within positions. */
+
+#define DITI_LATTE_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_latte_config {
+    bool plan;                               /* Open-Sora-Plan's; else Latte-1 */
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption;     /* columns of the text encoder's output */
+    uint32_t sample_size; /* height of the latents of the training: its grid is the unit of positions */
+    uint32_t frames;      /* latent frames of the training */
+    double space, time;   /* what positions in a frame and in time are divided by */
+    float eps;
+    bool rotates; /* queries and keys of both kinds of attention */
+} diti_latte_config;
+
+/* ---- weights ---- */
+
+typedef struct diti_latte_block {
+    diti_table_block spatial, temporal;
+} diti_latte_block;
+
+typedef struct diti_latte {
+    diti_transformer base;
+    diti_latte_config config;
+    diti_layer patch;                   /* [D, C * p * p] */
+    diti_embedder time;                 /* [D, 256], [D, D] */
+    diti_layer modulation;              /* [6D, D] */
+    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
+    diti_weight final_table;            /* F32 [2, D] */
+    diti_layer proj_out;                /* [p * p * out_channels, D] */
+    diti_sublayer last;
+    diti_latte_block *blocks;
+} diti_latte;
+
+static const diti_latte *diti_latte_of(const diti_transformer *transformer) {
+    return (const diti_latte *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_latte_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_latte_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_latte_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_latte_config, caption), "caption_projection.linear_1.weight", 1},
+        {offsetof(diti_latte_config, out_channels), "proj_out.weight", 0}};
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (!config->width || !config->channels || !config->patch || !config->caption) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Latte transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         config->caption ? "patch embedding" : "caption_projection");
+    }
+    if (config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Latte transformer with patches of %u and %u channels is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+    }
+    config->out_channels /= config->patch * config->patch;
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    return DIT_OK;
+}
+
+static dit_result diti_latte_check(const diti_latte_config *config, diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
+    if (settings->result != DIT_OK) return settings->result;
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a Latte transformer with activation_fn %.40s and norm_type %.40s is not known",
+                         activation, norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4 ||
+        (config->rotates && config->head_dim % 4)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Latte transformer: %u heads of %u don't make a width of %u (a multiple of 4)",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || !config->blocks || config->blocks > DITI_LATTE_MAX_BLOCKS ||
+        config->sample_size < config->patch) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "Latte transformer: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+            (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+            (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+/* A number, or the first of a list, [height, width]. */
+static uint32_t diti_latte_sample_size(diti_settings *settings) {
+    const diti_json *size = diti_setting(settings, "sample_size");
+    uint64_t height = 0;
+    if (!size || size->kind != DITI_JSON_ARRAY) return diti_setting_size(settings, "sample_size", 64, 4096);
+    if (size->first && diti_json_u64(size->first, &height) && height > 0 && height <= 4096) return (uint32_t)height;
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "sample_size", "no list of whole numbers to 4096");
+    return 64;
+}
+
+/* Open-Sora-Plan's frames are those of its autoencoder: the first, and one for each four others. */
+static void diti_latte_read_scales(diti_latte_config *config, diti_settings *settings) {
+    uint32_t f = config->frames, wanted = config->plan ? (f % 2 ? f - 1 : f) / 16 : 1;
+    config->space = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1;
+    config->time = diti_setting_number(settings, "interpolation_scale_1d", wanted > 1 ? wanted : 1, 1e-3, 1e3);
+}
+
+static dit_result diti_latte_read_as(bool plan, diti_component *component, diti_loader *loader, const diti_json *json,
+                                     dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_latte_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_latte_config, patch), "patch_size", 1024},
+                                         {offsetof(diti_latte_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_latte_config, head_dim), "attention_head_dim", 1024}};
+    diti_latte_config *config = &((diti_latte *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    dit_result result = diti_latte_read_shapes(loader, config, err);
+    if (result != DIT_OK) return result;
+    config->plan = plan;
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->sample_size = diti_latte_sample_size(&settings);
+    config->frames = diti_setting_size(&settings, "video_length", plan ? 17 : 16, 4096);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    config->rotates = plan && diti_setting_bool(&settings, "use_rope", false);
+    diti_latte_read_scales(config, &settings);
+    return diti_latte_check(config, &settings, err);
+}
+
+static dit_result diti_latte_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    return diti_latte_read_as(false, component, loader, json, err);
+}
+
+static dit_result diti_latte_read_plan(diti_component *component, diti_loader *loader, const diti_json *json,
+                                       dit_error *err) {
+    return diti_latte_read_as(true, component, loader, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_latte_load_block(diti_loader *loader, const diti_latte_config *config, diti_latte_block *block,
+                                  uint32_t index) {
+    static const char *const scopes[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        diti_table_block *part = i ? &block->temporal : &block->spatial;
+        diti_loader_scope(loader, scopes[i], (unsigned)index);
+        diti_load_vector(loader, &part->table, 6, config->width, "scale_shift_table");
+        diti_table_block_load(loader, part, config->width, config->head_dim, config->eps, i == 0);
+        part->attention.axis = i ? DITI_ATTEND_TEMPORAL : DITI_ATTEND_SPATIAL;
+        part->attention.half_split = config->rotates;
+        part->attention.two_axes = config->rotates && i == 0;
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_latte_load_weights(diti_loader *loader, diti_latte *model) {
+    const diti_latte_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_embedder(loader, &model->time, width, width, 256, "adaln_single.emb.timestep_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    for (i = 0; i < config->blocks; i++) diti_latte_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+/* The scheduler of Latte's pipeline, and the default of Open-Sora-Plan's. */
+static const char diti_latte_scheduler[] =
+    "{\"_class_name\":\"DDIMScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
+static const char diti_latte_plan_scheduler[] =
+    "{\"_class_name\":\"PNDMScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
+
+static void diti_latte_load(diti_component *component, diti_loader *loader) {
+    diti_latte *model = (diti_latte *)(void *)component;
+    const diti_latte_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    model->blocks = (diti_latte_block *)diti_component_array(component, loader, config->blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_latte_load_weights(loader, model);
+    traits->variant = config->plan ? "open-sora-plan-v1.1" : "1";
+    traits->latents.channels = config->channels;
+    traits->latents.scale = 0.18215f;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->default_frames = config->frames;
+    traits->text_tokens = config->plan ? 300 : 120;
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = 50;
+    traits->default_guidance = 7.5f;
+    traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
+    traits->divided = true;
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_latte_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                   /* input F32 [steps, 256] */
+    diti_tensor positions;                   /* input F32 [N, D] */
+    diti_tensor times;                       /* input F32 [F, D], or 0 */
+    diti_tensor cosines[2], sines[2];        /* inputs F32 [N, head_dim / 2], [F, head_dim / 2], or 0 */
+    diti_tensor modulation;                  /* F32 [steps, 8D]: six rows for all blocks, two for the final layer */
+    diti_tensor text[DITI_LATTE_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor row;                         /* F32 [1, 8D]: the step's */
+} diti_latte_state;
+
+static diti_latte_state *diti_latte_at(const diti_denoise *denoise) { return (diti_latte_state *)denoise->family; }
+
+static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
+    const diti_latte *model = diti_latte_of(p->model);
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
+    uint32_t i, end;
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_table_block *w = &model->blocks[i].spatial;
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_latte_prepare(diti_pass *p) {
+    const diti_latte *model = diti_latte_of(p->model);
+    const diti_latte_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    diti_latte_state *state = diti_latte_at(denoise);
+    uint32_t i, rows[2];
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(p->graph, DITI_F32, p->positions, p->width, "positions");
+    if (!denoise->still && (config->plan || grid.frames > 1))
+        state->times = diti_tensor_input(p->graph, DITI_F32, grid.frames, p->width, "times");
+    rows[0] = p->positions;
+    rows[1] = grid.frames;
+    for (i = 0; i < 2 && config->rotates; i++) {
+        state->cosines[i] = diti_tensor_input(p->graph, DITI_F32, rows[i], config->head_dim / 2, "cosines");
+        state->sines[i] = diti_tensor_input(p->graph, DITI_F32, rows[i], config->head_dim / 2, "sines");
+    }
+    state->modulation = diti_table_rows(p, diti_embed(p->graph, &model->time, state->sinusoids, 0), &model->modulation,
+                                        &model->final_table);
+    diti_latte_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* The grid of the training is stretched over any other. */
+static dit_result diti_latte_write_positions(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
+                                             diti_tensor positions, dit_error *err) {
+    const diti_latte_config *config = &model->config;
+    double base = config->sample_size / config->patch;
+    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
+    grid.divide_y = (float)(grid.rows / base);
+    grid.divide_x = (float)(grid.columns / base);
+    grid.interpolation = (float)config->space;
+    return diti_write_positions(plan, positions, &grid, err);
+}
+
+/* The first half of a head by the line, the second by the column. */
+static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
+                                         const diti_latte_state *state, dit_error *err) {
+    const diti_latte_config *config = &model->config;
+    const diti_env *env = &plan->device->env;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t quarter = config->head_dim / 4, side = grid.rows > grid.columns ? grid.rows : grid.columns, i;
+    size_t count = (size_t)grid.rows * grid.columns * 2 * quarter, own = (size_t)side * quarter;
+    float *table = (float *)diti_alloc_array(env, 2 * (count + own), sizeof(float)), *line = table + 2 * count;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_rotation_rows(side, config->space, true, 2 * quarter, line, line + own);
+    for (i = 0; i < 4 * grid.rows * grid.columns; i++) { /* cosines, then sines: of the line, of the column */
+        uint32_t token = i / 2 % (grid.rows * grid.columns), sines = i / (2 * grid.rows * grid.columns);
+        uint32_t place = i % 2 ? token % grid.columns : token / grid.columns;
+        memcpy(table + (size_t)i * quarter, line + sines * own + (size_t)place * quarter, quarter * sizeof(float));
+    }
+    result = diti_plan_write(plan, state->cosines[0], table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_latte_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_latte *model = diti_latte_of(transformer);
+    const diti_latte_config *config = &model->config;
+    const diti_latte_state *state = (const diti_latte_state *)denoise->family;
+    DITI_TRY(diti_latte_write_positions(model, plan, denoise, state->positions, err));
+    if (state->times) DITI_TRY(diti_write_times(plan, state->times, config->time, err));
+    if (config->rotates) {
+        DITI_TRY(diti_latte_write_plane(model, plan, denoise, state, err));
+        DITI_TRY(diti_write_rotation(plan, state->cosines[1], state->sines[1], config->time, true, err));
+    }
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_latte_begin(diti_pass *p) {
+    diti_latte_state *state = diti_latte_at(p->denoise);
+    if (!p->denoise->same_timestep)
+        state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+/* x F32 [items * F * N, D] is changed in place. docs/models.md 3.7. */
+static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
+    const diti_latte_block *w = &diti_latte_of(p->model)->blocks[p->index];
+    const diti_latte_state *state = diti_latte_at(p->denoise);
+    p->cosines = state->cosines[0];
+    p->sines = state->sines[0];
+    diti_table_modulate(p, &w->spatial.table, state->row, 0);
+    diti_table_attend(p, x, &w->spatial.attention);
+    diti_table_finish(p, x, &w->spatial, state->text[p->index]);
+    if (p->denoise->still) return x;
+    if (p->index == 0 && state->times) {
+        diti_elementwise_desc desc = DITI_ZERO;
+        desc.add = state->times;
+        desc.rows_per_add = p->positions;
+        desc.out = x;
+        desc.name = "add_times";
+        diti_elementwise(p->graph, x, &desc);
+    }
+    p->cosines = state->cosines[1];
+    p->sines = state->sines[1];
+    diti_table_modulate(p, &w->temporal.table, state->row, 0);
+    diti_table_attend(p, x, &w->temporal.attention);
+    diti_table_finish(p, x, &w->temporal, 0);
+    return x;
+}
+
+static diti_tensor diti_latte_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_latte_of(p->model)->last;
+    p->modulation.rows = diti_tensor_view(p->graph, diti_latte_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+static diti_tensor diti_latte_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_at(p->denoise)->positions);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LATTE_1 "maxin-cn/Latte-1"
+static const diti_place diti_latte_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LATTE_1 ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LATTE_1 ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LATTE_1 ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_LATTE_1 ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LATTE_1 ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+#define DITI_LATTE_PLAN "LanguageBind/Open-Sora-Plan-v1.1.0"
+static const diti_place diti_latte_plan_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LATTE_PLAN ": 65x512x512/"},
+    {"", DIT_ROLE_VAE, DITI_LATTE_PLAN ": vae/"},
+    {"", DIT_ROLE_TEXT_1, "DeepFloyd/t5-v1_1-xxl, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, "DeepFloyd/t5-v1_1-xxl: spiece.model"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+#define DITI_LATTE_FIRST "temporal_transformer_blocks.0.scale_shift_table"
+
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void) {
+    static const diti_family family = {
+        "latte",
+        "Open-Sora-Plan",
+        {"LatteT2V",
+         NULL,
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.y_embedding", NULL},
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.y_embedding", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_latte), diti_latte_read_plan, diti_latte_load, NULL},
+        NULL,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_latte_plan_places,
+        sizeof(diti_latte_state),
+        diti_latte_prepare,
+        diti_latte_begin,
+        diti_latte_embed,
+        diti_latte_run_block,
+        diti_latte_final,
+        diti_latte_write_inputs};
+    return &family;
+}
+
+DIT_INTERNAL const diti_family *diti_latte_family(void) {
+    static const diti_family family = {
+        "latte",
+        "Latte",
+        {"LatteTransformer3DModel",
+         NULL,
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.linear_1.weight", NULL},
+         {DITI_LATTE_FIRST, "pos_embed.proj.weight", "caption_projection.linear_1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_latte), diti_latte_read, diti_latte_load, NULL},
+        NULL,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_latte_places,
+        sizeof(diti_latte_state),
+        diti_latte_prepare,
+        diti_latte_begin,
+        diti_latte_embed,
+        diti_latte_run_block,
+        diti_latte_final,
+        diti_latte_write_inputs};
     return &family;
 }
 
@@ -31998,7 +33361,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
          {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load, NULL},
         diti_flux_names,
         {16, 0.3611f, 0.1159f, true},
@@ -32452,7 +33815,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
           "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load, NULL},
         diti_sd3_names,
         {16, 1.5305f, 0.0609f, true},
@@ -32478,6 +33841,9 @@ DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_flux_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
+DIT_INTERNAL const diti_family *diti_stdit_family(void);
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
+DIT_INTERNAL const diti_family *diti_latte_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -32510,6 +33876,17 @@ static const diti_family_row diti_families[] = {
     {diti_hunyuandit_family, "HunyuanDiT", NULL},
 #else
     {NULL, "HunyuanDiT", "DIT_NO_HUNYUANDIT"},
+#endif
+#ifndef DIT_NO_STDIT
+    {diti_stdit_family, "Open-Sora", NULL},
+#else
+    {NULL, "Open-Sora", "DIT_NO_STDIT"},
+#endif
+#ifndef DIT_NO_LATTE
+    {diti_latte_plan_family, "Open-Sora-Plan", NULL},
+    {diti_latte_family, "Latte", NULL},
+#else
+    {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -32552,10 +33929,13 @@ static bool diti_family_recognises(const diti_family *family, const diti_json *c
                                    const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_signature *s = &family->signature;
     const char *name = diti_json_string(config, "_class_name", "");
+    size_t i;
     if (diti_equal(name, s->class_name)) return true;
     if (s->norm_type && diti_equal(name, "Transformer2DModel"))
         return diti_equal(diti_json_string(config, "norm_type", ""), s->norm_type);
-    if (name[0] || (s->video && diti_model_find(checkpoint, prefix, s->video))) return false;
+    for (i = 0; i < DITI_COUNT(s->video) && s->video[i]; i++)
+        if (diti_model_find(checkpoint, prefix, s->video[i])) return false;
+    if (name[0]) return false;
     return diti_family_has(checkpoint, prefix, s->original, 4) || diti_family_is_diffusers(family, checkpoint, prefix);
 }
 
@@ -42308,15 +43688,19 @@ static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_t
 static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t pixels = shape->width * shape->height, columns;
+    uint32_t pixels = shape->width * shape->height;
+    diti_patches places = DITI_ZERO;
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
     rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
-    columns = diti_tensor_get(graph, rows)->columns;
-    return diti_unpatchify(graph, rows, 1, columns, columns, job->request.latent_height, job->request.latent_width, 1);
+    places.batch = places.patch = 1;
+    places.channels = diti_tensor_get(graph, rows)->columns;
+    places.height = job->request.latent_height;
+    places.width = job->request.latent_width;
+    return diti_unpatchify(graph, rows, &places, places.channels);
 }
 
 /* x = row `row` of the start's coefficients, a solver step, applied to a prediction and noise. */
@@ -43020,6 +44404,11 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
+    if (model->transformer->traits.divided &&
+        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
+         diti_patches_used(&request->shape)))
+        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
+               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
@@ -43095,11 +44484,19 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
+static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
+    if (!model->transformer->traits.default_frames) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
+                     model->info.family, model->info.variant);
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
     DITI_TRY(diti_request_parts(model, err));
+    DITI_TRY(diti_request_clip(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
@@ -47900,166 +49297,171 @@ static const char *const diti_spirv_text_gemm_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_broadcast 8123u, 15805u
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "n0C9%1VZI/9*5:w8'jjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`NlEwee$lcd#j[Did.bfQ4q_-pT#$:#F^A2t%y-d29$EN`>e(x2@T1]bBV("
-    "lIK3*ktt-5fba#PKX_PHoR[y^V-nP<;XmTD2g6N*d`V72PPjePC6tZe0W9AOHPEL,G@px2*VK,o]+m^[YKV:cS]WB=_m`5v8uy(qwQYnYh559KNj2X`2C/"
-    "A)m<.RIF;,OlZ3cP*rf%TXT#.fDSeg4BycNbP`k+.)BC.QiCb/`C<Zv@*%d/'*&'dZmnR18v43utVmoX-HLh10)uG2T=f*ybOBp$V^hOJE.;$ArfbA.yj0"
-    "v9SuGB&+XKjAIk='STlubf0uVcao_W6Z6B-RaU,#I^bMVrDPg%;[S=BV40[<P0ItwN@i+VL(WHLfE(t3tk,&tnPc4@c*JD0)ub;x#J)wrD^'-8+C7>0puT"
-    ";v2@sUFD4c4E//GkK&Kv57tcuAg@A4XWoVZA1wm;',*%0I7@D]Gov2EORK6KUCfEFPR*;fv35)]+7e&;T4ZC_;JA'6eJqaqTB@je8GmKsQ:4eIBZu>geNU"
-    "e&TrWgYj,sl+'5.;IG>@hv(@*ekA=7NkJpm<h]28_4I@WTw,^jNLC'23u0qU]P`@OM=$s@JE<.sy4Vcqv`]:swVT>EVYX8E9uiQ1krol%W+3&;Sdch*=MQ"
-    "aQx/ZR&@g%90t:AJv^`+Yjt6>3qp<>wA<_1qZES:y5/JA3a%(l[+_]#XuplTePE6UTdcd+H3nfgE00C,P%[tg*k/aPYtVp9B3kg>1OH:b2)J:dKAhZGRd,"
-    "2#,Uu.W6<`XgC:x2#(g^j-HEx6cRDEgH7CV9E[:sYl:k2Pf$k>MshiYP5.,^ekDO9kP8[L=q[+eU)+T-,5S/`RRuaLX&-)[w:ESGG%,QL,%Lop-8Atfa5H"
-    ",AS]d+kD(%IS+$>/SK1B:p0hg$^CB+9:O1jqD.O]jeg_(c])(VD%)Ke;FmreXgN>8-i':Oo1<,1w9Y6.*NpEJL1QwR,w247[Jc@+s$GDaQpGO[W-`rq%W#"
-    "oT/@gXeVEMXO&M4KpqhZuBl),:$YD%Y>@vn_dQ2WJHl+Yp_Lsu^cSt2Ueh0>LY3'$B65lwgvCNxE2nuEE2LYE-IWBn5MYrRFc02x`o1;B#7oW&so@X*(O/"
-    "_vW]Kas2GLNPcvbWmJOS[q)_OKR&-7N(Aqniy2p7$+Ks9n_UsmVbN51'oXhY-9O[7YhLkL^Z6uN])87Z@stY+J&RjH;*b+5h2cRN6Pf^2A/yImL0E&G[/n"
-    "Pi<Ti.cH(u,:(ITFRDDO9>+ioV$fjyHk8JMgCqVh+fUb4@d^fRj3`IRa$XjI@;(l_GevCD.#00Zc%'.[uH,3b=iUL0FZ<*Ay=O5u8Ag0oUC%v=GU3OHTa1"
-    "NJ(hNXX10&`)@qXxLfuB9j4n,v9;'#,<@)lR:KJd,C2#c7Hj/u,164mgkp.Gr6vdcXuYBl)ucY6QiIDJ67G)3sErnKg*1g#ANlT7g4XYI6uU0gqRQThjq["
-    "FJG(PD'4E/adturOGn>o<a[8M80lEw$-UoqI,)&qSi6HWZ2P_3Dhrl2@97bwikk$.lr[ePbFSo8Me-,L8gCA[qC*%aDvfNbZSCAO3xwn8OpekLh^KW]s-S"
-    "+I&k9n6lA#=%wed+fKTGmKl]ukmO(.CnbIYGH9/NgVlWXe$S05h>P7g;f_D3@Pop`k*PY'))2=aFkXUQVHs8oUZaPs/3nQ5MRsKtKf8Mk_K<s<6@%Yd1^U"
-    "n-OG_jm>4Y$1#>4BR=b.<FM<i[0VeGHdbY<n,8qn&ElvWq+3g<S8I361lb:P6J<X/hxFUkx.m=JDOXP:'LxskV=_GuM</V_@mmEnJ69%=L'#]qkHtwTF^;"
-    "$KTkfUWKS5O5rhK,X]oJih55^AR-x<%5W=J2Oj3S)jV[NMV(uUS;FKLivLuByoX9(jIkYh(o)ZeSk`h#72;,i)v>g3]4%rW7g)H_[*3CbBv]hy>Wi+_Xp#"
-    "E0ylpI5[s6q5u8[5:qLUr@k6o^@b:-;iam)va_`fI-pL-Ro>v9W095evvkkvu9SjU4hY=Bw;fV2T:[DV#jkq#Hfi2l3ZsoSC;nsTQivj6Y80W3;X8)@x(#"
-    "-RX-u*UFQ#NY0#Q1As5yIf>T^_],RYgm^=VT6^&pGpETBEW.anEnqJ#.sH.g2St@/FH1b-q#hT^5&(q>s>6-LddN>seU3E+v)[774`UYhIpddwqhNpg[rd"
-    "tL%[1f4Le^;mVdtvNqZ&)N_h:vnMsn7hoa(WO3il+9b6Ukm#Oy/(Hhe(.S[`6^%Fg%S,4sBMla>3W_:).5EjOAqeTP+:cP$ql:C=gv7yXyS[NRndv2E2CW"
-    "ybL/0UHw@dKGt`Jk]nqj_XI4B=]iCaPLypV3%r(G8ftnu+EM08aK/k5CLZR7,JhG+8kjK5aXaOH`EFvfDCX@G)Io]TVZQXcO1DDFR(k@B'@uHScZ_#:5WW"
-    "UcgVX)@37$k*e00':m@cemAg%FSTvDnqdJM(jg.8%j0hDeS]/5P(I3&K+aD4CGv;V-vfI8gvOF@@W869M7PU`+-y5D@^qV29Vmam6unhk'K;T/tL&B7iSe"
-    "vV,3*-dtCa$C)GeooF:DU^=JjgNobK1IW@SIpKA+w+G1=eXO^V0u^p:Fq'Anlpti.t>yA>/,5LKXPsN)iu3,]Tg9eqYm@=$.uL+73d)::#ZrJ`W$cK/yEB"
-    "@X5Lw+x8B@ah=BEr46ZGCdGx.F8(UPCLr#[iCeB(^.w_rl$2.5uWwZXq6glO<sW+@W=w/sq]8G3,2vkP:<w4bHRU>f;xB1j,F@`#a8TJ`WwC4^MY)k'H5U"
-    "6u./Up_79I^Y,I(h]`lE&q[SUfOAeOWS<1Y*1caP;$Q4gi64Vb2H./bqJe(UNMNkeQ<[`mWXBJB+/>>UYa3M*SpnIm@&8/PDTI,d2tUp8nD6A;K/l#C)eF"
-    "Y8APKc-1^#2AgRW5=M[.)CB5ho'^F`MQhU,a%m9JT%hCa+Lqt>Kl'GGeG)v%^I;*Lk6<H#Ys+hK9Ss]SFn.uRjm:o_#yl[%5D4_PAZsJB9p7$O9)`Wg`7h"
-    "-<0]ki+EtmfQ&v`EsFhBo@mPAtR3>4;p#Ty@cqe8^NRasQr9x*Y-sEsw7fy[qDt+Cu:)5-]GhZUbv#.]3:lE+nfd&RAZ$jA'53meOIWlQ)@7ScYRnn2$1]"
-    "+gjMpS,]ZGoX6(>@2p%eUr'quYnWkI,TxN[Q8+PW'B$,])]igOr4k>JDvy3tF+j]_g78SMjJSIZc588cm's&qYvwSG#V5X=7NRsb%1e;Xkl0k+:];V:jf>"
-    "eaIbfa9tKILW.JTbCeS@#GmTX<u*hsq9L&4*Wj^38QjS;LoNVC7Ga7mJ->'KEX%j_jeYl5b4=@jj84/>t6iHRLeS5hPhmjyt$@BV;:cDo[+9b#WOMK`^*r"
-    "MY+X-dMsE&y4U<g-kn`Ilo`Ei5G5,<P<c/7>o6q>/#UKrP`]a%`deqA.rKl/-'hf3%^,6`y`/GB[.9o9pTQ.M@P3O4.fFaE;nmN*29DZ&qQq@4<Bo,uBn%"
-    "aal`FWgesIRwOq.Mk[RWh_2N=f'p$&X<a^4e<b^CHoh9o@MF4QiXkqvpw,VSA_;>M6'4,-WR3`jL4kjs14NXlN>-rGAG2UKwmd$E;wUFH,DPT0H4RS*K75"
-    "r_*D^nmP@T+IW]@8V$F$ln@YKj:HS.Mrog;,)B>RckceKQk4lUK:HQ'e=<vxcrXNq))0_&Fi3+QRHDT+CK;V'RYUp9Z'RTjTJk^g8E_irjXq6hm-#]7]q5"
-    "37[Z`=JZI*YJ_n.HpB_HU;MT]o2-e9tqZJ/dx%42mAmhxsmd%)(,]G/@EVCKuG(,128(82aOjB.Gc;$b[WF`SWyjiXL<=A1bbKaiQ/9ha0n)uVaAS1XBl:"
-    "saO)jnQBqP+Jt33[,*-$46-NJK5UpJPFd_X7jTEqctd1r<4SdiW#6m@XQsBXpr/&HNL2L+l(;c+U8xWk8k.c82p)KmbNokC;p-M)h8i(>q",
-    "34Y$`*T(2`SpkmS>Y^p)WDx5]F4ybmKQm7e6h>5`(e1+Pwq&V%Sl['k7/(*UveLgMdt*rvNOy1e<2)xdT^VY0.U*iN@nXg>ZaaPd4R5>`Wx.giIU3/(-s3"
-    "HXC>A>/B/q,U4dWY6o>3Ypi<Cs3e)I.PG+*qOND7;p.uW+4$1MxKiF+-f*n$2B86+fFUGo@A*9./QDEpBYR`+H0so20PI-Ih5@^En0lg(@pnvl2Pex>IcO"
-    "N*aRof3h96B&w0MY:t(A@P(iiIO5+tb3G$QC<4lUmFy$hbmud%AF.oAqTZ.#Lt>[VI)svssMWZ'BO4(oQix.4T*OB5g1NZN@9IQ9Hpn:^J,<C@byvsF(Ci"
-    "S;%rtD5A%FBjo]>)a3Da_H6'i>X5g*]&r's]-4PS;'0Zyr@7r&_KOVC$^/<cp=X=u@&o3xTS8vX>^k_nuZC&A8QBGIklWKTOmwcW9s%^>a#F<yvlbo3[J+"
-    "afEO$l@>K7W9TDWrub@<HYu5D*<aBaHdcKsc*>st3C/,6LQpbeaJZev=p/'0vMW%qLe/@$6P@uKjOtmuC0#Df#+q>bKw@euWG>,sC-;>gk)Hn4w1NbigHI"
-    "XR3e0K7fZ3bVloq2A/<$n`Bajc'`*8[+XQXflre>@sKcgceY`KS*DsFtb>s8e$-S1bVd=Z1um0;lF]b8_9,/4sxW>81Z4n#q'-wO(R:FfYy8J^bP44*1(4"
-    "o==^AxOp)<#f`*jbZw]E814s&WXZwl*KtLm.VvDN$L<t$Za^YLAbhMAD;JPur`#YlDKA%CE/b67/d'-HN/,DKhfhv^w0t#T7'5fP:U8v+V7F/YhvmB*cN`"
-    "=:-WPQW8=8dnseU9pgVw]h<rt$;udsK)n7[bmX8O4ib$JC+t>]eQ`ta&V)%/JO1*>*TCRa,hv]a8;c$/TiP1P4Zw]y)R3@w1QOg0/fD(-Rd'+ENPjlBc$#"
-    "$,Fb*#0yE6ULRU7UGfmKH1'%/tB-8Wt*K@WW>h&EYM77%fN&Ty;WP%T#51mTXqxekHKI+(PI;gGDPZPXNaB/]&-XkP'Z^Qa/5,/MVYV(tR%o0Sq9u`A)Uh"
-    "'LLt%eAQ,`dZF/#NINO=0N2x)3J2Wq8NC8ouF*%NuF5u9;NL/gggrObb'l]6P@=ToS64e31]Hr$###",
+    "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
+    "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
+    "HLjPgbOr:JF62gSi#PD*uxr;9CkuZP5)IoEApAWB4pNMO4yd[w>L*vrQ:bXBa+Gc3EWrk(iu;fB#'ZSKaHD87C2'vc(=b*/pD%qN(Kb4Z>;tSrcXo[%.e7"
+    "@[m3VDV:.'/:76%%Qw4id[,f'fY<2AgCJmStO%<=D3Y:gewxO*GW`'`V,<mqY'D9E[<0b$s#9nT0d<4p44h;=u154o,4Xp&H<$c^&xkMIt($*I+eh@524@"
+    "a2.G,0fEcyZS[v^9Z@t&*>)%]HK0Bs$K:uDJq2_'M6'+SLsP3['r9Bs09,*NrbCLdp2)n4Gj/]ltilpaIIa,-M(e$eH:vR>Go+hfNI8-T*:rqKl(fwoAXU"
+    "NkB&n'VQEiYw9t/=00em'hwk_-uV(@e@xb'x`+/kx35',eQ*6<R<Cwd.d6R;AQAA0)cr<`=uhA);dCWLW_Z+JiZ)>%*QdM;X5oE_%G1$vTVIR/>35'28%F"
+    "CGcqAgI[rsy]hEhmj2c@.uvKq97,$ar-%KfQ;4NtL6fpR,ahVL)mmh/yph7U/m]eUO^]m>Q-+hMmaSE8P^GPTjd8y_quV5j*<pu;s(kh5>B7__'v@94&<f"
+    "S`6Y<(_IZRKOhu:cb=:'4Y2,Jb.5)TgZ+G9/Tp'Eou^Zf9VrB0Y8wV_;MRa-;Y5Dp9MBV#'n7'oj#H3A@Mr+4M-SY>2xyAUv#fr(Y_R;%B0V*9b^Bm<nK3"
+    "GvLW_*u^p9Qr-u=C-sF2WEw2(>7-Nd,xS:y;id0pIsvdd;B(P;3xsZ1ER#0<%4iZ,YGqn%PNX&yBx_.7#tG>aq<p'b7j*p`WCRgK@)#KY:8E[HTE#NjU'@"
+    "c#mIxl)Qt+*$GGZG1OyvCS_BTf6ASXvl/(cIYOfsyqhQFjjpC70gSduCIBRYYV1D'*V)sN^[<v/w]*R$GGS[A5i9V8J&-AO;)*&n/JcYRI*,SabT[rJn_T"
+    "xL^gl9Cf.`MFg6MED683cUY&,(gndFE6;L:8@>Paiwj=vOY4H+1g;D#lwb=E8m;$E7ZxJS#5<8f]aK^)nh3FE`rw1g%@*Xcrf>F`Yj8Sf8rb)v8x:-2H/N"
+    "IbR$-w#jnM>=hPl^s.&+c@]o73hOHe<iO]1I^aIgvW9^MQ,tsAyTb3]2a58KV=pJAliAYy,C<XuJS,9iE[WE6te+x5:(KO#NBx/j;X6+d-NyAKUelq@4V5"
+    "DJ0qe=pl@-leFTMf.o'H8+x%nxHFtSa/l@-cq0Mi7[Vo;JdX6EP#P=yX23vmkf]+1@_J]MFl2I3ZjVd'VlSKCuwO_eI]]hQ@URW<Dh-tTS%J'=maes;DTl"
+    "6y<+hi@TUEEDTo.$Ix=kj>nX8`s;_aAxR(UL^4fN@D9UCJj;XdDXo$`N(r0Km7aU0A+f0a724qr&SS/iQE,K-@0S;M^<o0wp;U-UG$DZ*]#+$GK6wG0r'4"
+    "RW$h07Cu6'H2hme]):hse9e[]<oj$']5Hn4*im=4KyE4bowZJcT/fEMnj0$h`[I*,,KcH5sY52NefPjMS@cE_96tyoEB)tWl)'QUen^`wBQ4RD<N<vIn2L"
+    "yOl#H'[9u*e(1qIlk8kr>%2*<@D%<jhRxr)a@pTj,Fi6lk[M4)p1Ya1;La9%PB9F'%8B*f=3J6Ce8>,o>7SG'y:wZoEjGS'+V+D*qQ`*nrxYK]rFL>HB]F"
+    "@_',[EjZN]CKy<9/fckN^t:ddkgoE98fu=@e_V4n6o8/8jk.&I-q(%#a62Fo;mWIF#GrX`>QDaIdir4:O+Px06;dSFpXu3$DM@O'[sR3qi4]qtRFh7jN0e"
+    "q<s9[bdoO`ynvnca*N@_I2Q8y>r-`eU656S,TKi]3VgW7Px7;ixo]3MmnLGC6'4eh#eh%s$baKvj-cCf0^V8V><x+d0juhLxxJvLDku0cKB%n36u]].^A8"
+    "5)Mk3P[P<x7s_U1YuDZwce9:6O^/&=JesyZs84,gn^po#wCBBTb)0$t;/J]Jnl5(0C4D-_%rFsWv;SITAeqn9W%]]dlj2^ZHGdbm)YJ-@#*=.RMtCwL@7Z"
+    "u3[RwC@:oCPpSV@1uG%dTPLmLV0qOP,VVv+1p;>9>+wmaR&@9v:^a7f9OBR]c#/,QDjeYv=4Xn[L^2<dISUvagE;&%m4O+H=PW&eFHbAHWEO.kdUZ[rvV6"
+    "8G:T9-Q2Q[98os>:+YoJbHZ8)t^Y=/me6T0ad0b&-4H/jCWR0rhLWh@6`<]`Lm^4oNe3E^I<NCpABrEdJY&QbK(dvL9OKC(62/Y0KpITIQS)W+x1VHixI@"
+    ",Ds8k1IICR'Bby)Y]rGolv%NG*I<wEF_/6/SY>0AXeA55C@QKC3g,V@18[*rg;xo=2SHZvoE%6CPBg9=d^#y0gfmHFNNMnKDl@M/7PA'ekf7Z3ySt0LO4C"
+    "[jGkI0/IOZQ(I6aWYQh)T@&6JM2i%EB7`N5$gCuqwvw_ykqWiQT/cF@ZX]_g%HtD;-vjA-_-Z@ibu+UZl$C$t7g>X1vHpQ2*=a9iPkpi*3xNciKX-jYPo>"
+    "/yuo8XEJLK`Le8j*mVQ670TP+B#g'&^9'0Y'a+<SXRYf(1c^/SC6-Z[jmwG:n[dsb0*`RjNj-'@4Wm[Rnqs<IRH-9(;BSjx1Gk@CKBKBUm8aHaAMOWmq4G"
+    "Xr-<TJvI9-.*RL;X_dILEN02E:k3;Xg9gwnIJ3#%]j%k+]c([=1,_>;v:c^2@-pZ2bjSvZYhK++[]_q]a/-6)t]%Udndtb%/+#u[FN9Lgf_(_cjY[R'<rX"
+    "LyU9tPXx1pe_SrR]q8cpKek,XeDPimXr`slI,yHN1:,iaYM>ve$^D83E[c3Ap8q,/KMV='Gn2OkMI,8-.'A$c<EO*fR/dDZOA-urO#_1iVCRR.Mm`jaGgm"
+    "8vU.<H`WAy;(3=rbs4id-CpCs7X1f]j[h2@mPBR.vkP)Bj,7lugn=C0^p'TTD4'cT_WtWW9kPI15$.8l6d(0phM+K0hLDNFW$uS[wmH[jG<-562]rddy+]"
+    "AM'v$xAjA,nsTcrINR`bMG%INVbgr9k90X>wqRMj17[r;.Ee)aL#$b-AqpaJc<]>YC9;UPYk>f*>xVg]`iP:p[CAATAwjQgbwe7:D&F9M&q`Fk9m>QIgL^"
+    "&6=<r`1[)h'#xlDXGuqs(UW$cQ<QS-=;=pJr+i:EW[@a`anCHDd#^e>_Gt))`fEWN&btEx%dlh^g,KREhXV(i-LSa5N$*(u4yrJJul6pbjvl=PaN1:ZJeb"
+    "F+;N'nx)aMuo5*B5cg%@J7j*YlOFN@YK6ToETEnH)OOD)Ya%kY[<Xe:PDG1*eM.Upn$r]0tfEO7NP@p%47[5Bq7CV)a>)0>cur:xgJ:9[B)ltTjm0.EO[#"
+    "tTr()k7,MkCv7f,f1iS7&t=2+=TArD`q(Q6JRtO#gQYaC7`a+'mR-BjT_6)RdU/WY8X:i$$CHff#e/:5s2RnBA+dIM6yX>7TE->6ld+b@M]9>,/t4V,x&e"
+    "%2y4bUvD9H7<^y33>CgJs4u$1w2Lm7*[RoEL:Weg&(lZtI]cbvt(f;Y9TAlbhD&/.h^qRQMr^87L*8vULMy,ieorERj-q;oLJBDWC+bDdfr[O;%bMfBa`e"
+    "n$;#EW*Ah.RXfZ.>9@UNwu#7u_1o6Hl-J^C<FDL[&Yi7df8Z6C1UM63M+b<dr/rfTD*Ne;D[bL.8y&6jqA^OUK0(+.mKXW;olG^68oqMPwbMYVtgl/=)W_"
+    "VFG#4ewduG^8Nwpj_Q:pi8fYw))$,ImFtb#$vW$y;.3>A87t]_D,tuV)rN+bcwbM:#RRUCT)op[)Y(QEh%/x>qrVG94:C/EFMSY1;<TB;r",
+    "CUCXb[@yG#&:.Ip#@E@dqikyculnS3OlwLJ7;sJb'WV-%mo0-'J,)eMR3OSBi=#sO`4m5ah)fHpI:T^cL=sNlcfin*,DKpmASxeWS_JMg)2f[Ee-o@W3:f"
+    "I1k_F8-uvIqsw0t)l`kQ$o:suDDlYpat1CGS.PSi=ECqBnpmY6^tPA<lZ#'v/$&naq1,8>R,qChXI->V,rB[+6MwtKxk_dG[Yj['RVLYok_uip1)-f7:u#"
+    "68kM-uIU&ga'L_gS.Fct0G&N.cHUUdX*GDBSX@%`[elEXZ23-%3Xsj#^%NY<78ylF[]V=N8,%O.8Mr5`Gh&NR2`FcNpZU>rP,n56tHHGtBHr0<GIIshcX;"
+    "4/fuS&]NuEbP>]DGFUDr<&lwG25I-Yq;=P/n%$9r^[7V`TQ><q@g^_TLr5Yh8P5AS2yD+@IPJxLQFmV<_x=bnrWJ(3EFTc&f:m3/93WMEp)yp-;4>N<p8:"
+    "lne/G[1+/(1dua:]LI63'/GlTac&a$L5JiSnAnx)WH`@snvfcYPff-qE9[2:b<4y,O(Q6^Q_Hi/P=u$Hbb0*#P(WLsyTMu)p8fti#FX9OA%`QfT#r5[yY5"
+    "D5+`6x7u:IeWY4OJ+Mc'GeX<d]pXk@'2kRl4Z89`mP@bP1SS6t@BvrXIX[y4_Gb'EP6==7l4/p2Wn/)%cMBdoI#jr.E4WXM'E(+3l_g8@RZ^w2`:M3tnYx"
+    "#A2>i^6NWidQRZ#S_sWxh^JcKy+E<,3<ZiwX1Tr1ldlLS3)1(75E7KosX/E'x1pNu,O.4'9R[Bckn]wO7h75<YblI-3d3Q+5#lS&,p[*'1Z4a>*'h=/hlc"
+    "p0qWP#,#<)G^S@J#r#hC;J@:TJ_y%prsMsp[v.o(B>tl0MrH@5Wxu)iu]p2wir9SdD'T0)=mm,YMhx]1;TcggN$F96In8`)>4>fV.9oqk$cxj;rhA`6W#h"
+    ":&ITxrGo+8>(5y[v$5(<f.`@V:jj<V/1t8fm=P'yiLZA)]+jl/pI_1u]j*/y0DS0%pqkZxO^Ir/;x,u,'yx3uKcu+r%TvlBFN@/:='eyaqVPAV-I2te<lM"
+    "S#lE[nO@P1@YjY+sF&O4sZU1u>slKZ;,Uw$hr_i%JCQ;<ITe_:v<`YUv$A*W@f0+:jnK3^/:)fqbQO=s3bW@_VH%0[S2[Qhh^,`+KJ.xx.&i`H;9=t3>(`"
+    "5YfD>cqK.Xf1]F@.P1hP@2eMai77rWHje*EO$yK+$V6)Ew]J(Yhq.;OX$c/TxQtWsCasVJXeHBk'rA;hIC+O1t,'IvctNuIX#%SppHWn7k[(ijEy4r/4<l"
+    "5c^1Kp(%>3fITfq8#;DdTD2>Ay1UeEQ>%KIHKV8br,mexwEn=iratWEgv2&e5#",
     0};
-#define DITI_SPIRV_SIZES_attention_cpu 4392u, 8401u
+#define DITI_SPIRV_SIZES_attention_cpu 4563u, 8749u
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "n0C9%1VZI/M*1(b]M:>+0cW,GVfq/IsDV1onI#YjcXG:r2JhNBB'Jq4wto%4Z$oeN0Shnbam2qd%_M<A`EZvUG90$^'`&wfwC]k8nhtiPO0cA*%kHFSg^y"
-    "MuF8N;*1pYTjli<a8N5oL*1hONV*qqPW9T3hW_k1^FQ2wf<-GTBlQF^V=YI6>f/^c%RCgE9RLvBNCa+hIGAIvF>59%u95:VcT1`)<994L:$g=DRnNJBjG]"
-    "jmt,WXT4/VOmQqA`ngsN7Qj.+8=/+rAp5I>d,p@LnUbMI6FG$S<nN:,yd6$+/e[g2tcp[:im<>^KN$fgVCKJFJv<.sv`a*5/qy)(8`40.$^`4+Ant^ZlpV"
-    "goagm':FwDrRfO@h&e1-T'TcZ2wN^A./x2/827Njo_''Yq*/p7uxU:.OLwkN`H.:n&]K%3BhfO0O/QF%a,:V8_[F8MW#umDkFV0gtpF'I'kWuJThG*S>E["
-    "c:Z53M0nic0GG4c(9:gkKJCa`Tge#=/<[/]G*$[u>/^t/Ja'I&Z`0b_:);Axi8nLZtZATLeg,9&&HCsjFL7Pn6(>7@>W_]p;+wUPo[XV7qX;k9aB#d(kR<"
-    "s.T&HSi+Z_q90)+Okkqr`i(ACSAewDsX`**k)VmOx`8_N%8qWpKXQJFpeK6t6q*w$=53#lV<IlE=u3PXni,rWEfTIi<>+xtPPKXJ.mWtcnq`,+$ZSAc<BM"
-    "^ssemuNO0lEIMTlvBs(H4D>OL'oA-mV))j>/B2a#[A94-@=8gO3jIa/bbkYkMtowSIoWf2G1MHD=Z<Vd3f]iviQn>:L18tD/c,%e`j[k)B8De5Z9$VpqcO"
-    "d[+8D+gLa3i#j(v>PK6('vdFEncg4qKvSYR-'^bO3'jH[[=UDflDtelllG:VqD+OY)5Z>REVF8@k-I'A_buj8oHT-S099;BQS(KG0;U#x]a`E3(rrYwb=^"
-    "Py9pccfl[lXdmy)Qr4jIV6tT5$>3EbP:X2)o6(nR/KG.2Z:-eMq`wYX>9l#qO6m2T4ASclkxF0pS(_mheNBRt]Q>CPg9Q+dPZ_:&X07b#:&Ho5cvk)CAZI"
-    "yq(-.R7&10dZJ,vE1-wEGQAV/mw_,VU_iH2O,F0f@yUKnoxPvGxP/b]#,;wd/M<bnE+shNAPPxjaH^.8[Zhg@v9M`-mx)H`-4*Yo1C*j%'O,RnYr>4C-%a"
-    "p:7Eaa1F7WO50cmh6;bpmiQJ_cISsFtWE88bi2I^Kj@FgpbOF5:<)JXiXs+-0D96O-ByK9&NuNIj$0bJvG@ZXsG7Ot$[%K1[]NyIo:'PCAw]qIV%j/d4`b"
-    "Z&QBD3C9+>)Bt[%1ld7w%N5NXpfLyyE(:E3o4jxC@$L-ZM$b)+8R=3;&MU5U/rC2Uk9+WVSFBfC]/'37;bD'-_nNLQ/keY$mY&r&R%$Fj,<p9:.@P^jRqR"
-    "Z`(`_S(1/cTvEa+wtS&Ht.s+fuX._plvs^Pflw2$bg%)v]q@XjWve[$7kCo2Qi6&alFXTo11`q/3RBmi@Qy73JhO7T>g:[_BlPl`:7YvrN@50p5n(.Pd0j"
-    ".6/7d9hXJ0L_PFQg8coxM)$2BcxS5P`tTO4KhW]:;Wpr=dI@igXTKgZNL;J4e3k1)`GV<67>v9HO35[xO$lOc,QKKM+^x9Bab/]1Cu-9Ifm<(4DKPO78dv"
-    "-F,%Z5<.ei)5Jclbavkc/-qtV4kIn1CRCnoe9&jF)J&=x_RZc,&@/P5vrH-gwlg3*l<@iq5KeCU*M&SUHJf]r@CiB&j;XdyTOQi_vXt-G:&#f&HX9DlCfH"
-    "'3;HdVcC^e$El/@gffN($JVpFaT9`/twBJ3c`h%Y(Pw$WPU.`P$wc&>g62ZTLgyuA5PPZ7p%QDm2,aV3Vlq=IE)R6LT&wkDg)HC<d+=oD;[9tCtA9hF7Yi"
-    "@AAIlZhe/$6I*[dkli>Up8__%Qt`xfS^.E7BGa$4ODLxAQDMOp+7kT&yAvlYTE^4M;Ixtf+jErUbVs3(6WbLu.Y.9v=6iHJ-j/c`U8Kx2u:bsX2U.^t-C="
-    "5y*5EZ#^qRm)MDVqBCQYv$a=Q6Pi2v#h7_T^9&jp*7-l`)^stP%`a)[MpCMX0AfJ-ABc-M=Z-u'.,g-oXr5Cj/,]O#v^@eG2ip$<dWJnC6HoH(^Q,7g3>+"
-    "n)'PHcbKLp]*Lyc'UA--$@WcgV/i%0cKRc%1R-SQnI/-R%`vXeu8m*ORC-eT,sNq_cCD]Vd4a.03q>jH4p^S)kJ9elY[mKB(pQdF`]2_ReAfQ<No<SbRlW"
-    "Y>c;rK^%0b]LnKCj&i3YW@V:6-KPT%5O[Cx-^EKq[v=pL;+W20m>b@x;(ra7S@2V;Zo%64ToX#ChW-0<=iuuoUOMi(.Ps<Y_oqOxjDM-c+b#QYiHtM+7_$"
-    "-Le$vs+/WvFSeJkVrOjc+gS%[;vA45O`DGG/;MF7W-^,qNrc-Kp3inlZPD+Mr(6Q;%d5J3=9KPA'mcFF&<nxWoF,@p/uag<VQW&(]xh2)Ddr`O49p(X^nC"
-    "..Rf(i2^WwuG/&NVA#^w<D'ou/o9qM;5]yN<]_&&4Tk,geqQ<tBpQ.5/w<9CV28@#.*7Rj87>_i=aN_RHQc))5,MLO2lBbh&@n;/ei[JS[#)HF^F<wHHA`"
-    "/FTWBA(XpBxE_*U7^rsvj>iFE6)g;O6:T=eO`es[$NXWANMB3D,0MI3=ay<H`;+uB_p`2'SL8J4@Y:d>C0]U>YN]<@aXeqB'm,l+HE*2^#dZj`T-KDMJ'd"
-    "&0dmMeZriK-^,b1e(%J6XN-,c,$2,JC(MV<g)ywMGhJ_wr2xXQld]&Za23a6N'xJs97XBU)4`Gs:$(<>@S_D'a$ck)fSGQ[mL^+/HsgGK^tHo0,4R3UdjQ"
-    "ZK;htNXMD;Qc>reFl<sHplP+0NO8aPw4oJR<d5li5%/RS(X-+hvL%5kq#h>t$nVq1L5viT<ZbEi:h@=Knf(B5.#QW5r+=v>Z;vWDKa+B%CX3VF]O-qw8aR"
-    "RB^F54^$d`e@0#^Stshs`fNp(CpC'&L7D;l^A(g_:%X(jdr:)EfP#5P8,gZL.9nI./8:oj5k8s#dNJ%r;^vJ1ObbbHDeOHi9a6'oASlZ('pg'6-pV-C3bd"
-    "^cfaW)cdDx_tn,(4>2DRis`2$81U*2rH1j@73VT)-;Isb,TVy-='rwa#h)e5s/to0]5tSyFnF4M%;lFwf#a4Y67JsE-.4:n&o-YR6[r1%5jBt-h,[b6'0v"
-    "0.g=^R+jLy9dh(`CQ,4gmq)T.Y#Fe&1(2$Tdgi$AwC$PN06Y.i8[s&io[-RKZK%kP]^2TG)B4u6%$]aeNP[9Z_R:*I`rm;ynx2VVI@q7]`kNat>mbbOu[u"
-    "ZHVvJ#mgr/PVAQMm7a6E_jtV1pC+YBa]1MbV=][eeG8WBCsNME-.^NAeFy`%:[:Y_-<U@t*1xpB61xPW7+^uR@)i%kqN4U:hS^Eu90,%ZFGW:ijoXU2O23"
-    ">>/+[lA>Yq%>9U#]'l&1itnVQ.<0$7&5`nww[a^e4UcVNWf]N0,4raf(l9/Bs>1XtH#48mf;)tZlQgyxKb#3J4NW`3JODb]YySA=Khbho;ailL_VUc:DM$"
-    "2X=kmMk%m[n6Q(K0yf<KWPVatu_OfGoQ8YMi)S*MoRCX8Ka_^)aud(Yam;P<oWJIk*@2273NOjlxeFgps4nutd/@0XB6Cr$aNVc-2;(pXG5M0NM_dpek^9"
-    "$Z:a->S^W=)iUokdqePa[&r.EGU/Jx5Z1:xr`b*:O.FUw('+7C6l;mJU>VoK4dc&A+K),Hp8I1WrrnAu[BEHjdA1.T1MB>)C=aXM#7%E#`XbK*_F_55=o`"
-    "Zb_Z]DFHofC^jT)XxYFwhkOkEi9mL1PEcJ&>=6NUt(1HiRm-GWGn,<hE;hi#<Fr-J0Z=+m)kJCweUD-Nk:'L'-_+/TmxpNPdqpMEQUg662S>6''T/PE]1c"
-    ".i>X+53d3ZE@)PTZ1[a$fNHsd%V*U-((q@SHX6lGYj,`Hb9N@GYB&(w4H-=*C,xhVl:ahhixvRE5+K,3cojEm<PSZrLHkGWJJNLivGeFjs",
-    "Eaxfh4xRfbmRa@u#YU(%i/A,okCnU$WAD$YL)Dd3d/cwD9@23>gut**lss7<vfM(mY5Hkq6W.><.=G&%uaq.GqV*=Heo;Iuf`CN)A0&_KVbPQ#/JWC*hL+"
-    "*dq[+6q-V]SJxX/N6M5qgX/Y.qN3edNKaF3'YcS3_Pqj$t=o2xGu5XutR-#hj>>s[cN^I;t#*3H+M22mC@Ur<WAuxQm(pu$V9/>s3%6a*4wQk<a>YtEe_1"
-    "tN*gP`rtUWotQ4tvn[Vsh0L%a`nIf4+@iW,o7O.pl+&[d9t^MExC[q)6pQ+6P0XJbaq[t/7gHGK/$/vwckSCxxFw]L_`VCW4n85_DG)1A6TgDcR6HiAa=9"
-    "poZY3h@`Asqc+OZZY@nFQiVCW&c]aCM[Fk64qS)=WiRcb`oQ,k13ZOX$R(T$7Z@Y4Gk9PW.bfo-NRFoOsUe4JTv72(*hGX[RmI;-LAW0bB1jrSSt9.r:C."
-    "GybuA6E2^7UHSQmCqR]m,b.q$1l5jG2*MV+v^B<pt5o-DRwXyhX&VV#N+g<KYV%6(MSKewdI,+<4RC$N1g;W<>=]wB^33E:CQH;4pn7t=$^:tv#RRWpsm1"
-    "JQ+wrA)Kj_cI`[&LXq@P^Ffhm1k+B>AbWvWUO)e3+gStMGx^P2tT`,QGb]kgWAe&FkX&(KIXvS@gSy$696Y&]AEGLN1`HRgY&w[tF&&.oc(qqJX7pM/A78"
-    "2;(fFI6&cR/(4EKKYqsK(kt^;JNb3ZkA;j:Ek=*;NZfY_&qN,1.w^v7[r`nu_FefoXBJn5eOh:@t.=GAm<r*c/q^JiD$67bYZJZawbeq-$Z4vjPFuiNF14"
-    "JX=h>2eOd=[g9mrbmpQhTx<'@GtUrR/0Fl$[e#`pXTY+Fiwe78H,rZN*p=T5tTN.R@c;,MZ':Fh^dHSW/LiYdV*1Z0<+-H2O0K%ZJmT>eo&NG]^3(Y5vIF"
-    "3=hrGjs+;NtKL^QTjR.qY(`K%doa`XBw,d-AT-,1GoUdMSWB2H/U(d7/Zj-1WmdFb_#lKQl&66cBvSU<2<k@T.)[kEE_[t>&t>i<7;cWxaJ*5+=%v(Y6^F"
-    "p*U7I<2rn/)CKn9nD*S'X#,8tQr3<`&'Q(B.rn'&x'<S;*N,q([(6B+>TaG>%6uqdn<E_-RDhB/<JehkA3.CC5S*uP#FkJA-RHDx:+1UPZvRR#uuoaJ*cp"
-    "^Jqov2Ca_R7<SY&tE<CPrEfsCCT];.t/,7ScN$.FHIbN,&:]p^2M^N<GG+QkV[xST[-,Ft_^RY)n2wP`LML]UUmb@>]5#L-f%mRhFby-hxZw^87Av_$(=G"
-    "B:Y;X>%tf/N-@KE5hDd(q8=rV50#)lQ6D=ZTOOMO]pi,H`5d)>(LW6_CBV*ZZ+jQJb9GIE]%:U)VCxjamc>xW2Y.C+,aRE7*@MEZ4iUcZpCSiu2)xSCFsp"
-    "YP`p3$+fSGeL1G%T.He&%$tgAhFOH]#*V]dsdZv:@1e4p;D28_Fr.A(d_@PrBVwE,MjLW%WYt/eBxc0834#l0R(gIO55/VDlm1n'A#rD*cb,)sJPFOto6c"
-    "`m*S8K4^]m(B+_E&fYY1rAdOrVR-'']iTVBJh9hF*.;E.3(jV;=sk+`Qde'3+]->/7c=`kLIXlgK$mH*-^b_-lxO`yUwQ-Tc9A,_Z,`GieN^#>,-mK]A4F"
-    "=@h>iq3*utGGIFu57<c^xXGW-g)6*CsZ1nRW/q/DtYnq9DnWNIqsa3[mlMgZ)ICtfV0oGH^GjsW]'hWaS`A_2edc[oOw^K((:;NXsuvx1^fU2,I2_w2(;u"
-    ">w4PYTq.L_>=]P+TOv.*LccKj`G<D=D5J1Hva(K:g,,SeEln[Da.h5>7(`6j#oJ27;ALjO>6b0*a,q*1v31w/(U.&5b_N0^fqD0uW8_^W*:WYRMB:n+-GK"
-    "l2SPR2pLdQQ$G7RuM_LQU]rl(Z5ff,0Pcuv5c-TQ%4_rE,gel*6[%;umL3KMOijXJ2E'R20L(S4ng&AjB5GrI_e,_[D0v:G3iHOBsbI;8@(9ce3L8Q9_GP"
-    "%s1,7HiGPZ=vqN0drDA8r'_r'H^f$SisQMJePLKER/sWQem'qVd#'wh6ApF/&Hf0yGyu%oy5C'sApVgbN:1bZ%e_Zh0u+sdjGj`8jO-kU,W&/EX@Ffjxm@"
-    "I1.&K`ssjv[Cm<ZP$cJp#-HlF8]P<2@.`GN3o2Ag4f>#_#ET]^H]Uxtanwqt^s;Oujx[r#Ai>0N>bh=,dU$/9>r2THB*u#,bVh$1;TFZcSgmbJbH[;uEd6"
-    "'/8Ryv^DX)/>Ns,1X;=9ovn1imsI317^tXEp1DMG`LR-lUpuM'1vR3Kltj$(jT,>#e+/evdH4$AP4sOmWh:NQ%Oq*sk:i)xWX&6;T1<mO0[I@Tyk2=Wr'*"
-    "('8XC3FhZ-Sdv8=L2<<hprSjta<`^m=p@Xu$nq'qj#u#wt/)lFld5piLs=)sbl%vp^F;:a'ii8rK;>*&]>QI&lMP-^E;7qd$L%]]sQj7*dZf:./r%MuWc-"
-    "dvC6EYQC&U9kEio[NDVR+Ok[w%3#3^^=KB%D/,)U/r*w+_,>fiUgyd$ZAc<QX<pE5n+^ubH]bY>R#8YN<ojCUh-b=QB&TRUm=gN6:JdlXNf.-lj+_ZJS2L"
-    "G5cTZF[f60;)'UB57Ufhym$9bAG*.+8.HpdsH,Y52l'W+XL)Y=iX]pY[k*OHnxLq.N<bR/####",
+    "n0C9%1VZI/'2LMqd^5>+0cW,GVfq/IsDV1onI#Yje)R0unT<34*-Us0UP`0Lbjt8k',yw6M-0Z+6Z`G,e^;)-@KW)B:(=V@EVAFP+<fqW+bP+ril>kFG(c"
+    "_+cO(-*JVWx%y^4j-CD);5PoK@UM<9VlrX4[_l5[)TNt9Ugi_])-]L5Y9f;]OEt+$$'&a)WWEjihuK%S;KKL=DCtNCVTu%P=+2P,vvYa^e62(/_mJ,P^0'"
+    "q6UYnOvpp>*Yh*mA4U$%p-IaaHcDOBka4]4al.1r/]]I'pU60*DZe+o$L>G%QxmJJ-OLudC&j'T__Wj3V2cb<w>llF4.S0J:-%TO51RZiha-fgav&]qPR]"
+    "hiRr3Zwn2]`nR=%wD,Rf#w't<5SJKcEUYted<Pb)Y]<shIUy9P3)V89XKK2+>Ywxa]J_.^k+Ty0_/uTH0ic0p$;=$0o.$KRIWl`JbCd@K'Y8i#ApUVnA8p"
+    "dI=WN8.C(<0wQndPU-0AoFH(HHb];Bn25rV$`+AU]x2iBMEUe/)Gd:ibm7T,*l[x9)NuB-<8(.@,60R$*]ou^yHL>Jv-nT@k#S>/-:Y+jsZAAmyl,qNuH/"
+    "/Vu[4W-ZF8F;XVLeR)_BK`pR5E.5ifLN5/m_-;As:PP+0aJWSg^_3bAv:1XT1A`_Lp3`R]S<(Su/n=BZUn4G,P>$cDCkxf8T_#:;qNutXDA3.:m1<;+%W1"
+    "1wf*G-Fk&t^-,8Iqcwqntc$I@^@Dk^Jn/DNjW*ks&P2(HX949U8_wZ_/[q4.gBKB%[4%jiUXSoG.]r3p-KY'aol+oc,,7]X4-IGBl#RoS2aP58sDFb1nMh"
+    "'^3);53hrgPYXPqleq>E[3$(>:8/7G*TP%vsLgOs&L1Xqe-iJhhEQGi;BE)wMkn4[WD-&wY<-PtV/JBy<Yq/>V'g4bEn-F_hb=Vb=5@G#*('D%TQo//gpo"
+    "h01AAk_TEq((uNS=bi;(.J1(^2$c)TLmgEF+G,X[>DAb*FgL.x+;C7*bw_'%DiyFycZMmeJ%L=PWS%1>Yy<=v.8G[JRmXI'M[X>OdME4Lm+HLqX>yU9:%E"
+    "jmtO6Z+=<;W0bZyp/Zk'4_]&p/2%lmf=_'T7+<JWQB%HU-1R+$9L@;HV^fgR0@#1=&lD#jVy99Q-yktq]OMSG_h[i<v:nSBJ9vGblf@a4tjKm)x-/y)1Pb"
+    "`wFxuE9K[g9LZ->/o>jU)a+rKq4pOZKurcI;;Rp',c@alC89`&A.w1(HVU'/-d^^'WFaFF,]CV*<[uC-K,kF/5G%4po`'y4R$(a@T^c<@75kU(2m3:'_&H"
+    "OjD[fx6v#`]u,<JrPZ.]l*K1yeaGp)BN].[j(ef_,byZ$S8>6-in(2c*v`,bma0[KOkF$#7pn0D'6XPaUkrm/-pYEG8Lhp'b,&/gDABA8vXx$&.m]m$',4"
+    "rB2`0>@<H@pc7v,Y`;gbL7]C%A=enUZuf4::5E)#B4[ZNI6HVLOb$mP`uLsjZtiElqOBA%w=NoV0VX`DO$TtBfxvgTfZ[(XutE^;@IPpj[Gj)*+dGpN+;@"
+    "%=s)pnAXG^:CSIS[NvT+'^PCC8J$4j$MxfQ5g1MDk_cUZ6dj_lSyRUwe+Z6yg#=GuPe@p1s;>^l+PBY1p2d+pS=XV>F;Av=PkcWy,yWAk.L%[0JUJviqjZ"
+    "&[mBN-y&M`XM6;yVV-/3p6fAu$uaOLT^onmY=H@O,o0OV`DmD1O'U`#rMRlaQZ=(2cc>m_T>ByDYL`bMrg_17WpA:iG>FPaPeKSI9r;Zp'R[;:BqIgsKTq"
+    "PtO([[bUfqBqK$Q+jR[)Y]ydAsABUo[)a`oayf9sbV_2/Iq_W@O,L,;VN2Ig;U49QM9-HZ$$3B/*Y6KO9(yDb)Y;qO+*[i#;Ajw>4Ge.INM7f;LJb/[*:F"
+    ",RUV4`Mak%<rjV[OtHtw;@;7-]EX5CvjP&Ww`Wg`</t]C2VFltDvjU:Keg=htqKEjwp)oYi_K%ERsk79L.<jf`JSStng`ghx2*%UQ>R>S/p'V4x]87l]fU"
+    "2Qst-:).ZP9eKby)V>,X5Y'aEV_P[e/tsWJJ>,s(%Gf2(:]hm7s3<&p#rkkNQn7GXn)xM8s&CDqA>g#u*wSJ2R#K,BG9Y9FCk$$=Dl7CPMT=:wA%lQ0hT0"
+    "/6GpYgPO.)(Fc@Z>d;R8:D0l`j^'_p-Ol`0BsT%AuFqjM]h/I3[/I+4YC$:M(=rT[PTSxPYs2)o[521TsU>u_-ff,#C/FjrZQJ^ipAwuy@.Bc_Z3i,lQ,/"
+    "ni^j2cc2qODM)W>^k]A58qY#`[HHefj9DyrkEkI(4Wd8Fs[)OrF&;bJ_[Rh/G_k4Ke+.CAh:%2P2'4gq1_pLQRR8ui>=NATGFT1x(3Weo1TITF5qMGW+35"
+    "B6Mid-y4pdwj-*s-N&b^_.5`f'iC(30Jx64QMQdgH:Mt3p'e*h4E@2&KO)MMDofTu(Ps#jdsMI[@Ov[8O',UriE`#.sG>_4e#:2m&:S,,W=pwMU8I4mq1w"
+    "BH-<(KB'J9#9EwG*ZXE]S:jf7_5*l6;:bLN<qgKk]*SF(sUG3IcAW%n8tPnJYM#fgTv+BZ>>CcO$5;=9T/ak_'BDCMs5fxKP:;iTwJf3DEY@+9R+vwJLCh"
+    "rl7tM_Mt[3eytTVfo`*/s%`;rauodu$sS&p@x40n=j4Mt['%-np=T6k1*unT6pHJ(Z>S9-Og;M#h*Qv.1p`7W*f$NHD@5qFRA.[auRPBB8[mK<dR:^cRfM"
+    "TDPk-upE&fkZdsQC9rZ,[F7>UcYWZ:=VvRfP@YYp,=eG<ek<>9.@ih&<>Ji1J@*7$M3b/w@X5i'5=OK6w6xEL.qE`IQd%7=In3`sPI_A'@b/7M.y`x9hOI"
+    "v%(,Dfy2',v<Bj.G'u;HdEMuj0R&R5I*Rjy]fcf&r0wANoa`[1B<PKSFgob19-tkmrR#d@HhjNPid+.MoUD=_.E&ySRGnW1]TGVj8/=JCp#;FZu9oRYYol"
+    "p(/A,X5n.HA^T+G+ge4X3AXC*p/_HCU05gqEJM7[]g^DIBAOkj/l4Cs4kZ0kM>#Tcxyv1c-_34pB3M9MjeJrQ:e@B)i7)<%VSp%-P@F`QWAR-VHlH&3fPc"
+    "gsg^T[IvQWFG^VMx3f@r6>N>8*$q86Ja10r>[l$,FumYcq<9)O;p4]s=scXNSX#Ipt5wC@,Pf6cV<laeo.Ky]iC[==FD<YD3le6,NUGwG,mc_fSvAebec9"
+    "WMWRc^C;hDh]e@N,4=*phb4B'q,x:1_dKg%AV)#KT23'U;6*qyH7(9,dNC<SH-:4O_JI%;$;/&etl;>%px0Id6R>YjmaFkZKcief5ZGl^w)C0uVIMfM=#N"
+    "B.pfC'dah(J0X6cqj0$ib9p4uo^Jc43ygKh*h;+q%iieoBI$(fiJ1QsbK2/NWj5U`21`m:GRX8K>8$j^RO;Luci]_xeUqa,^7E=r)'Dbm&>5`bBo:fWoZe"
+    "Y9,Z;@,ert%JXW$p:OWNSnOK9J0Tq-/FCStEeB$XX`u`+c+MaZ&'q`q4fBdJo450Z;]a_AdbOAo#AKCku=[(_Ai,i/Fj4k]%C%lef-kriJqAMVo3,6h<ot"
+    "v4EadKvVriKe^qsg1VAL0xvs%TGEW#hY0k4[NU8>Kk*6cpDQG+hUB,IN%hBlKkIBD_eQF_BDDmBjc^#.gBb:@WZWr]v:Q6LN8=HGx%TujuUi7pBiDLmed1"
+    "o-y5nHSs62xqnfYM4JFS`$nrcHf6Mm^M$p-m0nu,E0`Ina#N82H0_;:)u=U-n0_h*4F[@7xiDk8@rDDVEut;$@['<t=t3nj/*_bIJP%pY@=/d(>bQt@*>i"
+    ",SC5[l7qAC<O*B.:iv<ceN$8nwedZBBSpHOV]%<_1bxHs8FD8KqJgaj>@%fY9_4%VM=R^rCqbt6jM`@q)T9SXeT#:]7xQlimx'`uT#KYAWSBCqeW#(rN&E"
+    "jb`Ry9F&fRGm/qtblDR/#$oPcQlHH&fwip&U=^-*Ftl_G3x8We@Kpq5C$Aptg(a*8ja=-nu%,4E[8wUi:>pGu,pSRMI(1_LhQUW0UIbyq:",
+    "Jm(rW5<c(HlF@(/,>jRl;Afvka;@WlS:HZDZw7)]J0>9S$LCZv9bZQksq6Q<Hs+Aj4uj'>]'Hh<UUwuuvI6B_cF-qH--5XufT=]T-xIlJhlP[vbs#IgQtb"
+    "KD'</J9X>1CefRb+@:TQ**fmWHY$F=%/Y;TQ-)QNqdoamM)N0n0u'&:l/sO@i6fa.+F/Nw:Gg5HOb_2.-I5vY<dHZy_ZY1o-`[/gOC-wL44KAOe/Z'>,,&"
+    "gBSQO3gk@pXUDahdJ&v_D*tG/,H1oHl7:55(Tf:KhXR]vNxv%oIIJNht1KK6+1*W%n9:GG+`K`I'r>(&y_6ds1)5(.l>:a6vsAdh(YQ=],#Lax&Y#eE>yK"
+    "4i='pmo#in&1G<U3]@/b;A1Yk8xNX=SGwdk^tfPLJMt)'JRot*-DI;mpQxUO)xs0A;Ao6W_5u;8'O-;/2E$'/po`N1<iCl/.c@'Tp^X4jIs6/J_FO(bH6Q"
+    "/y>#j^Vuhm*3E)tA%QQLk::Q4^`l%Qb&s@bPXD[_p1v:J<@daPjR+p1-t%yTlo>wZ%=Scpm2'(X,rai3oOj(T'>25IwV[X(m0&OAH^]T6D+OKl7O':-3oe"
+    "g&vo,J`5^3OWmZd<3[ejk<H-85(*ei8d3g>KfkEG7B=H`:0;:PXKYdV8k$gtM+PprxW:]M`%<6_ye;:7Zud&<.6,#=i>2LPdPT@O-(,rlWs1'`AuA%_q3,"
+    "5v)xO5q+wf=Lx<:*](E_w84`Y-Q9TM,J$]l536/F_.xW.gQQI9kvEUyW#NP[Xb()6b`1=Z3*+VFhIK'[pLh]$l&O)x)u9<[Boc=j09b2F/:rY/@H4g,^QJ"
+    "bR4c<=IXG6tR<,ilB06^P@dSd>79^fV$5-[dgaAU#+[^#oTW24*A9k-Q'.PoppU0n&U%*558$XgVXQR]J7C+Hi&'OK<-LGa%k7)^Ayi^#w_R.:6q`1N&ce"
+    "SM^WYFeHWr1q<eo&H7==4].mtB*^cSt88n62I`_alq249CqPLB_OpV(_@Hrq2EiTnG(3hL-H^YnU5yO89>/@tI;/@V=o(J1=x>xOh:3yr#ur86h*B1irLh"
+    ":8pgq*PBs6VLE3Y'dL^ljr05s2`@Wkh@9xNRg<st(DlDO[v*l];;pLP3Jcxi<[=6B>=D34#`3Ek8OUr+dUjOUsJ,eCWvf6MQf0ab&KHbH1/A@(J+`ig:Cq"
+    "iB:=)$S_f;bwf/dd3-g)LWRv:I0,4NfQvmFLEF'B4_hO2Q1%D]>aF*nUsHUYY^+H]wB_>*y^QpVHVo.-,e`5/`Hi[v,,_;T$m(r+QvN7V%a&H2M*:^9;r/"
+    "3U4,TY#5cY.%DLg#4j%.+sm@xQFVT8YV@<woR1(Hvh0U.RdYDDG5P&(UqbD#r$+Ih/jj%Z3rjb=CMO$<$:ZP7Hb%Y9AWao;#_U1TDKe]eDL+e@j#y[=)Wi"
+    "&9eUN6mCmFI<oG.a<_*<5Y/vYeNBlJQbJ#:$k-S#K+2<L:x%S-tCahroaCMwwAPD;n:rXirfE%E=7Q/$:%e.lJ'dRb_:[+(iVZk7e5Mc^lc.(P,h)dJiln"
+    "#gxdKIth'4i_vv6*JE-=YT-;MV.<E%G'yM`$O2_b[BKy]^b8ZDJqKrI8rn)<oX_3qccBoB,RC9JHx.E`%P.4hnNNKJ]n&d&PhxM/eouJR+Ub/6)VdSJ#go"
+    "A@m7L5;s$qLSuRSPkV$HwLm3^#]d=pl/R/h&U^4t9c0^)UN;vb7rTt=y6I>20:lj[)6OF.XR-5.*'n>@r9FSfiR<cWDePLl_ZRMybQ)Hay1S`(7l440cS,"
+    "SEfx,OX+Q_^o6xmhpXQm-;$Rui.lUdq'wb<Y#,X3E0&$7.ZTE)G6t23Qp,86K#y^T2O$]VO.Pe,4NdAtg:OU`TCNO7Z[1$3jRasP8Dm:]%hJN:ShL,;TV$"
+    "U6bQ2ng02;UU3K@nMJX:(bNj%UPI,e<-[$.gsat*UEFAuA_Q^Ex3Y[KZ8OPsATu'6l/M9_5tfkYJBw]6]>K4v7-bnh;]5('c:9qH`n;GN2bpQdD96HA;*^"
+    "ha0%hSu7julLuJ*rQ)W@0NJ2drPD'PGl0*$0OinIjo:$lU]_+#GsOknWhhZh_fhX*8.UZtsoniyP:AkBqd2@ek@mX9o.gXO$+2I%AevSYMcacKxvD]46a%"
+    "moQ4>`C,sSrF)<fKZkp48Ya9yN--Se0AWCI1<`L79sS0k4b@Z4'F/sR*C(j/l@[]ytEO4h$Ki%TL#&gjtfXmC8-@[tW#_pq(%])(vy2gII8wGBCTL-g$I;"
+    "lL_j.<[sPtA/5QXo)8(x$ik[MDSH$JMwSR$0;E%9,.evE8f%1>=-@`P3sTp[gvaL+%WbN_2,3b=$@f8:_X0=$<ag@Uh%5DcZr-+($t/jA(iUrfd2wh>8Y^"
+    "HM(Sc==c@;&FCAu`siB96WGs&mfXWhqDT`+eh&D:-]w)3yd8#.pmy3^@qkK#k5Sno]))IXmO]1Zks)&/fPF(^tNmNQ)mgXONKEc@ThQwPcIV[V:Rc;iANA"
+    ")qqI<0,Ns-k'QdOw;sfh3DBa]kQ:UEFqgdcHg(UTIkcl;QiZ'c9PVa3)S>7nO-5HAc+-_D92;kbj'7o)+vX^w`)U<<P/tsRuvFAB-ff_:Wn25]CsU9-m0V"
+    "cEhMbZioY13Al<`i.mit]2KpQ$HLBuHDd=@NU%kRUm`f;[#[^ucUc=vXW6mg>:a$$Dxv.].=$Kh+Mn;^x][G&Gus9ix)6A@4Y1b>t)y#%mlY1]Uj)LjGNr"
+    "ZC''+rv'FmZDG1J<.Lx73B9#JSZkK]=j[vH39a:@4O<yakvYg;PiuoSDw>6LK@lf_HGt(t7xa>@rEaBPC'376M#OL_VmDSrMpM,%:2G]vAgL)11^k7FPks"
+    "w*XMZEmuZl_)rfpwi-8VnWRh%+nek*H2B9%###",
     0};
-#define DITI_SPIRV_SIZES_attention_gpu 5555u, 10717u
+#define DITI_SPIRV_SIZES_attention_gpu 5711u, 11032u
 static const char *const diti_spirv_text_attention_half[] = {
-    "n0C9%1VZI/TkE=d;7E7+/Y;hFy4Q^_qXQJb1c^>#Q2t-meVt(4:2r(4bePhidg-`YxtA5aAs04NQDhNRslsei&U-/;Q$6O+vM_BR27>YG7U1pmHi,kR.0)"
-    "pce)8a[70bW6y@WQJueT%pq/#OtUJF=g=oLDYugZAK^Yb,*+A&F2^WN]aht,,@-cjYP-wv1/'#V</m]=_JiWCCs6u;2%$`EkI5K@iq5U>UV@>iFRyYnk),"
-    "onk(q.Sr%H78,WJ5TVZy_cpYkYvyr3q%f)U+m[NjEr7aCA(JH^rh<msZ@DNeFy@MuJX):haJc-isx9914SC`>%*II4@b(A>$>%VFrlZN:+Z8oHDC^MD80m"
-    "O4k7gr@%'Hp_iX<dkNN9/m-mf._qOFTh'8r-J%<uM#cG<<G20Eui2fMYfnHWY#>-^YaiU<$@WYrQhAZ^[M-w35[G;#P.ypr1_-R%pM96EJiYB7tH0JJE9["
-    "Pjb*so<qVKH/p=ctGO`)v8Y*Zsxf0vpwrwulV-KQ;133X$inyDW7&QpuuW(G:abQ`&_]YK+Rlqhk8D%9Xp:i0B3,rA)#$9pD6^%HA2fLhmF$88;NAqc0VT"
-    "ICQT[>fe)1iswg@c$v;:MN$*VnIXZAGU]R]QnYmsc)8h<XgTMglO`8$OIBL:Xb1OG$)Bu[WSGO_E*shgWb9YMI4bOL5yPV[*TU];6%ex7Z]kvnL]c+jSJP"
-    "t0YR6W[X.ZP&oe6%719%:cplt.-(0gjPT2VtWq)4.X=BmN%Sxk;K0of%WvqO>196ZUQj7Ha_1d'c([GUo_6u+gTHrb2<_muY'.e[PkYYqVgN)gL)T)aZ&B"
-    "F(f^N`Ev`Vk;eq)LEE0+py=Z8NAQq*M<*9/a.:63$b,PW]j1)d,bC4`q8M@]*V%[08NqA#qiu8R%t;Y)&is@jbWUu'dR>3m*gsfPKXN1f/;M[<HQ3GhRwj"
-    "eh:a,Uy_P^(R5Q7s=*H#:oQ0*)rT),C^e_%e8,`UvTY5-J:U8&em=UTVEcPQ`92*APX=nD8,t(XApk*50./YFW)9,)<3m>7$;a]v,R/b-275gGZ2[cWG<J"
-    "]9),Q*@8bVwF>/P;.6_y1+)i&I0nQFT>,2ZW9ThIb44I,7O[wd>s;13GT6f/;G&l7%ZW[sIXPkB%'N%+8WZuq79OqJdi3xHP))Fu:Jf$@$(:yLSrYG3=#%"
-    "%W07w<_8/Fu*a*SKWVD$m<QLMb3_Hq%4J9,>4Du.y2:iK(bI9d$DM)1X[cSfnIklIY&QbIAZ#+nG@fe61wo2cr#Wk.G7;Up,8l595mLo.h*8>b)K,LM(%4"
-    "@/d'W7R[fC4]hPXa%P`)*1=(Nv6ued',phW7`sk&3Rvqb^I^@Md'nOa,Hos*yE^BM5L`o(wY%GEsjBKs8G8PoG[`HjP;j>&/`INQ2X0,AFM8TFV)6e]j0C"
-    "AF@gub7=7w`TT@<K#(aB3iaa*h^&nBRleBJ'W&r%)FP_`W9,*bx279(b3lqojLOq#TLED@FZIe=qJn[/bPWDoaZ9PFTQt:2qfM;Zex+qr-uE:RuRCLv%8K"
-    "d2a4`<5pKXS5Oj@=Y`4eG4@92rj=)S2kMrNnpd1]QvLG]6<DPG.ZlTyDWCV%LR/,JU3W27sZnV+:vA7Gcn8s)G*Kf`k1v<YtbVt*J^bs<_:cdMKXR.SOM@"
-    "_pj5(Cg&a.$H1B^NeR6yy5GEV2n+Xr<vD6E>%ALb</,=I]0)SXX>s0.Z<Z,Z=EOS_+t]'T#OkcI5Tec;.5(H3e<GmZ>h.[qVR,D$u&vqU4U[5vZ9@kT(Oe"
-    "dVFqI=NYvU&uU':'IOonqID<XbxdL4YTC^'k][dk<vpGRla=*^J[,)6cfh4ZHbDtqY:'-6#tZ;99P.,:.gGms.os28k:vlqt,SK1>3cj'v^]R&,B)Yupe`"
-    "0va_WR.p>+U5>Q1OG=;gGW8G)OE*+lk]r@hfMgm7LIWpZZ'.>C,S>(O`X&qy20Bdc>W6J1*fAMx9uoaBYDII6ts1sYDXsB__aDo/;S3#^HqV94ZN1UeSEI"
-    "s&ni)h._1icV&BCX<4[m87sN[b1'B20&*K=5c96t2S7=bn/81ss9[CfRN6k9RKk4^4@Oag54]u.YcV$5[D3JrBerfUKBH;eM`QRa+qW*%6A]D,ZU#9vUZQ"
-    "S`A<J]Arg=EP*/w0,1)LvcNi<bclZhGv.NYSteXSiovPA81sW+.3o<xP9LN>Y+NG9X[(,K>f;3D@5gS#J@XtaY97XPNE4V)JILuSi8UpApBbSPSto3haBs"
-    "0KG-#Vkd+t'08nmc3'%)c+8+G0[q/Mn%]sV4vb[^8w@Fm<%ou;:u,EE/]>PlaebY)@bv0#kjiE,GhhNkGht'afIe.aJG0aHhn`8M_=XMAbo16Jxc+irEY7"
-    ",5T$YWOJ+9yNfrFYJu;Xchk.my0)d7TS3W]ItIck)'iE9k%k36Y,lI#IV$)VfgN85MLH]7R`p)EhKb159umakNq<#6KT:K]lw@I)SuqE.ijv9(Zjjodo'x"
-    "xPqw,=v_.-.'R#Ft%sWkUe*NEh6>LsBsA#:P(K.nT)[-r)WmZ#'c[5%TKnVE]Z'2K$-v[SPTmih*q+4%9fdR*o*K_U>kw^PZ+W;8J=e/$Nb`'eHS[kuPTZ"
-    "_>L.K$nIvOgXA3GO[NI[,uRX6oa]AH>1mWgES0s%0OlvO2Cr)FBG6LLlC.=8X$<3q7jjA78ssm07Qr5FD(V#4^WwM*]%xBDdf,g1j4O*s3cDRifFs[n*K/"
-    "u$w0d253J6k2oc[Oi=B+&iRuN9u,6_kx5G*RYvm2&EXhg[L57I:5(8+^sBu*Klk6k6PU*^P2)5h7Bi0Gk*Q%f*saM*<+F-/:LG&AnbZJj=hc(5o*6D9V@*"
-    "OtW4-:=c[Of9LOB=>svXRN6W)h&Tm'vmA1kJKBiZyCD;Dhyah#6+nI'nh8gQ'g<byIvOCj0*k]$)Po#5A4e]BcZFXMXEC>a^M*6<wA(IP4.h8a=KpcG5F7"
-    "PL9OV;uJj9--&ar`w/oA]7(6+Ua.jU0hjRCD&eJ8P)j:Ck*JjJUaU09a8*EIa+8a'*rKRJRM3sYFd$Si,sr90m_pQ4>x/(BsSSA>q2V7Ql7-RIe`9u-iRt"
-    "a#hKefVY=8ia0:AoRPPyx@S166tT>5KmdllLU5IS+89o$ZJU0>_ndc:`5-%Fia)nL%.lep,j#@e-#.fGO_Bdo&VbMqPV409^1UTACuEbhh>&3:S]JNFKHo"
-    "kb*.='9#a:^klnTIV/N@685dWbCuM`BC'@B8h]XypMaj4Kn:nRp%smx0S7-[2nUGV&9d9rmdh6m[sl;lb^@lU5ga$<cM5VogGH6hGbmQv+te4@*-<0&Go5"
-    "dWQ%TJ,s<scrsUNI/&TD]1[^xQ=Avy%;]$a0`l>/PwJj5j57(:TIP>NanG4KlkY=7gv)l2$st5QJ07$u3c1j4:7uop.ID_,(j9u#*5cd+1BKAiTs58M/H5"
-    "2#Vwn3B;q'%^ZrB&4N@AK4W6s0UPi<NM3=RBwpAwAJ/>(p:CkhJ.,-f2HoHZ&Z,ehFdGaGaQdm(>)I^W69Q$lZrZ^+58-RJo&JdA3^.@0dr:;%>-LLH%:q"
-    "<%jx(RXRHct<O=B9*Y-UVGVGov<x3%4Vqs;@,YW=HAV'Bp0whMOX6o$MFh%=%mYrvT&'imn2B'K1]MY6j)ltF$^'DT;tnVrtJG1=^/X7#VN<b`XclOdh5."
-    "Iv>1yiGeJ/q0.%o^6`:Fgs3<MINnWF>N9Gpq,X()qRFb[BFti9V6aku&/NmiyD''[oQhiQ3rx#JAk]6LGnMLR)]-KmV5fw7mZd'.]On.BEn-VS=K*X.fs["
-    "BdP4j@(PANv'm'._R'#5p;%-UZDEm=J$V)gJF27GS(9AMkhKE:B[RLpc'$F3'#fNCkO2Z)/q>iY8wKRI`E2=7=p'CKl4v'BQ:Go@rK;HgO-6nZmJhp($]S"
-    "U_6<>9Fjw1u:VX'C,_yS[+jNg,^uRPCYorR.]'DI,X0rW#o;.6py*IeOS%aiJ7At;R`*]Q$3Ne2*Fo[v^C*M_pcg/&>Bn$.Z2]l=QAA(;A",
-    "%FO`'b(HT7Tr2<uKCWbkcBXW8sx0(4r(b_<@<b7'P%,BGgM$fHxUF$-D2B1F@om>,Ef'F9y$a9o29dcv%HE>b/wWLe8_uRvgi:J:f(/(d=uo4*;Fy$Tiro"
-    "BgFa;#-;,R/Lm>bF2RpsWguMx/_Bp/EUrm*k>p0kf3VvMkdaD=Y^tw6uJny&S4rp9GY-_Ewe6uo8Q$/)9<*G/x=BIr_tnBH`i%*U-ibKSSS(ZSgYp'R]Z'"
-    "ECa,De$1eL_'mPi8XH,'Ur3@ZUlYQLmsF7]H1/.u*1o[c=aX,<Lq,iA><saWv+%[j%-,hUS]`4YPH6XHRZ;=dnj#<'B5N0Z=.g<Zvv)u-,D_T')8:fd%W-"
-    "5d'+^jKip)'4w3aKJ`PHI-:+h1r#f-D*R#rUop]AQe+apI4jqCK>qZW$.lV@.)<j;M_G/6tO'G5Dm(hJ#dkK+9]v9pmc)mS38]AD;p:'d*NB$^p@N-K]Il"
-    "P9%mXnMqHsIJ%p4637%q9.wf/-bY-.K9r_9sMAg;$d8$8VHlnh1W$Scf=A1>rDn`Ogx#eRAtR[5g]VnBpu1,Pbc#vwHh<3@r$DaV*eA^sb&nZ(O[m0]b*I"
-    "aZbonyF&)McdBm-GKRSrhLIF0]lZl&dsPWiG5-YW+iG<9$M(q03=^7ELlDZZd>Z#21oMw[MueZ>WN(p47AVv#ZZVqRl[cBVI]^fBKxGW^3_D5R7BKU8/ZE"
-    "qn:.oVZ5rjJNkanFJQtRgMs%PT[hldo6c#oguGvHBDI&A+E`d;Q0>/:bYG9.dpXfrab5HI((KvBg_b&]]U(5ikDRmn3=Q_U2V%(WO^j#ev*H0p,U1$H>gd"
-    "n3LUAP]sb*1$aj:d#^-[t&;J/&<ksf$R(`lFf75%s3c#O9P.Yl>Gyc6xHk%3n*gF'<[((J=h@4Ql1;8tnn*$y-N=*_gXtV0H`,XN8m,AH=qbBsyfH^pa#="
-    "bSUx43QqC=8yPJeB5d4IhiUfC9EU.kTg#mf;D)'eWI&aij1%ENEDE3eZpa;oc]2-ln'RWm_`)B^#,bTJ,q&XfSFbI<RquJZm.$72k[DdZNt1QYdcwIX25l"
-    "C+8*uX,WH3Ni_R7Qxi[5taN5U``d7D_81aCekMYQ5dkoIZM^+U-eSjOD(Vc3NhO^duen>jBQRe_31r=U(^t*y3/cbd'`P3:Q*d6F3c;Ggv9[QIdau]8^W:"
-    "n4h;61ZnL)_v8T09MRae;Up>I(qm23O2Mi#_/5>m&p<MO6oR>GW(lLl^otaaOiQNV<*ca+ua.+P<>4h>'I$1T9AYu[;aWKZOTu-[Nb%oQ#<<5OLpAn9O,s"
-    "*O0A4vUbh9$:-ucla=YqmGZ#nuj%[N2)UwC;Z;ZlUm;mSX.NHoFmtN3)+@vEr[U3^ZYEI*h-')F)M1G)`VSxn7HRu9vRkL<K5yUl&$>.O,CyC5`s:8.NRy"
-    "fD31(g=OjR`,&nr3-B#$gaySOxI(DHHk$8JI>y5Bbe9+EP6SI77qP-o3a0rR8.iGr3fI:VwPebwJqZP57Ie8*8jht/hRW.X0DdP6RSj-P=Pg@>,./$Dp)h"
-    "6w],P[+1+mt#$cU^mrUCA`f0(Kb9ruXoC2PC=$QsC2%bbFYS2q,0eK&#BLXgnh+/>Fpg690s$n#uy/IR66ZiJPUvjr^85Iv.c@bi[&]47gPyo$X^*,Stkl"
-    "K,2NDAxgcm/O=fyx*39UGtKtPeYsWrKHN0e$-_K+EelX59J&SCJ/Me']5g656k<EIwj^E6b.FMs;2BM^W/E<9dh/_taV;+O2<Fd/a&`*GB4[B&wdYCfuY,"
-    "Q96WeV_l$&x52=U@=uhC*bJuQ_$HZgpNxiB6cn7*g25'W.</)kDd/eO0t;*Y@nnW[kuycC,Wsh5k^R#AUDM&42cr4X@Iq'VqlZW1(X:*_@y-%[SnGojJC="
-    "CmIP`p7Pm&##",
+    "n0C9%1VZI/3J<AuaYJ7+/Y;hFTLU(p6Oi4*$^0*^RD>`<HoUbNv8P(XB,.WkG>/D`uQ*1ihJK65.2P3bY+)[A7J1x=W$'pcJdFla2a_'%5/r*1]^YQ@K;M"
+    "a#xl#iaAvx*d+MbL<X$qoSGM:__Re0#=q_[j&f1B6^j869e..7mtONQJrWMpo;e[tF5ap-X&/d$G5_=`56+Tm.Euxr*'OZ>$.1U:Jiv^`o;`;PTp0vX)pA"
+    "&VOGD.dl4:puC%*yXj(:)fanlm[MMt<rTU[H5h87mRGL(bE@DarmE-c3&3)H8i`XeLQr@SpCh#PfU$,ht_=_VAT-:;c.sZ,)9HpkoqEik)9QS'.WyTeiM-"
+    "u,<98`duk]ibsAnBl1=9qtH^lA5]SVreyD&rbO5MpAX/tLy8v@MJ*4S)7Lo9-cbq'bq<We5[[85VhAZ^[M-w35[G;#Pt/9.,=d9c8[[w-b=iD(Mg.2'3/$"
+    "'fDVsuOePWyyrtj3f;WkY`AP3p*'N$>s4T_<q[iNQseEl(V:6k1K;/UiahNRRUEaJw1t;OaLRHshTK,/g'#u%NI=bJq.8-^@m)0[q*pS6P'mkAdMDlC:S3"
+    "dqr^TUcsS%fAD[8gl(+/;#%k0-[`/c6NUa:J7ITAh)aC1]2MR$n&kdlAH98nI:WpgG94'%3sS=Dpx1Ks)M@1#'3Gv/LB*6:%&XYjkw96XOC)`,#BuJvosN"
+    "*ZI^(`='xmwiFh/bKfT-<6*qEJ#I3eXThV]P)1x>SV]_:UMvh.J2Gy7k]hjO;=b13D7e:xo3nR6'j53y@YWj,H'X6*%BeQ&:::'Gu0wfIYk=i.^rt&-]F0"
+    "O.tWl1WrWM3i46Fa*'XMs1,04ftLJQ8`wR#IXi@&^w+iY:g;M9R@7OL,ZmW)YRXMAk1*TuJ/mXkhtHp;K9[X.XD2&%<9./jqpTT$DM62&9Il7ifv:iSy#E"
+    "ift_Iih>m)kSO0gf%+AG@_HZ:1@s^3Oew:r..a,IJ[utp(B7V2j8p&<N@e=OeiO@4m&o`6aE2M>pHgER:(=4n[h+s/;Q^9p2INLDd/Dr_an<7Yi9f1'ds;"
+    ">ENd_Yc4QWP)]AgYc^OB&psui;-W<8R(@K>+mtFxA2d.Y<Z@;ck7=@@dr&1Zj(gd[yRFtT>6)F^k:igydM&%NT>2odlMNfO+Qb<R%>8_4RasFFl:f,9V7-"
+    "`e2N*k=>&u*WxN)OMQF;v,wu-*aF=+jWA8YLsG`IMMcG5SUH-f#Fj+73AFAL(+DCpoJp;$3gJ23>/Xnecla=*4ls+)/.7<L$delO_hGQWQ)J#I;6sZ.Ck3"
+    "Z[Y_k5QVJ^SorQnj,aB3kFe5<o4Nog$.(jb:a%bTB2%$>Mf,QqYT;,..][/R'AI]vp%t[,i8;G;-r<nRCoS:UH4RZ*&joS(p8-VV'oWE0Sq9f7-.fIS6uK"
+    "XNm-6xN&.LF4QRneLb_hk<e1SHx:>B.U=YQ:#iBg-Ds8$`<mSh-l>a$1uU$-lx[OfDPu$pYGV^%I5vWBP#OQisrxe$eKSBHJL4QossgV;N$&Tv[0MpuJlb"
+    "+@vDanF$eOqS/,Voc;2/fVbNnSa6l`F@66ZmB-'y:T8DlM5JSF`+5J.'@JjXf7AQ:rK_.<k^+Kr3YqG$D<rVH=)O(IvURS[nMn(.^)e-FfgIZmO4hb:DLs"
+    "6(F%FXs]wP^yP_rs@%vi-T6kG0=Nx,wf)e/y9O:DcS]Ci>,hd6P7MPIEiL`bpoBEd2PlrcX>^`nuJd5TFjXr9Se[$2<neyG9psM]r5VrM_J/In#-*:0VHi"
+    "byHR,*<J6Xdq>*`<4a6(Y.v9g.FPxSo#CBSUq-+/lW/4OnG3UpbIGXS9=E+KlrP'm&)lgH6ZEZ,ZKrg)ueK_`OwJ18;(IrIXDQf_9l95QOt]@,h5fqB7be"
+    "M@YI<L.B_kFUok:;j=SGYCV0jWlP^Kk=vr:V,&m)ut-M3j$>Fi0o8fxk&'+>26IJlo+R<e#.^2jF'=<R5@*W;v1i%HuPOw,1)T,ymL0:6qS#,_Yo<e.ZXj"
+    "a9n2nCa+Cv>T^)R9n-l0@pbQ6Uh7@;9#LYAD1<K]MN0^XT_xkmjfvUsX=ibGVWF6qHiFCW30:^9laypiPA@]9yQI+<K5q-k1aIu<&0j%YJ,tW0TL9Cq&R/"
+    "&GP-ZKeU=sQqZ,i5RD`47*2U$)gw+i,jF'BEck^cB5'ZJQC@d4$%a#V_dY38fvA2t.f_jfHvQbu&]3e+=8]OnuGSR=agSsY=U6#ueMm1p)jg0)VkrX$:;u"
+    "*L[4N`.$BJ=4g3Mh/gut8w5g@Ly>6(9D'`6JS90u(rrj'_w'bu$oX*wQm[BMlxD]e;'&*yr-%pHe,LlP3fmhq3ch02e:cA>=^CEmmEr)cq<nMlYbo(D27/"
+    "28,D2,EMxeM^3bW>6+F(ki(R6N_Lf`)F=wba+a0Y2[oXZ>:EMJu%Da%;V5K&SnFVh71j[(H7]w0b>^E^cp@^-Pd`%BEH0xZ:TFEP4BG#$4[AT&0Ld8Ycaw"
+    "LDUicgpGHB+r,Ujs_]qH(k2R,XFTeey8DZf2h7pwcQO,X(%lgX$ckq.hj>5fh)13fPfCu*55Gl;=rRKM1;EwM)1$aks:nxNQ6m+H1'0S@9+lb[s(Y3Lpit"
+    "qgoXH<73Jv7^kljK[5i%7@<:w)k1hoRaBfjPGU@q'smgE+Af(1++Uvddxm5DQ%ws-b<)R-l5Br&lZ8P]1o@Vui1460]0mlkJ&W%:[0iGd0y%Lk4dveh*E("
+    "$,6$E`Ms9B^pB'A#b6sZ<nb*2(0E%WE[CyKlPBqun(crHL=03L:mr'@FE.&aA7-+unRx67vaW5n2lB3AWucr8FGo7+*3]-KC#2]y'k(,=+#'Mg7Jou(un>"
+    "f%EYGy[=%p&ao%pkDEJ_q'm8%$]-mC&B4n>C_93con#@LnTTE>EC@O^KtLmcY<0iQt2p$=0GcJgYj+u+$X;RWm02y+mKiR8U-G:^vU7B9W`:/AbsKH3ItJ"
+    ":2IAQ3w$8sVZ-X2*j65v;gj>PS3ar`5XoQLmcIf-BOEEUTiU5v]wF]lL/k7r`&q<RpHQX#5aVDh%`fttlHH4.<:5Aaddf2w.s;#5MnMiqK0A$>nfhiOBd;"
+    "tc67TY4jjOGip-MqeY-+I6_-fg:LnQeQ,C1Y]h8IWmR%H.c58j:L<FSi3ky7GEuOo;XRi`Ztm4XY+teJy(+)e`Fe%F&e;[B/Tm9RRDG-=`a*D>M_G<>nW#"
+    "JDfN%i%chY+@WTEF'26r+1p]a0xEmt=<:SWGmB&8wOoXFu&2)Z0sa9[J^dr;'q.$1eL2$nT^.;Yd7l%ZG9g,mqhqH[)gR32W[8*tSZ]`*@*l#-ZS5nbG[X"
+    "nh>S.d+YS9m0GnxAO].dXh.`FodGumO[oR@UC:/wUl8U5n3gy.#y19[cE^a$bxlBl*(bMmbXL.*<^#Z=BlnLR,WV^#.cw(Ns#R%w$se$VX&a^ypAg9&bo:"
+    "KD9faPs_ku9H^5qo`mJ=0]`F`If[(>s.b`TtgJKN@i7/t,7Csdky<W_RQSVQO*C:7I^)Cr.R_F8gKvCDSmIR;]*#mY]FsHTX;#k`G^c$qRK_XcF2@SoZ(-"
+    "#MQWM&4.OB@RgQl/=N#Q++OR'Mq/wu>VZS)VT(5Sqs/NJnrII9%;&_C`7Cx_K%5BsJxQANVM:ytl$m*-k=Y[_2qy.ioMrcsyLUu6@DF9Np&wmS1xAONb3i"
+    "G:(DsrOKDvKcfkF^`<Gxe(F5X::mjC<T'7R)DrBuMoNJ1FS0=2XdgeZx5/ZpK55M=`1<_a=FcYV$v*%Om<J<8/r'oG[7sgGD69cdW[xh@f2<.Hoil9*]8S"
+    "NY]2P4I;f1'K0#C.;]-Io:ADR7+=v12CvG(u9s#phS]C27:MLK@y9`<hjLQ=Wby3E&,s$<Fd&GCyVtQZ2'xt7)KsS.3r5dAyfTVW7_lb574_'C<DIjvDy."
+    "RpNr'wy<b'2)_nD;ODN64kmXJ%.+y,*H^83HAZUV+RTZrKFlomG^pm+TO5$fDZjf.@qOf;QeBvv2[n]%pelup-Z1YIQ)AChAttXt%uFMWK",
+    "SD]%+,%icAE=X2WAX6LjDpi,<=%<3jTl;e)T,mQZ9_T-/oyo&CD@0x&tQAFW6V//`<]^ZCp7X.O7y'9Z:q.t&VTB*]ovb8.,863Ih$K3Gpp4@cd&i1kyxy"
+    "(Y<ugDlR6d@pJ(#x*G`.H(.Kp^d9c;Kf5hgt4A^0nre+$8^&7:nsuRG0][a_Tn$E5U#Ti=2nsc3;iuLXqk2jo>ZVQO@/7GPUK4VCx>aJ5>/px,%G3&ZNk$"
+    "`17KIDhup:rS>jp[`tBA#7,u:J+G6eveU#BOBI4(8pmt9JmbiA%U:BYnV5r&T=x8-lAW&xw3rBkF0nQr>NTfT6Ul-L($sOO5)dUr&TbgNwsg2w;280#An7"
+    "Gat&Tp4c1rB9=f*:$hj'Ef(,(rVD^5DCqWP-DFx&Ycr,,>nSxQ$i3(e@2#j3*;V>@qfaIa$kmCNIw,)dKRD8^&SVBtX*BimF^kjWD-26cD:QE+]$YRMV.W"
+    "qAAZN`VjC^B/)nAhhWw<P0u1M'Xr.g]$@S@erfSMb:Xswqx<BW<[j8F)pmOaqkNL;VgL]%DAelNIc2fXZWr[t8;uFauUdFB8`d=rQM%*5kUVX^w*VW`u4N"
+    "<,/_.@NevrU4#a_<A^TXPF8t4'U3Y/(5hsgsH(+#+m@bj*3l^mDf=5Qovivq$)^m1EE1gKaDQbkS:%yZ-[4<2IYf]FBKrUKUTAN75y8F7]D#G@LRo1q.QK"
+    "iqp:Gs7rdbn8n(=I-5^>40_#ZcW'(rZ9Xu@s;=)Qp9^j_;*dqVHryKhF$c65JOgh,,nM]V:[,r(1qGU'/*uK5Pf<,9&33oHeFr-SlqqW0#-k1e-(%mk4eO"
+    ">9emll.<oWY*f=:94_Yjt<J9nSsx*O/v`VD]_q/qi^k4TR'hEA6bpCS'n1n(bm&1`xtZ(SEMkLDq^WMcM'gcsoIUCG=<HW`ug.:>5r&.$@@TXkEKY,*K-;"
+    "I%mP/po^OWZlygQ2V0X>ZBN>vbarSBUnstw0Pn'BvNu@K'Z83r+Y^`-$V6x#a4MD4[`rlDc;8Ui@t^g>r+VAf>Qm(-HrYC4V$y%1&mjy3J[KLm]3/w@1CP"
+    "hp(%$Fmd+f(>Ig[6Lc5=;q8.>ZYMX)rmC$O1F,'V/sa<B:h>Xakd<.WT2jr)8ODly6x$^(0IG;Hn+<ji#n&NO9TTNV6WVU.iKZB<i73A5rePj_HV:b`hV#"
+    "Y%yH_VG4*gC2xT:j1R,W(8VAKkEPK+J.,aJAQ]'9#ICbJB7C$VY[W^XZ_bq<pdkHQ[9K^J4TY8%J+qT.$ybRmo8,%)NDm;9(^]KiT4u*j6TVX=LyneZ9/c"
+    ":foWti:#`PXM3lcFgRyw+#tS;<IxG^+7E7AruOdFpO7yXY/>uQhs#J6fZZ.PjL&F8/v.s+Z(1_FCU,,8Xly$o^>R0f<duA4ljAX;1<[yim>b8u,j2c2iF8"
+    "g&NiWyq=VD1aq9TYsABw3U;s$mX_FZ>c&WVn4c:JGQhFWru,UB&jT7OkFyErNyGD0L7(7aer3cZSBr3*VL_;mdOsY^2vZpUlA]IX@j8w)aXwUTJ:9qc1)<"
+    "=t6Q;`Q68F9ZXse(f,iFRQKllam[pXoH<6L>Wwi`][5TnuZghUYth=M3-4eqQx0YiGf>_JHh87E89Q31m8PgAS(8m<pVMSD-anjFg/8X5<Yw1*U0#&/u#0"
+    "3McXBk,kgLf'heZJJPJN4P0bH'68M_Y@8Y<EZ./-eq7$`I+>aR<WY,-DC@E%9wa8e$2b4WpU:_A't>sMp/VK92GNw_&#tCmp0]'xWrlV.$63<Cr@JEc8S]"
+    "N#Mc5UtQx`*^Kll'_m1DV+C2[HjFDlJV7gBrY>uM45FiA(+xTmEPXX27]&^aZWxDCn#c9$3.eChn<W-e]3&mh9&Ct3;EytJlkBmp)5u-3LaGXW4q;d%;h'"
+    "Y>Z(co'./$V#%<@0I61TlKC6:sh6uGUY4wCr>Zs8-X3,e3lgFQCZ+Zre]DjHi*5sbs<[wH,P_oOS)9gYZZ4(p_c96NZh-wNE&7(pE^Pn_YBaQ<tBWpQ5=5"
+    "`7lH&rk^l6YU.DNnbw)QS5+GgPu1d(bpHWTcs)Ups.q6Gv'vfq+lb`c_/d-ddtG9LdD(+H#L[hlG_fZ",
     0};
-#define DITI_SPIRV_SIZES_attention_half 4874u, 9443u
+#define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
 static const char *const diti_spirv_text_norm[] = {
     "n0C9%1VZI/hkA+N;1#w``Rtrp$RLQ5f[xvpsR8/+lNgV(S;(j*3$>A$O9#AB4Tu].B]c'pF`e4T-/At'=+%gN+Bx%oM*Wi8UJFavj8xl>X_rRP^IX2=4%q"
     "j-1<CQ(3i[CCX:kYf'v*fU]+;Y/I<Xg&$-T&bwXFhHWiBbq%kkur*Z.^EY`OqL6Lp`Sxy.@_@[kgBT$S.Ls_PD+tmb%_OMFF9s.E'hwkAlYGXa'j2f[W_$"
@@ -48119,50 +49521,55 @@ static const char *const diti_spirv_text_norm[] = {
     0};
 #define DITI_SPIRV_SIZES_norm 5409u, 10453u
 static const char *const diti_spirv_text_qkv_post[] = {
-    "n0C9%1VZI/`yqlg1nnjZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%5&8^hK^JmmU)[#9#`=gqc'sQ-l5tZ/iilEEBYYJ;.%T';ZRKLSrmw><+(c2YsX;"
-    "Xg75H0q3GHMUps6eD;vX*.ZPa#*e)1.Nw<@[,]rDc;Jub^^v%9MuG,tf:/0+NB]gy]/'9BpP9%3Lt5wb`RM^,K'4w9J_FxTe74>+gWqOjn]$nfWr;AM+&G"
-    "wBM*B4,,2.Own)&yc1lB;Y.Io#%moU4ypMhFG7Uoy0=hi@<=JS,jtQYobNM*NeD<;H(YKWMqxv7WV@<DSub6WE_3`,LVpAc_;(p-)`IUvUx7ID4XGHp8rG"
-    "#8u4]%]4$dDXAF3G<TS/j(=cr<Z>cph5M(59#JT`:A$@j[ck].oi+,=476aR+I%Cgco1s/)cNCCIG`-28:WLxRU>uhMM*n2MKRnO*P9%*,sX<`PY*x<V&9"
-    ",H=.mZe4(:/U[,4^kfWR15FlFWQG[yu)$U4`@Bq7,YV(>7U>/FI=ql/2Kct_db3>uGUsKo7S$(UmlP$dTA@L'>A#q$fNCAY$*B*#%pMpl[Vhy<#c0<^)1f"
-    "h0M,9iK$GEnMHZ<xEUY:/21Yb<]'q4hxZlCw;wE(@Sw/d@FI%gK,9`dACHva8$OWrQA'P)s$H.gQ)=fW&Fl)kcP@[D)hj'v32v-&e4e2GL)[*Gvk7)p;QM"
-    "s/>1:n#n8,9]wnrKKsEJx,HGmqJq5]1-@(DAScS9:rr3-5[;8d9JUZ,Y6p:W^)QK=u:C8UBlGvD_tsQiT%mGCNtc:W#gbZT_amnnxAqs3xpI`5_1he`THh"
-    "0B^mJw0Mi52xFsa)7<r+-Pt$A4(X7&qK2g7:l88=PPEK)Z5n'm<U:MJYBaR<459>rH0Hq:[bAnM_grQKtIKviWHod+O3fMEItC7bhQ49AD[Xv$HoPa_TU("
-    "5+6PETqx<o.J+<2/ZU<h+4vB';IrwoQXCi0I/EkhjCKLsr._B:B&xhUM>h*DMeCQ%0,6/U+*X>ALR+Hhht^%C^Ns8IS-OF;9G@/r+Zt<nfIadFC)*#r#C6"
-    "u#-gDahXqOFOs=IHt9BN91_#S)L8cj$fnU2hrjE2q/)u:QN*m7.bSrcE:9O$D6%d+,H%ljli%5ilCFog$_3x0*Q^+u'-TNOvMrtB-mm/,ZM.6OtpajR]X3"
-    "rPGy6ct;#irlBGvk2Pw(Fela9Gr@6JW)P0-U<.HTCJT;]#fW,t^A$Bm*m4tf5LWOp6ObZ.P1&6sl2GGVmxdI*jk&h%]=rSZtr+5@n8KKCYNHOQYNHqHGW2"
-    "Boli#9UCgIA9xLXo&kCj>.SA6/>/^%2'/*bg9+b0P/';.]$giPyF@S&q6N3q[1)4wpWyVo'Nx&#v=Dy2@m6@v^lk&SAOOv(=3*<V6UF;IB78OZ';BM)k.L"
-    "^yGUfY7u_<VEQucK4S#%N&ijf.[7]Sa&I)$IiI<ZC].O^_$09(dQi70/,94:h)54nsJB@E42Bc^e3npdnu0-n<A<L'PB*;dcIBugy50_x.8`TT<q6QCXn3"
-    "uP,wpq](BHo(v5]KkxjN7Zftl`=>-wqBsO<VSODc>_VB58G8mm;.Fm0Mr.mj81g5Pv&DbeX,0$L4DE/':*k'(*3mL93FXtY-AKu$MMa&-e0vpP^M/Jg;'p"
-    "3O:I;R_'f%=N:q[Hr@,9&(-e(Mif:WEw(lb,Wtb@'K)X7[_#4U9J]X2eO++Le--j7XqgoS[v&G.lF(DI8DEwryPqXwpYfvuVWueqkkEtfBhP&d<:(9<`nk"
-    "<(dAWr2H*&P++DG0tARpwN'tkwkx]JQa#1B'BWCt/&9ofL:vcDQ^WDU4dkSErryV83HUfs@HkIR2QIuegT/MR*`h=uRlp*BtwmEry3K8r-*fqles0+Cjy+"
-    "`*JN$s[hBSvA(_P`[yR_W`E/LHifHqV0nVd&m=/;5p=)9RuwCF28lkH*pb$WDK,7Ip32sKl/hSb6liM2J6PiyIec@L@92o,PUYtug.s.^0*_kTYhly0@V;"
-    "<CB2&EE@Nrf(9qQnn2=c1@Xl<P`j$%I1K1eAWO11QD[Oc=Z=Xkb:6KK;1Oi(2^xW]OOd>>Gn78h&(uFt#SaVcT1la[c6YXDXWV)Jr=s&e<y3q3jv,0fYK4"
-    "en`QV8b+F`9.^FR.jR>0g,(A]_B[X3@J:q:p1-gG_/mBmm$qUMSE.vbdo,9$`8P*%9(^OU5%.UH]IjIu75UmjAW,m]6vC;6Db#tsnvOw<_XSN#4)UmLd`Z"
-    "3*8T[*'W-L^*-rdigGQ:>U;)gq)k07Gf=3CVbpn%:U4L4MB[&ORBXt`lc9PwGJT93iut(=fad(0^Flnx)&Zhikb=#^IG$8mObYF%EhkwOm&=$.vBH^qC/`"
-    "rnIJUd]`l/TIk%7Quth)^jS@;FU)bK.u$pn@jYL,`dy=_YHj-;v;<0^>iX@(+Z%]t<SUk1iXy+Nv]HT2*R4)IjOMBuC1cHE<nm'i%h9P+5ad3r]NMVP2JN"
-    "k_rC_MKO5MTee7UMCTViLFWDSSsZyUDI*wH;9]X&;VAFl2S@HWY0<7bVLdTic=13G;N`it+Op3ASpY_:-HDZvPnkfZ<ps&[(:+dy+`Jn19V>jjKVsqr[UM"
-    "Q73aFk2X1#WAe0C=[t$TtwShEfy`u$E_T1j<MokV/<:>d/V5$8X>-twf:Wp^i,)3HI`&>,[Kjo51^H,Tg4o#5N)(3Ah0%>Iy[fW:N&S9+GYv6uk;Z<x#cU"
-    "Rm6V5bJtQyr&_Mq&@FuNYX]GU$)=RAfIPk=5ev%rJi:o7Nk53VSqtd8wvotAp#ueWODY9LhJ:jk5KWns8b3VW/=D7wHVE%[(X*Z/ukeWKh$K*DH+I4hB7F"
-    ";yO=)F$jYWMRij51W0IyEHX9>on[npv$D>Q;x0N_J]-f.9&GD%:raNB$^#<IrelYc_[2D@nML7dbDJ_0rGpQ%PZ4J-7:=in[:fdE;D%;EZL:+I^q:'`i,6"
-    "hw[9OuuQ#tUGCpiPGFss-bOye_QgS`x;SWgH/G_9K3J]9HZk,RDcJ]]#ruJ`)Gma@2P(ZW5SN106/MD5hRPYnk/*$&@mf3UQkc>hsnfJM/sR1J;y#@Yi=G"
-    "nB91;Q$htwL680TO,8;8wgFj^pMyJ[9SjfJcFHl(2#m4[qvF=owCTob<cCdVu>38^I0=OLVUt97,H(NK+F+.[^RTq*/1Yd5@+n%Tmj'.EudAca:]NlWone"
-    "s^KFFnEGGjGXyLX9p_.$n,B4#lghqfh(Zn:gZ<j'l:vunarOPK:V`2R2,J3]8e*vfL9<7q-w*mB,h=(W.]54tWC2J*bw%Rnp_dZ4J$c:-:cgnFXULO[wd3"
-    "hY9TnKdMBL0.:&GWR.Y^$DX3r79fx3wrb<[[.&7jL-U%F7f>aA*p9)6*Y6'($h&WkZHn%o3c2pVZ:gnRj60]STT`QN^Ltp$Qt=7&=/ERw-,;)uXZ#PyieZ"
-    "n^#(@qdQ%pD_h8a-HQG@K7K^g)9iDE*pXNeLt2hg0a(he+`m4q0O*hhL69yVp3('FFhi^q8+L69e@/`Dg4*e$eqvj$&qex9S53,k([Km:.yN#O)(S$dvDk"
-    "Z5nUSNY[h-d%aX]Bs59l)Qwv0h$](#:1b70iH_#+kB)dVQbyC'Whys[aHukh8]x#3]Z_W/9',/+MJ(4_Nk3k1CD(<#xVK$.Q89EdMQnf>kc+9T.=PFO7R@"
-    "[3tJV(OLHoGrImK/(DxnBAt^bgDs/(IF*P-l<VL#skZ8Qu_yL:.e54tTc6e-.Vo6.5FX,-81BMDHiUI_]P4_K8'[/l>&$-w5Bb=XHQN56ANkYo,Ey$7e%E"
-    "T_)RkLh(NEs(oaIP,V]-Fvo5t8vN^K]X-3j=2RCrvTx;>vDZMb)1B27uRM<-KOE;eCg7s9_;Y+7ANSF.Tj1.lrajOt]3&0mQTu)=ARNS[ApnS1rgyW&X*C"
-    ";ZfJ*]KCgIV^h2e<T/][qq$%utn,+o1=vk8ZSykXu.=kIrr'y/hc^O(J1hgaIWVU:2$*1Vv^O$:fe;kJUdCU3pNWus4JtC8l+S__6kopC_",
-    "ZUOZN7HesENyIGYsg6vfG0[SEFYjiCc>;Bk5Pl>qy'[/Fu5Ff_y-KtLM#E=9u^oivR69,8b>U[(biNroXcS=^7mwrFxA$=RKE+_;^al:T..MGu-$K*HLG["
-    "ehG1LGWIjU)`Y1*_kk4o05x(KqY)yBva)EexdIGO.W0HdpFU$DaWGbqh#7x[<_:#8-Xc>H$[TcndNE/I7DEt.b36+.Jd/y9.@mLTP:j-4E<quARPKpV=(Z"
-    "T=XhthU=(j&1RP<S54Gw(dQ4NME:Eypm^NA3TAM3B^h`5#0:h11$#iw2Q&0T=^Lv<G/ZO^2GPrB>2=6IcCwTux/V4pkN[r^U@M<SxO'pNeEX_kRRH=IVZ+"
-    "DY/tS2RMc/1ChRPX>e'@0<tE8gql-toO%J5>_`N&Iqlm.5^:Z,9(UiY.UdY'087S%pVS%Y`^G<%g8i<EV`v=sKIGew<l)pe:_^t/tJ50SB2P>;7n*p*kYV"
-    "2.$#duiS_hXT0P<K7gyQWP%dwQ6'U)M_/`Eg9<C:0YY1dB$&t;cTaLgR0/d2KvqX[O0<r:aV1nZB'B&xV/iSF4_i6.mQ9`-2>YYv6`G[S>x&A;pQp*mGkn"
-    "ZqYhKAnjk4G&Y[4MjSjI@uk+=GYE9iqr3`hEYZUFi(vD'8/5<CV%TqJ7*nBm8lP.kPI:G*3i@V1(TjxdH0pJ=(W[_fr3_c'(t@L;ad5O%iipT7-BVpU]#g"
-    "msipt4cF5e8iqY]L9YFN4Fut]^^j1$P*vT/>p1.SCf)YE]9h8)N0tN2.+cg%PCG>WP.k*jvIUDM.^6wo1LnISK;QpP5[)kN3$Vpu4lLO>c]3k=1VeSX553"
-    "-hg)k4sBloS/0MQ+XUCj<WZQk&K1:*o4]PVhTRPF(Y&%R`@Zj,g1=pLkaT>1,R7#",
+    "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
+    ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
+    ",-)ue<)52RBT##qeO*C)IG]Q+6AVa7Ne1)SYJR=uB<VB6OM'V0BrvLRBtM)]KGe)[>*Aa:b3S%bT;.R`_w6rDW11iw6QZSH/s27g*MoRJ`q`J%2JA*oWI("
+    "Q,cZ<mvkNa)c>=PNmw52pnCmRO[#EfdGn[*CDjcw'CpgkCIhbn2o0WK;vSZgHf)^^**/Mx=lxwRWVu-#Ij-s8ny]+>k_x3Q-^qeO3ik7LU2'NKD2gLKN)J"
+    "M#2p-Q;Qh[NO7ce-(6/()8]^n9koySfsefY4PQ5*Bbu6;a7tX*j-1CHO(4OPPh;Z2,p42]]s;#lxivhkV#.+YnEdjjY/n&2(Nhn:9['6I[jrW9mSRFo5n*"
+    "oeu3UuRFu9&GjfSFOU*[$J:.iJA:B5IW>_SqWavdHvEH>%8V.P&ly[#CM[pHpbU^o6/*CQ@q1;'2=HgQ5HeAI2K&0m*HFXIp[Q$c(uJPO>W^sb8lTy8uZf"
+    ")*U+/^Y9Z@Vk^>mkFFgH_luZN@koWu'F+hs8&-40%+=eP6Vm^du#<CYfeTbp$3D1*=SFuCR6q6EFaGXx0+a*vLJN1ftlI'xG-LJxq[cxF#hhA4K&LtyfY4"
+    "'Ho5J%UwSx&5IflCU.&7Ohrq5&N-V*O+_1q7K8BD%)nSKgQ8%9Y:fP);s0I6KrUUm:kc5BR=x1wVx/[GChv1e9_a<I^hZe@:eO*oZG)3qxfikW8^.H/LVB"
+    "cs$l_LPQ#_EsFOERx/mDI1X*_7_&sUTvgDF8:1cZQa<)so0+6Vmj..;]^meNDkA7W6;3X@X'0jY;57)o(DOV*k)p80u.<W[$p<5u1Jfy(qe6@l*v1`51IN"
+    "=54%BlQ$o-ah=QU>4,h_b3(&T=*Pq_V-7;oR$9TTk/%/W3gr0[^7TM&O[17NfANRK4lcl:QUe6p.b*+oV%g-A0yCPL)Pra[=+VGl7$&/$B&S#=8W4MQYOl"
+    "pO4&;,I68KIiKxiA9pK.VOvIj*aj=cBcT=X5>BNg3S%gG3pQCvAPU,OG8R,=VH4=s`5y8:u=`LJQ`l2+Ppb=Qny9@/Kv9oCrs(+lvp%+kimsvb$<<fUOu1"
+    "T%6Zsyg[C_$Y7mp_udBuS;%,K=*yST8co__W,v_v6;7+TWKvxvrTgCg8__j7_0d9sg]9AkV>uOV=MTvx0m3kRp[cJcZjiblT.ARRj(AW,>]3]r]DlQORPD"
+    "='GnW)3*:4X-]NcS+#IYP8g:ihB#gkRsE7Pu-XvM.>$$s%o/lj9ud#)i.(@PDl2MaI$<+`sVCE$#>26QoLht=4U%^X/<*sR,8QExC@o3'Ch=2@m4w+mAgl"
+    "r)`0#I:%tp^8w65PdLDo$8y-_(UiWO-hnv6^Nc:5jj6J@&gsmcGY/0SW>nG@,Coj6@W#X;3>L`_hiii[A)Rx*$9@<TY_qg74FLDyp$l8gDK&y):K//f(DN"
+    "=*P:TSxPTW]oZtZ478MBifK,bG5G+r>h_&>@5^T8FGR.fV(2H4RP%2a27,.=#=/V923#A8m.BrL],U^L#$dv>7Y1kDV;teqoweN-iNt[N*-^a.ls)$4/yO"
+    "4R`)5mrq^hP)4j7/J/0+(et.,)PX+$$/JS3$8g1M^[My;gj#KMNEdlK0QJQ<Ya.;h;<N=WLgdtf<ViPiy]nO+WLKvW>+v4%A,<Gm%CiIYFP)UGe/abu708"
+    "sFq*/OWguLlHgFVnbdZ;Belg8_3-v.[.2G[e+iDLw1QEmHQ;3mk4[fBeEA7-jICfj&K4l-P/+Qhvj%YIBiB<JYGP5RVW*murTT6sq1uubLGcA$`t@OnS6n"
+    "]8s;'%n3&11'y3YSTs*gmgIrhJX_'mpo^$ndy;IgqA0r1iYhv<T-@R7Vh=(cfeH5HtX&>nXD0T6jq)=7fa:L[XAeqyfcmZaH><J)5*d0j0X;+<kW]rSpSw"
+    "FGge2o<fMT`20lE>:[1K_s*D4nmkon>Bm4AVDuQ4i3TR;h4gSY.VUY7H:A^CN9wZR1OjRXg*GyjZPRehYeM0/MN-=nZJb.9TgCk`jEE^F,UFqCqmo0q0fe"
+    "ei2R.iB&'QRbT-=tXlJq0,33Bk[_cR[7)dH2irXcYkjK)`5d[gh6.I*N>6B^;>8`nGx=<:xjRi$W:uZskqvcXv2#.`%K2sL&g.]V:&3_Om@<5[<ygCm,It"
+    "x_K-p<5y(oZe0dqta/JCst5G1lFM$]^^4q3=YQ:>V6a'R7qlUgd79p0IeqbNZTCD@@@0CC+Jr6-KnCJYsI3ll>yTps[0+^Pe4R;u7rT>4UC[@CMp_t<=[d"
+    "`<d@k.SkCIIE>ABCLFb31.Zij^2u/CEUyss.9nF=c:;)&Cmb@V%O=DeE+EPXI2V%#sKf.JDj0rg%@]ai7DUf.T&w`wA%FgN&%VFxQ12%RBk=WTdilLH-&H"
+    "hqe6rui2[8n>E^*f,QkJNEFY@Rag^rTPwj(x(Ch:(.v/#]W:]w&v(u9vflC*A=S'fPRNff]NqAruICDbMI%Kfy`s[,UQEeS_(NKwxTKd5T/O^.blJlM[bK"
+    "ptpA2kh@O1.Z1Py,.h_kR(2%She<am]y5:goBMJjfGLBlqa-UdQv3TrW_)5M(tCTslUIrS*m1$'8%AW7V3a8^roa=91j]*tqwaZEIN8eh2(b[9:B(oKL/`"
+    "Bq3'0kmlLSk4@p_[BLj%#p-*t(JM$n4(EktuTO/5uG^8yZe>5*$7fE`'vqF<&YU8HwG.IT`Dbo[&c0o0X)WI/Pkd5@A/,.I$u<`>>PN(eGp+T=-pHcM5sm"
+    "3R/tvqQ(3f/*2KnQ;c[D.j2.f'%%+[hr6iB[G%(>kC/bK&+8nX2j)D:R#(K=W$TS]*<-kY>UkP^)rsr$$(V.Wy`hh@Yc@FNUTj*nj`hrm:Q`NYg1Q&w^Yd"
+    "IEvsK)u+Bp#ERQlyHhM.)Q4Wo@Z<=meX01LHR_Nw/e&0.^@mJiU8@2Y0FOHnYZyagnA5$^61Eu&M#taeYp1d(kUso*L%hXuMg07]Ka`#fq#e/7P9l3)m*p"
+    "Asevnp4g%G3[)IH0aEFX+jXFO/Y[,VL@m)]wSgihR(`-[Zxw4itU_KAtju2R5ly6F>EKLhVS0phuAUq-YnVsSYm-[smt%S*RUK$iriNLI'2Ral(<eR/P0C"
+    "C`47YtxBWml*/;b.1]GnjjlZ')>lsXad4nLW)(I4f80XJR8y)uiExpbWZ0Xa7kj:EFhw$KvhD^V@0hIdTFx</6@$Z]CcRw,)6ZtvW=JEm3xH$])X)jJ9l7"
+    "&6w%3^11F7K=p$fJ.9YVG'%Kg<ZOB$Rf3g`Bgl.#bABO>u'Ag1I:Q_vL1#@#Ac$OyUg0u'3t[^TB[o#6vYQPO(Z+veu#CO,c7,Lg5u$E5gRCHJy9ueUR_*"
+    "-pn%kKC_[5'<[Prn<Ax]-@w6A)AR6f)F6fPqG.+3,sRtJ#LO6BtSM.U/xP]+NQ#%gShM:C&wbWG&<_66sWM5Jd5wqqM'E=PFgHY1ii#n1r-I6aWjSC8S:m"
+    "IFps9nQ.R64nQI36id6jKhsDH=r7m2aD1^OdQ8O'V6Gt'uA5_h-:>.vb2O#Q3XP-MF/G1XxX=H`9WO08RY+[bP.5;i<B%LV'NAW-(+q<,1^]^`Hc^2AwN2"
+    "5,BIa;iy<+npypAh^W[256rtYA$cm05+r-:mHuQp16/aa<&RrHf4[3bNZ&cREv(9KL6G.DL[l%9.#f&nH66&Idw`V65CY_uB(x4,y+_gHi+4G0<_cl*g+<"
+    ":sKh(gmiT>$c3'5+&X.b/QZ-UI^5Ite/)5%P^AQ&,OeRM/*8BY#p<Rt%<D0C(:2wnqyjCY&yEh9AK[B;mkN15BSRKjdg_fAv#42O2e&,Z,",
+    "g#F5j>G957$MI`5S['3_(kvh7R8.7F*SD^KUCrsS)u'uNiPKVSt@*I]43n>e/k@M,0=&k)g1W&ss;u^5WExF@2^y1k&:,5w(O#UCC&<-cF5XP>4la9aqO4"
+    "cZ6Ov8onYij665;l/;-9hLa7+%0aoT.roOt-Ra6Dr+LXiUkfH5=dU.JlKqyO.$/6KqYfb2KA:T=WN=.AOs(.717euivW;B^HhHOGk/T(dZMi[mE/'5`%3("
+    "2geP<<LHVss[6N<<'u/P5'[ry#+Uq1w/7A#$bR_bKvls,w#-bgPHrE`]=jZ(,d#tB&(`'T>$YA08ULfEV=2[$PAgv$gLAiM=lja;Eq,VxZlef4yqOnH'=s"
+    "aEO;@juxi^`)^h^g)oPbf#s8/c8WK^.y;J`4]T>b0[*X7@g(LUEIHm.CE4X'ujM#I1kk&LKM]q40P3d3]R9_IqMPm;oFcekIV6-N^f(.t.udII=`:#f9V_"
+    "%NX$5>*l2+jnAhDsnqDN;RNuN8c&Qc&<`_2sglHXqPS0fr;M2cXR%aS@Jsv:^`2r6XahE9dVS$iTs6vXJHI1Et0Jcx>Jl`Gr%ex@nXgH#4W=CrG5o,j+jC"
+    "jH]qbj9:hnc$>kd-eqrUrEsM6iVo:.NR9J<gjt]4f/y'a+6:Y7s;vAA12B5`e)hnKL/bh]D'(23J;r'a%4esc-8GnI>GJ.)(L2TKk-;.w<8WIe;kb6NIAH"
+    "KEidY>p[r]62:y#-B.,TI@4%<xF1j5+<rYdHSaOqqj/6HZ#/6ao*jb=h%iGjE<HJ9F'+,4'[0s1gIcLf>osAd<XTjfNs)Y3c=-w@-WXi6IB.V%J@AeS3&Z"
+    ":S`,1.Ti>NIta@1A;Ts'0i>hxO.annhD^8Fo(/oVLBMFtn@vRUW=+OA@@@2kdFL$:11tX>s=8HpEoCgYPnAj.<'(#7Xv'=3(jUjHR[*K35skQ]Nf>,XZaE"
+    "j0u:B<eJrct'fMAO%^*3sRe.B3Q3C@mxn;eA=GlWhJOZPXNcIY72v#]a,eEFoBKk)AXV#A4Z,ukZdF)qrslse#Qp+T<)1GKn:pI2lKvTWX;tbv+.10[+dl"
+    "4aAdt%MHo%MK7Ud4Jsty#aZDp5`j/LGrjMULMK`c,=rX*BGkkMPLi@-]Cp0Yf[D8t_ffj)S(>1unNHHX9S*TxHX$^PE'q/M[@$0nqdc7Tmw0Ri*5<%L2;`"
+    "9<i'VV&e;RY&@Ydf<ap0tsXnTFFfQ7lD>v-Uva8fl>(*bH'(ZV:RXdb]u^2G0'U;hlnR<'aYa5qn_cL$%KhCg_BUO#*KtwoGi@%pllsI]O&yf:Bs&GH3`9"
+    "qMUlWn%gc=djbK^VI>Ort_Tk8f:[yr2XLmYt3rkkJ9DJ$MHJVQfFBX*`k.iotKptgf2R=RD&&WS#_ke*>,*oiVAHi'$#%3xMH99.e/hK+E;W2B7kt;&=(p"
+    "O6F6XU7=#",
     0};
-#define DITI_SPIRV_SIZES_qkv_post 4072u, 7671u
+#define DITI_SPIRV_SIZES_qkv_post 4498u, 8520u
 static const char *const diti_spirv_text_expand[] = {
     "n0C9%1VZI/<DvV@aSW=M@f*7e0[p@8^KL'A2)gyj'b>DK]f'`r`YKk-/yFGl1[@[t^TQC/9USPpek6PRPb,$/B3Ebcq*o>TCBSYjt)1_Ngmh_ntDLiVCDN"
     "dg]E4ra:k5P-DiX1vFcxnl4Kk/jlE$T5;(ByiV1*nTwc]XZPS5#<gm/bT;8b=$f7cfgD:nE#l0'SLEafX*sc6Es8w)>QMr<@>T*F*%`.Md(wb7/YdKx-N3"
@@ -48210,33 +49617,35 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/YApVIjo(@cLBfsoEnU#uh3OV*&H48Ny;CR9qUZ9b0%=k=]>#VNW,'V.fMIHC:F3Lct7#$%h=ep,TtaJ4p=tEOsfr>il4CHMRmh30D;BRjjQs"
-    "#[InPF4t9QLDhyP81a4UX9Z#-ubyfox>T$62uDT8)ixXcU5KT>s(lj4cq'F%M#^2i>^^T#qKaJNNUt_pMP$&r#u/3(;nb=O#bVpqH>2;8Nh-2d)O^(My+G"
-    "g2r3)U@CNrS9C3y:@%Bv/;Z9M$W-Q8;(::_baD,1yHp:0F5q0$aAf8rU4wQJ#C7gj3+1oabCX1LaU+;WR[oC;T+MEdWVSXdcX/Jh)O#W/;BrIZ[ra9f8w&"
-    "HW48ZpN<4=fyejxlE2D%1uO)[^c<Z`3:L7rnH0&:<.=[7M6Ln/&^xat%`[E[:]5(C4In_95g-7V2[0S%g=^BH5AvE*/+XnOnTO*fL))d^R_>s(/OX7K,HC"
-    "42'nd(xO=lpRjf$.iC00L#Isnu@C':uP>peZV6[9JYOc](:jx:C.h<fKd)tEiWA&e)5;W*[wktE5g>Yj+JUJkTEqHR$5CSgslAdn+':]fetTPtNb;Lr;pN"
-    ")395>'h49ny7p3Rw8RD.VI/J^h2G5WJ@<L6aPrZf-._SBrJ9%U2YIMsejBx.]%Kn7Yo3FauPOi;Vj;8+F;e&811,-juINZDKVd5X#$U249&-<#fu_PW$.*"
-    "h`Z=`C$/G4E(M[6y,x;GyErxUCWg$ap8f[O`a=,JY)n)o(79&*bBWm^CVdX==q<[44Ui6/)[;gvou`pOk`coG^ry_tN'S<[o*f=IQs.k>u#]s`@JNI[FYH"
-    "(H>Y5WPW4.i<jRua6O8RHupXK'dm`6f%@^p:F;.Xs3uac*1a=ZhkO#iu6.5/W`qdKo`4mWpOp;i*XaQZn3Auw1d;VF4i-^#,7[*#Z7gG8v%(rDZ)2LR13L"
-    "qbPJIL$adPPTqr.Xna;CnXp&>+s@E0bM=m@t^plBB6uKW.dx.loQ4sBFld4y279/SY$H2f/GvHLX^$NaDKi7b_W+2W:fAjdYKVaIbYkwD>0fj*Sfq4>.D<"
-    "fH4=vhFYGDZ+5G-J0_ytGKhmF_/jiT_bA07.w>G.5M+Z1L2@*>%`<H7S4/,Ta>'.7UCFFY20n@Ef[Qjbv%ol@TNP0bW$,'+Buf09SyYO-F%IJBh.)tI<$2"
-    ";5w<DNs#U:Ml0$Gu4_tRb8mQAS'gcj$ul>MgoOfB'34U(He_i;0An,#=DfhL+^o$C-Wq+K7m5wRG+XG,L`V[q5<7s$pZFfFJ6:%-7yW=m8+bYE`$rZ;5x,"
-    "gF4MJrV&Zjcie$FrqHO/*_Ei>_iD%ugu3((Ht0.GoNtJoyf:SntTqFjG/[0dmT_C$Ve()Q:v9sNy2/1OD)Ef](+1>P7oJqY:msE)FM]u80T1S6W(cbQGOr"
-    "]f*UQsg)TZ%SQri$Ch>34>t/M55l`TY5==5-gQlcAsWZT9@:UXckAZKF]Jg]o2XqKf-<@$#Y;a,3nxR`J3[ZiE'Dnj$x5f4XP2S=>)K0O=I9VG)b_c;`k)"
-    "vwb&;sJX_IQVwOU*fp85/>m%,L:C#n$7N9YgxoG0_OMyS(O#8@ihqi^d2rhHl:yg=`%RH0ccRZ*I1^hQm*3hJZKY5$dp9D<p'A&oaOt*1@*0Jv1,[,If3["
-    "9H:1*`^EyC,(>8wdyN5Kr*TUELb/GT88*T'aJsTWrnNJq1/.hCj+iyNnH#)'-k%JLEHGD6OMauEoyro=%0nThNU9p+S/TX)OuWGc1ycL5E@2iW1Ti#HIME"
-    "#3$+AZD=i^Y%#]7TdguW%5rB5A+qc819)>Sa9#4B0MKDc6'REF2<:njE3F=NP))5CG=ZYA'8=ii9DV)VDbWmop0=5BjK*&KND@X_@**]Em%l,c=w-RNgbc"
-    ".,l/W8)]S.2*6Hyv3],#T>A/.ImFRr9tW@s^NO<:1Kl>$OgK8<'glvx9&)IYoLq.e-sy0tZP6F'(B7*K&6;EFku[AF/G_vUVYi##>hS8Qat9Yc[qhU'b*n"
-    "#)^[H[6taBNxp<Qf@IfvK4O+._2haB&OZ&[a^TGy5%>ayw_UA:^HigJHg%[oK(s)oZRU$H((qT*nxGQns7=JL2SHrYueoL4oPi9(T:usWKy%M`TZmSx&f1"
-    ":9V-am`#`kat;=.Z.mi*r-auRM,GVqp*%8&7>:sD;QFHSu=4'^I9Gglg<FyLm]t*iWP&9o'C/0o7wNMb%hf8a^Kie0Xb2tYh^RQI3WlchWJga6<&dcUrkK"
-    "vW[0bna^iCIOCx*r_GhKesWoGEa&l,5+[Zq3QW6MM>N/BjOE^LEsP$&h)ETuX^CKNIhl1=b$qny8<nxMR&*GJRMo;fZl@E3_,OA5FtU:901oh*f1JJG.+>"
-    "p;:%V:RxI(J3Lb_G2cx7;Hja-XkXam1caPQ)GIcLA2@v[$dBHV)B<2.FR#)r@Ey(33QR9)(G)-Rno.@3@y3'ouH4OqI]JKv<-@j>o:I=EqvlvP%A>q]*.K"
-    "0hKCk*F.3KT(RLf%&K5&C$q*(XljJEI=ngZ0:VhjYBp>M9j9#&vs'ROAa'c$RAkg:#/k,6n+L@:wsOCfZV<AyE=,bQ#+XM`+T)f`m+o[k*ey7+:alec4M9"
-    "d[&0aomVpAOt8nYp#TC=k*sk]9=Ma`FRWAC4b>i<<Tm4kCRHMVtkCh`lT8(*b$EH2JHuD1fTUS1g@vbkP;.8O]@<n$>V'Mu-6Om<n-p#YVDYYmhJ&2'`O["
-    "SPA.:jZc.vam;nBA9<.rhT,6I##$ICo9:fDMR4>'e:0v[:lP&Z21jB]eFn_s=+'B0C<=$t,hUv&5X68GmiB`DhA+P&PX.9;+#TiY=tw+jmf@_fl))[F6Mc"
-    "<w]c/i%_%_U)SmD.EOPP$g(J6&E.T4d)()Hk0:tB+$R5AGAP@Xrjehx69S08w,C<1#GB>l.(4ns5ZMIP^47v,.GM20m79=*8]&6FE6#",
+    "n0C9%1VZI/@a$p][;BOaFrODXx;O(M4wgmC0kj[MPYD-A5l9V_mc/e8'Di_DbH<dmrfY:phl4=E+v/+VHNc]HYr*B2U5Bi-4Y>B2jm>o&Vf%RnppX^:mu="
+    "/TS3:SiD)MSWCg#^Nr$mJ:j-t(2W]ZHTBRGdt=T^/J4qYeb:lOpHC[a]v=-YY*oI9*9$TLM>d-4V,nKbWPpy*urPNKHiF*0%QmKs)Xe^Zj^Z%so#sl0Te2"
+    ".(G<$8].OpNLqbZ*3<pP6r[`*dm%t-k+C3HX81$[W+5I>ja7';1v.3,d=&iu4&4+R;<KC'$O_^1LX=E102nMIofun@k(B/*@Gl9$Xkn)Wa]V_94.cA2-O>"
+    "$y@3+n)@)E<4&yqQh%&AjH_-9n=B0M(yprR:Px2Z4q;8iTXdM$Qwi,Ql`B-^t`IN&vxYIg1=)k9L<(o%s3.7HVX#,:AqIoI+M&Fg]QM[)'Om:J^X+mOG7D"
+    "[elF^GJ4bKStFx3+X9rkUbe:)l+>sQoi#v3Wor$Edu_te5J]q5`nLZj%[)m1j9r-7%jG9cPs1JfGggvg00_#GEkscjgVfg&j).f&Y8%(29f%ruFot@^=9Y"
+    "%GGMh6Ah6vXk/a7L(LbMb7]w/XQdaG:@YmVG9S(J#S/G*9X$4G:&SIly@w>Dqxk0m0'(ouwrmXaJ9$+W[LL8cZU&DtsGi*$+.:IV%S+Od8BsK@E2K(ut,t"
+    "bLXCW^&6M9V@s08Ut25'_&p*#_('f..0ut_>'NTPS'7rNZHBmXFAMT%sdAb/c3>9d6Wc9X=Sqpg5hi=]4U$8H24+Yx-fNEc^AI[DFsp$-^(aS/iPwnI&NF"
+    "n;nnvTW]9Ik9#[*49;hSACFrBq_Q>`]sCJC4FpKI@-)6=jfA'u;SYG8v<7oBr:X76InPKI$8iKwlaT_f2RljUOXerE<8oIEhvw(uuI1JDEZc6]m-'^+3=A"
+    "ogE0Y(0x_1E#LstS;4;&e^N^u&V_jbOjxMUADHk6$oIMSb3KkD2;G--mY:$_ZId=ulIux3`=HrXn)n-;]ybvg#.@OnAnCdq'P4[s-+l5/O@//XYb*NOA8J"
+    "1Y:DPTwR(t^D6a7]QCE3o(_T$0qY1f&,svjm<+Lxo7&M>u6:xXrLd$.3eB8rUZ[NI55Sb.OPX1_2NF%(vKkO`2wCLh=q(gVpbue_XSNN+X,/<FV+H[TWhT"
+    "WL%VCjf_-@,x,;]AWbUv#EpR)Pb+Rl$D0j9jo*1$k.u.u0Y09kK*xT<Os(C49En%nXXo('V/f3EOwb^cAZvGngSy2jm-Sph$/XEbqjne)]BXnVLUm-5Kg$"
+    "OVRKEq4c;k(K0;*LK@RTsXQA./1<HyiKMZZs6aT7r]uT]>O78]rTBFD)vu5gC9[x9>sG;%v$KsT6@CwRMom7a;BgPhVD>w$YNVYG'NNBT<%A<jl-uX2O-1"
+    "DeA,/3KN:wd$&E`)8S<sxam^QQK%]C]6O6TQI+X;</K2jp<]@ORbisa<=S*lmq.2C$E'Oa;#W&_8n`;asEao:>4Iom+h$1i*`*BI1Oio'i-ZAUslk:lI&r"
+    "PMDwCGT83+N<Qt_Mc5R]PN=7uB[.,(V%a$<Z`,r*vdt9-FoRoRg,^olh(>w7V*qi(j:1SquPvv;M;`=fI;oQu-Ouk&TAJhh&Q@XHc28>dAYdqY=SJ0/(tJ"
+    "u.&`w<)psZ(uE>$;;h%KRLWWa31M7sN&Gj4%4N3JiSYoKb:4]mI$o2O-lA1VOr44s1FO1^;)1MV80$s/asUq^L&R9n/1P^)Pf$]%y/&YNWQYFR]&&O3QM]"
+    "r]E`Q&ysvS8p__lm/vcTe]R(k[@[#k>IShiHuLC<Iu&al1PSapv=)8;J6[*MZ%Qni2ik7bHFNfHkW^uS$A0pk:B@K6I_mLnjjv7Fn1GsU;2yF3cr`$jHlE"
+    "S1+iArB/`'m=1H-)<GKL^px+)0B.D^AaNw;`]osBECM0D;*wiB:@=*@Q>=XSsSvP>='.k$.O(G>f6l.Y-B3>jTHJVsJqaMg95WQowQRV2ujW&JHY3`ge0c"
+    "c;;ahM7vv3nW,9si+W>(i;,X`#/V@-1.iZ$1QiK(gSd5_H>5FSE@rrK.=nlb4/fba3V]7e&qQt6'0jACoZ*>7[*'6`Br3XI+8Vef+gF0MMDi+='`2tY^/i"
+    "0e404p>)ZoKqs)B,JQOBXPSe1MBPEYk(`19;pevyhC7Q%%TWeGtWwTd##(C8gxQJ$4y0;RE$MXx/8$T)p-LnmiN,)0La-I7mtMjynyi,H^c4=q'*Z+Rf<h"
+    "]0pLXt16I5PIU<4L#m3)yO$GYT5Yc5w_&Z2L@QaYx`MXlj1=jv2Gn>'3]U$E[xo09W85LPrq/wk#@S3F.^((hndJ$w8<1y]S.1a`E,(CukT+@y6OKcHH)%"
+    "^LUnoyBA=#%KL_=Bowcqj^+-Hx(p:SqqCw*Vk>93*#f5nXY0rH^_W.f$&Kb+AxLhPgq]u$78L<U-x:Pb2BDVpF-Z5&tTpaq@Ns1[/o+W72T$v**eR-<t>d"
+    "LVI&':j08@e0EKCa=Wx$UJn>.vk%<&7i:55NV:dR>s1w`h#;)-v*LE@F5uHP`e<0fPiSY,k`0j(%LjFnr`n[gW9C8qJDqmQRsa<+,DZ63jtsL<UU:O.d`E"
+    "q2P^lLVVm8pZLCvmK&^Hr+;R5j^ml_`ubYnh,Cvlq+q>TH9UX,v:5ecsnAk6sG08y8nBkr0oQ>:/[F&2;@u,eI[2ljk-&v.xv%Z'O/r&FGF^nT>fO9TLq("
+    "w`y6_ISV5W8,T4if)7lEPros@:gam<Md$H%Hv$besrV>yHp4;VPC$VPaHw_[S>#AP'S9)'@sWC9G^)GxqAF/&/0p@yjJXK(QX,mylmik88nw%&RYtd^:rr"
+    "vN9]S&6THss-]S:$Q_<Q744s-l$i87/Y=&[5^l$gER]r+fQuC0b)v''PYAc#oa3hnN5(VB]A*5-F0'0Q6)X0Ht@[MYUr5*,C,;V=T#LsY-lG;84;Y_0bUq"
+    "qq#ZsQFbV@&Q2oi<WE;3kF$q7ZDL:f;x#n4_3#,&xu2S%yUY`.pP/HEsrX.m`VOHHg:[vbi-b*kRmAGiAj7V<5>2#+TwvdM7r6j^v,MYvEHma2LGi/mr=+"
+    ",88sZUjF1Y0j&XR#'/qSv1P*NZf#LlPFo):o8J-SEJKj&sU[Rvq(el35S.Uoyt[7SWFr)['<:x'##",
     0};
-#define DITI_SPIRV_SIZES_map 2456u, 4499u
+#define DITI_SPIRV_SIZES_map 2640u, 4870u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -48310,39 +49719,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/b3I1Lx$f(Rr$HZu;1/pPx#loR6p0Mdmt9hM*Z1d:F3.mXv&@aQ-exwBQt=FC^+,@E85=[k15Z:sB'R-+7Dbi*.La7r]b<vG'kW7oeOt)T#6s"
-    "p+#l%N*7@[PgR%C'n$W`e7SlX*#_wPZWB+7T6f*B(lnM<Qh+=q6uM15e[5S63Toj1j]`[']FGM9A=H&Z%F5>unNB%G,7cXcf(H8E5_bU.*-REMjre7M#bP"
-    "2vaZ)Zky.*.Moi]kF:k#:X.V*i$`:d[w`tQ%7KEA#7:A9I[_Bdwk4l_._je,A86a[sjL11AWl]B4@/Tx+:b%Y8e7cfah=I+>SAQE6i,h[OG0^5G>TDNJb$"
-    "5w[*^2tGW%Ip.cE9i$t@'_'JhEDPboHNS1GBFmd5l*Q$+LA^`42+VN>pC0tg0.a1noK'jrXNh,(F0L1x%F;H=rx9)PGSIK<6N3#*ph<_)%vy8#'xJM0dlq"
-    "@pH3<cK`(;`=+gl9CR#4]g#&uE,YHiGx,eA^+O(A-d2G6dA*e36HlQ:Uei$MlBo(7Qld;ofxQVwH$YJ*xx'ZAqFuI=cFTgDb*ZUHeL3%n2KL+[xLaph4He"
-    "-M9sB9STkEF()/QEXo9>Lit1/WKx)G1kN;,@=>Me*8*lpG;rcU/OL]/HK.4wEi8Uumm.bbVVxkusDqZ2%/07G^o$u$JQV^IdU4-^*KQd#%XqFnOnKC.+hD"
-    "%Li.@L]J&BJ.h`RwFs.>&FI*yx<e>2w2eN3RjcT%r4[_sA9i&hoa>qm4oMMdw$lGOSgjxhMLP>/+gRM98UpcSN[wCQxChkaD*E5QpT(0pPSR4GA'cV.P4'"
-    "FHr&Xv8NOXj$C=2um2K;YLjP46u$@R7^GG`Zx1N%5XY2n]60NODPfcC27ZR-AHI+M9XBj+]bh)xCYJSfkM7jegg9p&_B8oOV'g=26Cq+;8H:-CH9`v%1p<"
-    ")w>tLj6,/wcyL$>+TKv('a@GdusjmQPhiJ2)BGuvRqNL%driQc+Om;frWdVQ1QGQ]n8ksObA#iQNeQ[;=/CxuWA@,JRLvc6`-jtQ,WO](ii<FQjQQ:DVQD"
-    "lFr/l=OA,Ri(j%R>HhlZyWnAe6GaKAaEJ>SK0*(ocJ/1iuMfwZlcFvvy-e8x%KKhX'8GlOd.JM06dIsupKe^9:HLQ`,K)i-L^+p=`vHv@;46BsIqKgJYB)"
-    "=9`QGRax_X:%uWMB]$BYHC8%9%-7*J4RO]2(G$4v1^Y_a#&/EhA<2ME2'YtQ]DaKh1x3493E.>'vrhYNZf`C@v5sx8TIeA'ypX##..396RVsh8>k*fJGqI"
-    "0]xbxTT/X4hA9Ro]S5c+6@LL=Wrht$:^B(diij4J.-@<glAq(EL/:s5ed`QDPaE&Q)Q<#gap@O:d<Ol`gE6rC=hqRkds&>jr/HvXc+#h2VJ9KUG^kL+Mj5"
-    "X(-A7[61#.[=b`wtNo-rvB/'y*d^<^Kp*$jQ/[i=bb/LH.%U^F@VhE*F1UOtV6ibW6koJe)F6tEn)@-R9m6^kOb,d4(Yy6)IV.=[51f09ivcIvM>xDlLxh"
-    ",7&LfJau('jm3DMN^:C.faAdMLd26S`4xO@<M',BmX/)t&@ZnE]86S&q:g9153UavIXSUKiUoGW:l3S/0<(m*SmlO00/UFtY2s9lckj:TFamByChjjye%R"
-    "T[ixEj%*pYE8GH(+J#C(=r*.J>V1vgT</y8SD^T6jap`y:$4OAv%:]P;rMREOs9.:QP7yt=kqRU`YkbIG0ZXo;Uviy/+EZMXXPL1QXli(>'4cu>nC<o.VT"
-    "J%<M*qj2wSdhAb68xYw3M9c>X#]7y@XN)UOt,gD:O7ViFa6s#P>ia1m;:v4%+[T@LmYw&=lB(&](XXw+0HxH<*gW4iEF(iS%8nm/8eX^74.w@,L^-]MO$D"
-    "<@#=plKu5Zo;Qb7ll.(*0mXJ<@sGEY+UM/l1D)32)=XFtDRERtR]D8)8ZvV>-q&RLn9vf[PdGqY`<=PS,jOe&h^o-)8vPX$HayK$$OO;CcF)Cwn.ej.-mY"
-    "v9*-d<F]7]7r;Y0O^f'O)i6CD2sY-eb+K8a/^*4<@yvnpbECsuJq]6wBy&7y5<6>w=wuvr_D:_BTt5*ksRXt>J`'uJNA]FhjXubDd4iZu$PHq6w#fl,uoI"
-    "^ksHkqtL`K`7ACqB-ybd_t`;JG<WLj[M$BRu2]],AwC)48HBYw>0wOyLmfA=X#=kUf(oJgN_FBd9ygu.go4^LI^Sc7F0H7eTtC#B3+aNBO:3d@-6Ou0d8p"
-    "S$kkDLBlv28qO_d^aFat:8m$K:IdFPW>3,y:O&l1N20>O#a9[#uQqv=P*oy=Sl,C<>g%efksNw,>v;>q9SG+-g.XE(iTRepx,wP9p[q'A0iY#NtC4M]xr1"
-    "R/yb7uRP#J]:b7$U.VbPPj]/95Z2K3]XT+u-cB`i9q#rX+W`_]UXrWcfjw/PK^2N.>UY`;cow1:L][hN+B3&s3gC$55Zk@1revA0E]Q8&w1CSa=-[`6u0V"
-    "A'@M$w>hhr[>fgZUXTN1mqB8Mw5O+v;RNB@J+SEjPa9'DwZ-^f1HEE]r<=oQ$t-smtUJ'&+v+D(BA[qXZRp_)T%Jr%TlpxW)mP=f')iaFq_A:O_4#O%@.;"
-    "tSA5=CA(qB[LRP/H#]eADW)j$M2_Z7m1()D#+a]f3@8ag>1Y1O.oVTq1Ani:gIn)-(tDgp;#@mt$1AB<VgAes)8y;.o4CYRA.*Ss2hl+@r[$P;*,j9<UQv"
-    ")B:BaP*'b&/gw$JCOqm:%i*Amg:#Gvm[ubXobbC^1#k^U&o[/lil_,]1tL>3O)txcVm6PklVEZL1Qi(C`t9%(PQGa-VRv&^4oh%U=6*Rcb;qnhGI[pnXDn"
-    "09:CWn'klU:otK%Ig$;jmVDY$g:.39J/u&lBpqn@-P*#_9.OhiEnL,O$%Gb(bbTG%vo;l#0vH0EyMa4WAj:P@]_Pl=Qm>,6YwC4KFAoX)Nig_It0HySC&:"
-    "on,:Pix'e-Z]$$MMm)pv<1e[u=2a4-,kZLAIMntk(tW504P>FEh5R+AMn,vPsV_0o@>*EJ<A5g,`t@LlyQS%JGdD5hotQ%E=IIT'<D3t(a2;dnQMB5=ZNB"
-    "[:c=ZW[M8mo,sgGV#>YirJuoQ#->DEe4D8s3H0xC*RORG&#(7qGFDFn@@D'jh&]ZZkfbc.X#L4RG7C/xxh06qA`Xs]sSj4F*js7r(U.,nQ*0Q7gXFaln=`"
-    "jweT8#77GiW^BY)T/._lMeqPxlQ$7Ju_&afPUK%Fm2V-^yr'J.;j4#3=i82B&Mr$%dkMaSb=V0L4PDfDb+j'NwSaVHA@*(lo)e.D^>*sB.+2-cbj3p]Fme"
-    "02Sw%Unu(GP0[d)]#+phZ.Yns#Pd+L2hE]P>CxgZG)OH`Ubn5USoZ`Z:9;<]^DRRs[*rYH<WK6C&N^MUYg(a(.MB)-cA)F4Vk;pq2VkNLHbxVcL(V:stY*"
-    "wDP'9Sjt-rNl[3l+%rXlfR:C*wCafSuHF9<<yA3]hWol=ya]g,LhHa8>3V]d)4ub]P^V)(.$@Wil-EJoi80l1pN#<3lQqdF(7&P[%W>,@`;L6y3(ZIw:%-"
-    "dy4l@8c`j)c>Wbq*5^FVIuR;QAmewi@F$j#<lu9p^gS#jUVTp_EmKfuATpqDmWX)R>fuofb21^dsc;QNf.bnC%%F<WZKRMsK/L>DYHUIeV*q]9q####",
+    "n0C9%1VZI/HSTJ`=EBIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AOaN`j>4&,hm-VluTa'Ge]Aq4kOF)m.eu#2TM*a6&7FPavFS`:tEBGEFEQF$Vj;)'"
+    "&PpLlKigDsw`_+ssS,@J2j/6Wqt1m9M7e9WW-m&km`gjfI/MFj&4JZJyUM_P$9>Py#wA`[jTZ3OVbXN383Z#Gf1.'SX-4%3#2.B:<]*Puf$mf>%P(/-k0N"
+    "GU6T9bl/Vw_$lOer^rjtsNfX(Cr$Mm@,h'[FL@41'cX+VLdN*[_BFv7;6F<R#Rf0bRrAiA_0:Lc)8,,=[/$J^RrxkLCrUR%NL_+)tJyQ'F)j@O_ROm-+$P"
+    "W4<rV@8`31dn.(#D<u;4H$OQl46R^'/$FvB$@:=]<TcvLd1_7)m,nksedJUt_Y7<ePx2k97<n#<%@p'&_591M+;hFL;KRy<OLGPZ3hbgGt()v:O3H7g+K^"
+    "dbRG*s_2#Vp'Hnu2%YFvScm;s+s*8f)LHEWB46GNc)fe&D'8T9Nhl9WlXt[A(gp>+`2hEO9Io0fwU&Qbk]&QXfX<JS^.J,l0nDOYL4#wgvFkGfvm36fn,i"
+    "AH@ePSs&na2$dZLSZIe'Dj]:S>HJYfA`k%HvbXWCM`]8e.&[.I@T/g5:N1T`O>IW=+'OU.]&NHh`1Wb7iquRkfR]]6E&vpcqWUgVVtF5#5OK-77[6+$AwD"
+    "CD8/$tD0=<QI*NJ1vf9U&(N1@vEBWIKbUfR@nHGrgVRxI%)i5q)><>*=.NQ]#&.S>2[1eb14S(T*3=[pCC4iT$t+C/gIvm(ctodekZ)s)gXZ'Xv^OB;b=:"
+    "Mc+0ypK1=<xe--Z2yY]Y.2)(tscpfFO=s;f>N+8xH;,0TdH*Wtj%jC&xR4-@:KeP<K0xB0X:10(]cK'PeJ>*a$4ir,<&SEOS(96SxKslVtBBr)>[r3S)Bf"
+    "c#CHqA`P[_+-c$2J6A*I$9gq8V:kPBCudY1wxq_J%QtAvVS<c1ufZUSO:9qok'KFD)54*u6<R.q);L1dgbroXT@T2(ny9%17^A7iQJFqhg4<m@1Dty*jPv"
+    "[iv_2JIl)NAHrMd9/'J;y'#T:s*h9=,pogAG^dtJ+-hf>sBrvg/9)qp2(j494uT#vA'_>`MYYZ&XN6[fn@>h*'SQ^[JxGDTx[k(8=^2L[(e<W_0Q.7c&Y5"
+    "9*7+Su;TaJ#_`K&PD]k@Y]ulGRT[l@lhhi'*=sG<Kjc_=r5@;Wn1w[Zaws$($wFerJOU1V<@4SLI&O%U+Vn*/12sL)LO44&k+'Al)DQ'p%HRT)&BF1)s*7"
+    ">4;B+obRf[[(LhmhHR>d#bpquo*7xR[Uny'cP8/yde6L8(0l`$5h^r`hoEd8W>CD.l3m7uFp7MXb0(hpWnPhMPn;bj^uR,<hd.k]9;O[ec='4$@qys;l=."
+    "qRrl*HP,`I$KrCjX<)p3G(B#o_nS['TuG;fl(Ia,lZGvLVf1NLdxtLCW0.FIIlX]#&7-$jhcHebxrWFT,x&W+C+,+sr9f4@ZRK8Cj=n>q*@v[EglkY@hBL"
+    "$5P.CLe(c0S@LS3GB`pXe0SmW^ZJvG/*mk-F9PQfvUnY'JEV]UUK/9Dr0'=ig]<otO0bcRT63:iN8Od@HDYM0X/hka^Y6u]+(pF<aUp%1[e<P:mprnXfsy"
+    "y1Q/-..CV%oN4x2H]5.J;&DR9I/*8YX[qN,QP>Y]HG3[tSM$p`Ura7%Jumo=o#+xNN&inhr_HC2u0Q*Zn,5]lu[LFNu$e[6TO&sP9e%OnpD2Mvs]5Ea,'3"
+    "[,D/fdSJ32G'_nHW<PTo4[JQ.1e&glAI`j^)wrs.>ydiB/P5>b@_>c5YT`e;4eWooC8m.)=sku5&wGxK`H)ApbBOk5-,(ah'Nw_et0/UK:Zr]TosPi9HJW"
+    "rXC&W;nSwH*L<4*eKL0)@IIi/whIFy^^'wmwNXnKH9Rpu;A(GryKPgl&9/9>O(Wx>^#:&eQQSjD#6vu:l6oAx&Fr>2.j0A4_*ew.<0pN+<cM$Ro=O;Z:G]"
+    "YtNOxsr%Z$E69brKN(7#qqj;284eh+q5#`'gs&5GY5ds$TXsTo2wQn+V7B9>%0LX)*#3oGH8`E'RP7Pg9.C[fGROpV%lt#b>NZ]#/taZi/klDSL#3Q<]ou"
+    "Z0v6v`B=xhD>>pc:y&*vuT%$O^Mv](1IVry@*G++^aCK0:r-b/'UWcilYKH'Iaf[g/$q(a_jQa@954(7LXQknC6dj-ejcw.Y`e@Uq&iJyK,`F<an,e$A4e"
+    "bp:vcIRW[0Hw0EA65msf`<gH7P'F03OHRpE-OPn'R2;;%cZUX3<6:<hbFWw)7K)FpyM3fMyvk1Zy:+hnCR^ZCe4CS*.GB#&`OhG4l+_4ZA.NNm<HM%jQ*3"
+    "NhaI^tLkUE;RYPgK2uc`9=WrYC5&`*hU;A9YHi(`,8p@crEDyLbJesN_etcKh1weXl[:nY'V+Y.myM6G+C2aQZg+,sas.ZdC#&dSUB.<N<Wto/=5M0fgBr"
+    "o5l>52iB92gH@pMdQH<Jxvw2CW1N4AbBN3rx'g(xB9dQ=A9tW-GBTL-t)8CB1Y.jF02gh$/4p)*yWlW^f@UIp+(PYdYFWRS)OvdE2R4IA.eeB[LgwE.Wdq"
+    "[n7cjoK*iqWRJ)A$2BC'VxO.+W;02CT0a6>mqm;5+kCFE<tg%BK^E&yhq=*>1ii;,(30s]5J:<$-_Jj<=BR_U0kc1pXj*v7)S^WG4fpsQ(<I6wX(qh1gTe"
+    "s&5W9fgP+A6HOVI'W'cILh'phfog[3_p5AqV]ypOsw3xXAKy/'.wAJPr[U49v,I/IN[2,yJ>#&:#w#8su&@6HVoLBW`6ZBMC92KdN5)K(3W#$.&B>DvQVj"
+    "cRg_c;DGsZ'x0eHdpt*a^FZ'58N9Kdq<g,Su'lqSGj*KMFI(nX7/%OWk/B2kPip6,o(lP7+1=`_HVYGj10GULhvLke2]PHIE_D^G@-IG0f9Q7#B$g;^06`"
+    "(TyY*;po&L3D[P_*Ft_FHw,&KNC=5uM*G=@oPu4S0,QSrF[0v'wu7u51xsnRKtDugojJOe.d[sv9[c;4v0KHS6pe,4p9C<HHra^:y7r:IVDux$^(Lr_,C@"
+    "dNR9v[/n%0J7_f.Q'W*H<Hj_^fJcTksewMt7^v1uxA;51UC<Ro]v1l;Z9WVu%ZO>ofK#'2d>n#<'w6>*B,#8%C3Au_;vQqDm>_4`cbZby0J5.e+51JtQ9b"
+    "gm+'WHE_4;_MSBEaDKl&Dki5-59Y:f3b,nP(rF7E]_y#l>Nu>)XH[pf-KKNHZkS`S,*B2%IulV[=ITl34+Y3DYT6>j<LIYZ+3ZFe_#^D2[x]5JmoX%,o2F"
+    "pDY:^KJb4KSp)sx0bs$$9[e.jK%7`rvGU[T0mCAhvj&XOJOP[h2X9DVkfkE^R6-wL;<;lZE$3Fat>@a#hbEK>4t+>,-4VJ0lUShxH<gEpYR2MIhHDvT/j0"
+    "5%S#RamB57^C[>C2+@Hhp3qIk[e:=i>wvDpZ5H*p:+ka3gAHPVxWd'kjdE>0_Ddyc,qYY;AmI<f@i-2/#`fp&b[`6Fx]df>x7+6Y(CqKv,2BrbgaE7D#1("
+    "2xI.(9@L%)PBw((h;vov-WXAU0duJ;GiJSmIt7>1OY3*Cb_R>9f^)-v$gU)WmTg%Jp0N*b&;('ub<dmO(#d:jI]La>b&:,uB>eae*X;8,ZV(ue.p`NpJ/k"
+    "MoHD<K-$<ee>0*SsS=OtL''AY;&(TCg8Xo.w_w1>eVmk=`L+Q/AOF;P)k.xvp*PkFw:NQwdsr(LsY>+[H+x/Sa0bxg%_aO&QE;]he)$uSl6MvrU'(#1tQ&"
+    "v.5^aA5Vh-:ZK`*S43&",
     0};
-#define DITI_SPIRV_SIZES_pixels 3109u, 5870u
+#define DITI_SPIRV_SIZES_pixels 3281u, 6218u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -48479,122 +49890,124 @@ static const char *const diti_spirv_text_gemm_coop[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_coop 9077u, 17809u
 static const char *const diti_spirv_text_attention_coop[] = {
-    "n0C9%1VZI/:1>v>u*,iB<>+c*5O9dYq@/'];YNGftC<o[<48b.yI.9lY.d9&L].f5^O4#uGO=aOIM`3;h/tyS3`^dqCJ5MaSe=Vb%lM_rhnNeZxInmjwU5"
-    "lU6GH`oB;@FqU1oGhWtqr$m>Uw1[-qfN[llQ0nw$k/BCH8>[wwiLee^_mD]Eg.0+JOb^s,tno:xITlTX.PSAsr+7gZK:oCs-aa9,n;HGvVXE:V)8,w%jpb"
-    "jWKgGpPWgN@QX_k9vj%#s1`GOfISTpL/e8&$Zx,&DQvF0(1=A(n8_Y[^#Yorf=/wVeq*c/i_1jQ3UMGp@Z%jtiAr[]>#UofONslNN,%NkW<M8s5SsY6QY&"
-    "')=Kr]G-y0K<.@,Yyv2oXsRo1(.03bYLNFX2DKej0Y_Z8nu`wFd<])MBec-IHt8f,#F>MAsto1)m#fX`1KQsAUkTL9IBAqd5nOnw@%N;@v]4HfeN0T=F0c"
-    "stEA0kgI'=2qqCnLlKuLJ.^/OlnVt_FFsEUtR$7o:&wHxd'3O``S&Z3dBEWlv#kB_2gjW`3MiGpM4<Gip6vsq-v$Ti'X5Rd6+&$jap901Hb@Xe;`XpCmCi"
-    "'vQNh&'xl53]%+[%r7J<*T$VR<HvQE,wQw-l'8>[c1Xi/I2oDn=0C;RD2AZ^h6r]u(rK991^g4r<vfKoAWaeo2l_99f4*UUb]co_Z5myTo>O:Z@>'SSI>k"
-    "NT^aN,uDoPqRZyQg4QBYOeGW_mME_Ob>#:(3qhL9i:(.N&9'56H7j)PtvIt[6m$Zh_:R$aT2``=VP.^/&T9ilQ[LXKY6/+YhM:xGUZkpqHa$WZ2aKDH@2;"
-    "rV-$5LIfZj2(-D$.8t&3jRjeZqCsn7t<^PJiO`b<MT2S4.si(mGn096iATt8d-4j3jD[FoGl5C_1U=ssHZBbUd5PjP=0tSfon:`Mvv84p:;RBumau/3'(S"
-    "W48Jc-(=:K4]^5+EHxmH'H&0_LtLWRVa:^SSwiY(D3wG<$VA0U-#N$$jS`M)dU+C_IE6c-g;gmHA5JwtZHj@;ZlqXZvsE/PPxo2wtO=Gd3p=efid_JOSjb"
-    "4n5eoyh+_&Mh^fsNHH8I;2m)AJ:pqfCL_4fUm2gCI,vUbE.ukGcN2h5v(K[dPK40ETN/e/oc*l6hpu&4EtJ]n>:o7]7/4rMM1,XemXA=I6B;Q_psV^='*X"
-    "jt%uJ7q,Cbk'%X65<SVT(2xtGO&%X@rDPBv);H7km]SiPN7-])MCv-F5jnIPQfvidM%X=_'[28/t;L%WuZ-virXcSMEn[&@KGmDcWe+&1'<A@@L^5[5c0O"
-    "r/kRR:]gws1,P)dj$jnF4t7kPZXM%^l;Co_CT&NZ;0V8-b9'<1c]h#[lH'<5-%Kl8bWTk_o'h#ij8hB:d3TCrBe,(CK[7a,0=&qL1#+i1-GnLp3'>l(Y[#"
-    "SS8*3B@_EAZetO'Ds&1$Xy'fg#&7-'Q&RBtRIB*bK]1R00U#'(BD66T(l*mksdX8/pB*4AhD.]hKyIRw,G_GZ4LeF>oDQ'Arb2jTNIh-IqIJT*p2,@/%bu"
-    "mT@vwKFe>hj8CuDK=eDe(8ms/vTme]REy->S.HYv_3$vE+:ls(m]kiM(gqPZ6+]tS#NILTaX%J/CN+xe:eG[,Jq(:A;.-AuRt@>rEMQr1olv%6CZy<Em)H"
-    "N2h*TscrkxeYPk=y;h)[kx^QBE2l&Qv>1Xs'2N*q<d7K<>'/si,6jxi``qj&HFeiC*Y]-*HgR#@hYVA2=oaSnb3,9%-QOx'v$MhfmyYr;j#U:C.LM^k>64"
-    "AoJ:f/`f-.$jhur$UO/:O*XhP+Gw^SZXZ()IRhWp,w&w#;*A8DTm<LI*4hi;VO_bj<+Z2A)MFuD*m3q1lvJ;8[$MCsF0(_llXpf%4fX$]WyDD&YTDad]a%"
-    "#2$&a6PJQr-,O8I1C7K3y>)Z;$O@LOTZg-mMCZfP'Ij:duOJ*2>gxxCp*FYm3>ZnZ&IhwGkHiY8n%%(9#kwKd7Bq@@DCKn#yd)drT8<_$.Du-vcuUT@`U0"
-    ".*]>o=UmrJE8+5uQ.G[.HHa3TqK5Q:I[d^Q_cSf@a#.K0svs'l57M<GV%.46AlV%=pr#uaUWM&7j_2ZqQ4u.L#'0HvSK*#q,:;ZPQQhAI3x5lt5ry1x>_J"
-    "r0K3@A8d=0B$1=N@V]jJN=V`Cot-fL@:lW$^LAEc4aUEKDE^T7&.eHma]Md.Q$FcptLeWynq^5:l5E'Rq_8J31ORC%g6Il0V6@9Toxfu3O/F;E'&n.ZZI3"
-    "Z)%Auu22c(nX,[O@_YiA(@EIPnG9,24Jg9>_5*>Mv=nDmvp2r7Je8.-Tw%2B[RE8%f$BGQ`]#8s=b>sg(jXhq`9bNcU2m0CqdD:SqU:D:M)=fD[n99ROSl"
-    "1E#UL-PTQI;TuD3_r5X7nwTcmZu=tUI(A/-eX8Q3l78J]]lSNbtl3u-[w(qW>s'_aSRkPBl&(OA8sRx`+ngl^0)LYTH'G7SQO8a/K,&lg7U5LNlrA4;Aoo"
-    "<Zk8oIuM)o3(@XqS^x6[O8$mj<>bhm$;(Yk[q)>*ghffTvV7-2=pGy_`a=F'E:n:dS&J,xFHqbo^>yCEhq=OmGFKm<Cjis9@L9w)wmbtIY3-/4:/8=sMZE"
-    "T6FHm:y[>QHrOWGDl=3bi/QLsA8:M>mkqIXrXGL`3u'eH3rL0PE/npJN4g6`O,9U%m2NK:2V5W,&RSN#9Gj<B>9O9fo`([V3aD(Y'`Yl7^kwLBX3p]Bh5I"
-    "*YudZWqv]D&U'mu/0qOYm;XfVmsvsM)oF&Y$qXPPQ5*cTPlj%5`]^InBG^T>gr3Ul#sb)KqmCPglwnydt=lb,nDwI;.+gc<_Os=N_>E2x._G6%nW5IW$dq"
-    "+Z9tk%u$XMphO,NC8Tl.r)fJ0;AW[1n)qgtyNi`rVMAZ&af-l:BlQv69+_vyrV#VfNoZn;+G;J7_m&n=0./^6[32%V^:(tB_xuv3uiUY3B9I_q]Och@#nv"
-    "tU'6G<;FLpx:&_v_0H@7`'t'C7+:;[#8+/5.TviG-#G2PLa$hrY4-`^5;Kj_E2G+==K&[0T9;adU(G3-N8yWZ]:22DY%#OiUm+4AQNAfB0%/njXa$B12K,"
-    "C&*$h[%<(IG%PT&S=Ty4_V%Iw-4g)$%m%1D8qsGWk)<DjJNt,I@6UM]_LrML[ii=^hA`$cMA*;fOm,kbI:[q-irUUaa(Yob8ot)V)U;+S1%>F3b06%i98E"
-    "/s_K/$t=gUwbl7Kh4OvX_ghA%wpPhJ<tsQgZ^jNIniTIooHqP%2,SI+Xq48a-qN+WI,+]Y%<URxG+UTvY+e4/pZ2U<v2E:liyB);Z<kK9`m/P-`-jbovBB"
-    "E80cCKQj[*N/mwDf#Q4lMsrJ@U(erdriuOc[rFwURKNb#e%^+fT*vEHJlA>'Fm(YCNar/c<Uh+I5).8au5ZZ7_ukLeb_5EKh&NFkm,>Dd4n@-A[y&@,8)0"
-    "(Xc5iVP=8PQgfJ+RP>cT>W0-46dXhJ2iC0(2HYOvBJ4xMC=<RTI)^h$[_[,OHXB8)wf>o+dA1gDm1G[%W[H:^ui@iWVs<yOw.+n`D7[fmwLd3bI4F=W>Hm"
-    "]vLwc595y]-]2[fA1MfCCD;+W).%TcmFZ`,B.qi##4L7*[vt`Eid^um$j2BO,8GLc%=IV/&sFyTFpbX5:IO2^X'i3,0B@i-)(hY^q0d#=h8RE1@eb8dBhI"
-    "y5lp_$`2srIP>OGK'5iUWf:t8_dkSx8e$==[;#vhE/gRx:SoG]&l3_I(+*_$ZH4nZ:*N,]ph.N)wOZ+deemyQfT/=jTv].'a%-e@6.p><q</HL:,@yDbjK"
-    "W9+u4Q,ijR-M4'%;TD2jjdNr,@y#3qw7tmSG,G#`U_F]wRBF(>g.#/EJ.[c_e,/Px^LG1+vq0ereiT&+K2XgL2L7$&OMFS_$W`%46j=EIPBSLO_S3usroZ"
-    ".gwn`i'5.VRPn$o]qb&hL)+_jq76vmr_Wx*nGNu//nT]_t[[hYY$y&T]FGaT=]:4bi+:4Re&tkueTs`5Ahg@cT8I:7pT(MiJhdEHtV3C>.",
-    "MS7fKhnf6Jw@aM>#FTSvr3#I-r*8'7j03Qex:)M&>dJR-v'R)dxFQ98BZFO^U;xn3]yGM9K7O;)S%0wFN4kHXnEtsgvUM7'(ZL^r>^k)-=NR+>g#Remc1b"
-    "<Sx,_-e`UHrIH(ubbWL`h3,chOOC8EjP8uc&bjvQLX*bXw1hbA]p5d#A3BP]YVrew]XI9j,Dj($_ntF''R4<h@F>x5vaGU2Nn^B74nY*in)%lXmcJGh0Eo"
-    "pDqYR`720$)ofbk*s,'KSqSGJ0x=u7LZG`kTmbqkMJC7%J=r1=T%`5f78IgLrB<5CyZjmHnvG]Zy3j[a4sLeC9E4iIy_Uafi5,8=8A(SS$LDXV2OUU]xu5"
-    "O,N_^_ZTTO^`A^;NNidVs[slHf)K6C(yLYY1vs+fg2.eQ,93*P$Qc.#vr,944>GTnN&4a._s@A7i1&LIk6B]#W$n`Jr:S,HZ$Kt8Z/.v(UYb<-V@>T(piA"
-    ";En;Nn6S6xYBFY$V-UXgOlf$@DaNdGljO4FaYJM,^uoc1)L4DhYfM@vS67)]*'PyjVJlYO&x&I=BNh9>.d]6+5an+k8=<3<2Xi&4/aiGI*e+[R^KSLjH@c"
-    "Fl1[q,t2LRu,gJto#rqWKX&%<38bJv[%;/23P[1$B`t%A0PA;JUg26:5_%3NS&-:KlcG1QgVMfPn_cpp3#Vo71xbx5gNfQgY;#5rA95C&^[-Gk^_^wQElM"
-    ";H'uZVvyef#v2gK-3wp%,FEf9*%hv>l^;Nmj.D1HQ-F[J_^j`'>[g(^$E<;RP9S_xt$bAeG;uMa>I6Y=Rt4j[hTP]q*'abYf9wT&efctPXWowhT-OUdC5;"
-    "AU8#BCwE#B:`v&W8j@%hp-sZ=1^i=d%;TU5aj$a<B0h&8+%v>:Fc<(QSg=Y,6p3%iZhuFgCVOIy1M2@;jk`O#G[j2OT<+Sr+N*8tKarFBhbHfS=OG47IP;"
-    ":#87N/@LeB:s%8H@3<p>NhL8ncNN]3=:u0&ST1O;j8'[O67#6L^gk+Ts@'uf6:vBWh[1&m#K`h%I2nu@g,%jb$)@-F[YNJ.YkY4xqq)FV^Q8V4o]$>:C_6"
-    "lDI'f2AnR]xjkho7B)Zt&*'<GN32Vl_SpHg$PQrQp5k)QB*JZi(-,cXgnYmZ'$>Z@$cjoxG9^I/gY6#H.sv8c]08fRS@j[Eu9CRVP)O3:HN:wOxUdkVy#r"
-    "*;8TbN3PYGR8%jfn)u>JNOBYh0T'dmQv'o'Q64`>qiF44,:P,fFhn*dl1P-jd936@IR;iei;ptdM1w*CNoIuEqpM-4f-1M*D'P8dBnUchWpBe'oJ3/VJ4i"
-    "Zgelu:icV6/w0pukVfbIQ+=LP`flESC*7C;wX03$[-=W(y*AkF]=:_sGC-0;7hP[o3oCO&hSm4tHFvKF-I&aK#]@]DfDZLI%QE@yUP(6>-=#]dhbXO2a)Y"
-    ">UtptlJD1Eag4j=,yN@8YCYXy&b]rPBm5jo7a9nb0]-HmlA_WAg)>Uw$8$F#sS7YqXNaYy_v:$*Evk`aYijo984Bj7AV`c/b9$L2JaI3_IhZYbN5C6_3&j"
-    "1e4Ua/HYGvrA3/us./TRuC.tffN61p2nYJg5h];/qS#^^]Dy[EGW&@)Q12:Ci%ig#*x8orRDwYYv[jOBk/g;1@.>%yr1H&,;UJ-F0+YoK]Ab22SCBnyYW@"
-    "dq1k(uopt5198D;WwOldGDrS1<bcvL5`+GCb7th`%jCeZkajXp3*s7]srR+lx-:d.v1prk7vs]<^^qNX%d^bJ(q[a]2[(_a'&fCxWm;PfNCm_uW'k%O(^d"
-    "Ef$4CqP#4t=l]H#rh#7DS>7x%#:L)Y5<q:4AZCWXFou&h)w8:OK.Trky'yQ`g9Pys@,V%lgm)UM5k.D=3jXPulKldr;(<1<W`ZTjV9k4kiy;AW]-B%+G@n"
-    "Z_&lh9[6#2(0gKgVY5X=AA2F@e]OM*hk0IMqj`(W*NR>*)MSMq>#+P5$s1`Ey^fi1^G:DwlqJ&2=;WPb')]oMZt0KJOKMwH]1`),*(]y5J:&-QlekuEqR("
-    "CE&9piE,VQ;./)ew6fUA%(9<d]ph#@i83SkujxvRNn:+.C+nfXi.ZPYFX;6)v=T:PHZlskD*8s7TfR&pG&0>V2o][$ieRg<6'0/l-Xu=/pw0o`vh>(S8Gc"
-    "%1H-;kUCh,m&I-[`B7s)k%8Ed3YdMNpcL]2r$O(]sw*48Ub=Kns=l*SmH=Vw+5[A)#GiT<a#:u[TvF]RNNN`#*-3PgSaKl'$,)ULYgABhQi-dV+b:rUHdA"
-    "cnRcqXDWcxCjr:$h-%gk<HlBZ`,Gtvob#%@%QeZJAu0BY>@*QK90)4UyAbvG4cHg,s*Wp>_p3Z/E:<y*P.j.W;S6V_d`18Myi5a0_5c_osF:a603EKvSNP"
-    "V+$uugajqen7M5[uHiR+8YNiUv643`seowgYEX0MO`T^f2(NG8xj[cesL%<l>'RZ=)<b>BhB'HtkcoYcPPt;o..^(Xx,URR9&3(=eGNc,mKejjH,v4lc`+"
-    "%QB@'UjxoR9A<WFd-D@X(Byka%XANI]>NraiJRsOytRv+3S0)39PkbKA`7(y[5ip.qf^)5CfdOr<64:ujS1]p7lSUq(It9eY4//B%a`C#S%^>7USjSiykp"
-    "[MbijO1:Vxix&%q,D+QK=1;hVX/R9xOX]dJ;gSiX<)h(R2bP[KL2fN:X*9S<'f;r#LAA=o7bOPa.UqL5SHy'pxJi-br2R0mT$wUA^L:5CG.Jt.:(`TQ7c*"
-    "dP.$>@*eF,Oi%jLE`I7u4WNhW)JVjmmrD.oV3D2Pqr>G/%q/rio@:@ej0>79aQ]hE=G/YQO#ZC'/[Ec6b--:,A`t%_N*/0&_p^,J@LvID`]F<:tajsB`9;"
-    ";-4(aKgt0Ao7U.4)T3[T'iJAj@x-JMy5MVk>(&iJ#%TNYreCnDx91/Zc$K'4oh#GrrjARy7@,;GGLgO#)/#frcVtO*)S>:y1UJkOT`)+Tku=@(xJI$+ft+"
-    "Myr's75UrI+If00ki'/JBo1LJ4d^#0sAe25dTt=OZRqoWuaYAvKf08<t0]=trR)oUtc^H&m^j5HMdV>OR>iN;9lpF%5a>$%%Hy.I:[Pal3]6>m0B0eC/T)"
-    ">uZfOUXv>Gt8l#3h2J^0/VfYhA2-7-eHX-&d%kxYvIEm%LXH_)qoEX0,eh3#.^;<7BFS8G0#9g+_p(cI3DWdq75*r8P*VsG;d<2yF.Pg(8%[gh'RR6R2$B"
-    "bb,=(hQB3R#f%rk<C4VI7fFta$6g1KV#8/'^vEcWHNCX:Dog;KHkWP_uZ[U&.fIXr_XdLKHeFf<AuP8iI&#r3-K(@R7A&;k6w<X)55`vYU=d#6M)))Nmk+"
-    "%RmTglHo#a;]txm9RGW<[jmlt'-xbF6H5>kC0vc-B9bb_bfd)I9qQ.A(hiGs&duf@@EKAy2b+R3JU^$Npv^iGs,ItJU7MU1MZ1=)#>53p[Z^og#E_fFPvA"
-    ",ha_]a-LWWnVC(#',%LxK$o;44'f4ZcZTYMO<3kXdoH5WC3)Ou,_3g]^N/Fw@,bSP1=/%s@J;x'n^2[c%6ay[0ukTI7DQ7^P[EIZL7a+/nwh5nq6NH2b)D"
-    "X,xtPOU[8/h5U<&r9n+pcxFmeB/(eA&QnWdxaSnfv9XHmHmJp2h'v$N/.Ne9UpC0JCrgvlarXN:/2XjFapiyHHD_/nFH,oN7qU/[3:8sGh67TRZEt862tk"
-    "0[b>.duQxgbvrH;l3^`ITp*UBaA59f&0p_$<.Qx/,uC,)qf7;aV$kRQ&%7)kUQRO,L.G+Qi,BW*rfyPk=i%an)aD1hR=kGr5,_`^gRe[MkBZ[m<GJG8@YU"
-    ")Td+n-ZHMQ<8/9lHLb8;0nUOF@Wb6T105q*QMvWdlPxXnW)q/hA>'S%0L>aU[6iL%R<.^x/Dmj&#pv-KK:C2*[n-Ybqp/&96XNsU/V0i>RPUvrEl`uH6WT"
-    "X$0@;Ma]q7tmgG^Uh/a#DH)moIDBSx=cZd`uq=F4I@W<@bTr/*IZb2.Hpalf`dBYL(>jiiP_cWBm2Pb'L@7RgrUF4ARim#3HECOqieBr,b",
-    "aowXFcQ@eIp^owVX]%HCu%-Z5pLZFlc;UTnNvM=5_IE.FDkUmbT357'6wyxML7oA`6WF/GxxfmkG8aF$1n(d[J[-yRCV4@sBd<6HJ'blLIhZNd+<hR]@%H"
-    "u+*P'g+3$#_sxbddNt^'#2pb5stM8M17Fv[7Ln/rpGp>/]Lh&7$o5L/rGjq@r1B6>'6G3YVGqUt6w*S6SKaDg<5#####",
+    "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
+    "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
+    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^F(7&_.L0jIm0VGOS%.O-yt1PUP0#;BO4m<Lu9KX[T<:6aRalV"
+    "J'xgf=EXw^r-4/xu=r[Iu8c7xX4bNfLdw.X9,hQoipP87oEa&^&x8K$/(Bqx#u<#KGFG0.-8@_r[#RBuuM.XkNr@OdDW&vEY/Oay0,d0mPUymwO%K(N_Ra"
+    "h:k'XGAsqJ.^G.Je]MQO=GEg[/(nJI3>5xHKeX9^WS>bBl/&9UdCgDkPg5Qa(U+=%OXFu#w]ThQyWIL-sY:/6bkeHvBkLC%*P4#bfDY.$u^W098R7#I5e0"
+    "6eeC35a1v'X.9wQU6fKPnUb0Mm#OYaqhku6YhG[TUsn*'h<33bDr%^0b];)5ZUeZ%6;-R#9(>0:dUy9Y(5x,a/xx9phN-rf`te=Xo^7+Tt@mHUIn%g2C`O"
+    "LSHKf(+7)D:)on6OXOEJ.,k`E>]EpBY3/h4C/T`9#J7w9WgYCO=BT[beN=GU@to*%OS<>IF.+1X3MpF8k)5k;$T2p9YMyatydTGbnu7l%.e,S``LXs5W^O"
+    "BydDb2:6GB<Xjd#.'WPZ^=h4%IUlLl_+O*P4#x$8L1aq76ViA,GJ2<4MiwM@ft^[>>o_,*H^fPf^D:Q4%v#iS+IihR#Z8q^Y7A2DEIgC=Bo^Vy+'3BD;8V"
+    "fM]rvMZE)g7Hi,uWZU/EV;lb]IM;Re/Fug*hg[QhANjS@W7<v$mab%'Z9_V+@U=51Jj0uZ_AFOxLa#)jEkj.Nl$g)^#Hiyp^h*,u)28WC@exo#L(;i;CkX"
+    "-iiUh9Ls+_NMSTb3/-0XuMLHD,BHaxfUbPh'CWl`+$rpaw3ZfVfpjLhgXjST8Nn=^0xRE]/4i=X]-`-;:-Ku-ThY-&`1*G#6*r&P>:X7tNM`RoOF*m.+L*"
+    "qt^W>ord]B&R(:V`8gQP;w`4V8=)y<AAeFi+n:Jq&MYG_OQf_+w%v42#e57CsIL$0OAy/do*qBC.fC_Sllle:6<_a]e/]_X7Nti/dhV;p9EkH'-t(UKWjp"
+    "=$VL>>)VR3WGd'#W#YZitF]n>uhA+*%VKNx3o,1,l2<r_3];J3A.([9UM^;HZ-)V7qHhjLZFQ-d*)IJq[0:QGGo@sGV>ov-a,.T6GZ$^lC[mgE.,hSZ$2R"
+    "5+1.`=0NDY;F%&q)jv5<$v2PqjUd48.`GvDIkZeSUwxR[OBga5yp8;0;(<22&gMlvR0S.3fGRY^)wtX.`kCODQc[qR_ieN(CTwe9:;<2urIcC-9S5HWGk2"
+    ">d09GLn.hx6gEqVo-79[D)WmjedIpZdeIy>r&c7ptxt_fn*pCB/0@AnSZI=1GxrZ%An#L_AJBWo_ZNhGGYOm#-B7fMohu^g0WL+ugoM(CL4t_@a1)%XAJa"
+    "b)@p1#5iX'%@RMa(SbacjIJi7mfu4x9y[IU8oXLr@OGr%u7`^UUkes>_#8)g'2>0*U/9MF;x@bNqI*R9],3(wa[**vlHsbGvfX>j@_&L*bgc5tTq8ac>`$"
+    "-dJw@LyZ5Gek2Z/opiO^A[7G+bkdn2i(J-2TmLd4<-L(*<Zd1N9#2,==]I<5pkfJixbXClk6NU3]#kF09cX.H+g&Io:CB3PnQQ[av_=['>`aOu>SN-lZ;`"
+    "4A-4RY8Csd-CI[)O`2Nc0jC$2*X+Z.B^*,(g)6Z3iar]bN^Cmj19_tG#W=NB0n9gJg/ckn2]ZG'@ISbj>Y@-.*Z[niH(rZ69[5T%;-a%s9vkV;3'mgs'qb"
+    "laPUcE$<gJHH_9lTJ-IRIk7ndoC;l)MD=p$XMQ@*&<WQpUMu(J[6[)`V7mb&]>HEe^]*3tfR7v;uKaG(Yc&Dm=1c%V2=-)VIt_(JEpriwcc(jAyjEp950>"
+    "3)d#x=C/lZtU;6[KaF+gjf6ATSg<vL;UJl)Ix$(SO,8o/H^3%/kt+.Uak8a@A7]yi@=#JnrP:Geq3a_ds8Uxs@9nLIW,j#+$dx@@I&](k.bVy*`X;=jk;D"
+    "2uCXW=3L/ebSY=)@&:T;rfgVYC*.@MV05a;J8b8)8x^&`Zd,&]++_,C3IO7S%8/MbYJ<-TD+nmL_w2V%8atT;v#%gG,fuise0qpAOfA*bO9/T[S;,L18u@"
+    "N+V>sdAKTATDO+jNJrl6:;4ki.=i;5:UH6<WVeI7[tpu/aE+SK0T-yYDILu-Ery[7wC<5>9t.lJkG;.=)_#NS:^d6tOap5-=;yMJLYf@KAv&S;KHcg@8*@"
+    "Q&Ht8%rMUcgShrE'GHejW*S)$vc)Vc[_:U1kKPK4C;7Ad/X9HRYg/]vhPCR@3=*trO4XBL30.sXrF)&P#&]+F`*r+-a;Vn9``e]b/6:&9,%-$0%BtZCbW_"
+    "`YmW]xEy$8,xoa6xf24xNfD(bx6*+V'V*Rw-34jxJ3jjRe2E6fv/;``IIER$2dr6mC27+_/>#mMnCq-Se%K+(+SPY+]+CE9Lx%Ote&C9`fbqA75K)Ef%n^"
+    "V`_.YuTZ7'-XeY)lE1hjb`ihwu5VG%R9q9*^F(XD_%PEc*P9si,u)^xOQo@oBsu/U^eOXdtH<G`JOedF4;Zvw'1YCFb&HZM=%I9e#/E7%-m9$[o(lEL4Qx"
+    "n;dInqK<Y(-s46B30d@n+,-A9%U-]l&+Pk,ITU+=h4couy=M17bY'rhfPNEa`K4f$)rC[f[WlnVR#rPkw3R;mi6%6@@=tM=l`$pye(Iy&6EvuPVVP)GD2."
+    "wOQ2hS56ia66b&-e7K9[pU>'*Zmh.rbU]nD`NOh^&wWp*HyBu.%+2j+*bUI7985t0QSftVCjK.KY3s(5fByj2Qsp2Wp-O`RVEv7$fM4J5#iuo$3>-0.2-`"
+    "$k]28VT>ot[9>eFxrF4V-4ctf#_2`xfkI>;]f=F*b:_b/M2SCRlKIHP#^<,46/0-CD`0(me<X/PQ7ak/vBck%RkljP/li5.KFK&U#a6VamB<K89O7[X1#6"
+    "2b6RJ-sNQ$fmx;1iZg(soZ#ceGL6+kW<`U0LmBrTwTA1>dQ:^@2[9RaXR&3)6kZbT3)s[J6$q4PvKaI6EFxrHs+&MEv[GO<%8y4rKe<K+(RD&m7J]Hic&H"
+    "fro<>%dmXrNYqf7SYd%8uRxJEd-[hH(v*.A0Ujr.F.OvW(jI`WU>&bt=q@(iMA-gh(63oR%<uRfvJ&.1P%LyoA6F`7Wlkp2#BI-08+>$dlbQXuoxEEBP[a"
+    "yS0p56OV1ZI3OUCZTk[+[G0Bmm$'Hw>M5='oSdh7h.<2;b>$#Ci.$UwvId7W/:sPdhfk[v#LK$tR+igZV.uowsA`gddSq>&_*2/[7$GSEfN1gYiIJ,%tC*"
+    "+Bn@TQH0tfZkn9:8,pNu9:qJRO*K84b>dEBZHTP<%fMNC>V1OXG^_;05#'*)+uSqmp:OmFugEvIBy&sgA]][]&s8p:eM@8i7NTY$rM7c,8[axg#gV*OBq9"
+    "()GpKZ/+cRKFf&nqS3^f#N50TUNR=U*qR,0.*xF/'puG>b=S`'NT*n<6>^ayRn3KrRh9F(2YjtJ8dg*4bfpx+-WOJ.X9ys0:g@%*J<EG%;5fppbIp[%x0o"
+    "[e6_GVBrX]muSD$l-`,;e]b=H4Z42kyw0f+^9A^Im-@el(8@GWvLZ1#V<'qebEmJ:0yxc9E_48TOXb^6oZN[MBin2CVY)mRSg7KGHR9ou'>)5fn3qthTy9"
+    "*</>C0Nl5aY32RbNBRb8%TXy,r-.A8Q5i2rh9tG>Q*W*e-]7;1Iv[3E#A.ojq0:@WvTPF;PJTGk^7#AX/hmPTYVhUa&R*QF_j>-GiD-cB4",
+    "-IdqP&nv^u-D+jd3-'9'E6]YM9ANUqH%N(X&iYeg)Q>6d8ci,&sKY-K64fhS`r1Esf/xUT]%H7vhI^$d(6d.Siads;sNp[sZt'WTWb.8ikr9Y=x1sbAO*<"
+    "x7@x=P<fSDp`P23*9J<H-1cVCiaRW5g%bdrVj1%]X&S_.*pA^*X-+=5Ka.x@Z$x5NN^or]M*m)12,``ji+L&GBDZL.wdO7EsEpZmcmxN48#(eqJv]1&t<w"
+    "6bPnVmBVh2m4jb)hRsCaX-DD@Pg[;5<Zqih;^hFWIpRB^9<q](nI+N5YscNUwG<)+B6IH`*VAE2v9;GO91yT:e.Z5pT3uJmlGZuI%q$s;hoYtlD:s&KI'+"
+    "G;y76JolAg/QhM;k$)2xWGV<<#UnDR^@ke_/UiiY,,prm'&X-PA=DU7D_CEVqNDR1Y@$E*u:34w3i05-o(4;t:/Kf3eu:V'di6%1Mci@e,*Nxe2e(@3k4e"
+    "3`u>-8H%1Kw&Rx/ICCQgANuQ=If:^2nLiaAe^uFZ5jc]jGv4R_t^[EH&pTymVB2+0PZ2P`/wtL.(7;1.ox@M/yW/V'S.[7xDJuV1)#[+DCYstcDTSJDq%9"
+    "#inD;k:ORTWpgfCn-Sas2u2^W=$qa_rb7m.SQ2_,9$_oiQyC%/NPfdU['Qf1;/4`I&Pf(:R9&EGs>u[Fsy(%q9-5b8%JP6=VOEP4MnMo88mjk5ECugQ`t6"
+    "`W38:@*@T4s#Bg^F`F3xTdN--O)OPlNd#RQ&0ddlN=g&y5iMh92:-;.$T2K0lju4MJ@niTXN+xv@1sdUt=jYILmvo:$*TYMOQG-=>$H6((rJ%ia[5DW'H("
+    "`RFBLNN%HkhkAvg;XxZ)sP3>K,[`6MK:G7oFTa3+>aIvF6fKkm+JbC'jghtN>mbr3QPdvEqEauoeoYa:(t-2_wZ]Ns[`Es)SL1pOS)[s3fj.E#-B*,L*2c"
+    ":cEXeto)Z1>jSb:Z-(q8r/;Yto`agTILq=1lZk'<lHkj/B9>=/jJ:qfSk7U)El_#ib8=e7bT8DFESD1YA+v:Ndu.fv@GjpkAnuIa)SN`8(VmeN'D8w__47"
+    "XZlN]%P;HX^+djxkhSiTVhER1S.=2AdZ/O-t%d).0:@.@(v'(Ayccgq-_Mrr9nm'(U#m(6]C-rdQu#h[hrHBbBZK7uvEp073Oe;cNQcr<bJY2KW]&]LLCd"
+    "/+](5'6<=mdSFMq.%;PZM4X;)dF/m:5amH:$5X(wJ*9@b/#yCKm=%0iMG#/]uaxdL>[;@e=iEh8nj#KU<q$^X8d_O[M.[2T/WL6sh^ue47f+scku=ec/U#"
+    "v'I9Mq)q<S>_R+dw$2*_cVtbLtXK%r=Z/XT(Kw*c_9+(I4$%2c]$X(m@5=x_(HI8(QI(#^W.MH>Ke]Ub[sWcw-8pQ/g4@P2U0D$Egl:r^;Y,]-jhL=HAuD"
+    "vCM@vJ7JXZpiw36[5nsJ^]cO>>MZJFyO#N(YB/eNBaSWKY]kbuTa;YNfH*_k;MR%SGZ)3u-Nc:>0V>Pf9&htT&TsR-%+JBf0f@:NKd(a0o7Udv@-aJENje"
+    "Dmqs6@*Bhr4ug6PvgjV:R,>KkNrB#D_dr,BvAoSg.`a_aSr]r,l[9aE9qJ`o6>sbcXd+na%^yRPLq,W1:K:wRq@Xp345Q`qiS9_'^^dT#aoo(3:51KDM'G"
+    ".rh33ou+.jEwA^yFP0f_kR]PL4p87.P1,t0m0EJH@obFtF06A5M5Hh[5sE*Vfj2<':SOD'E5Ei1.bU^QYFV:=L]%FbFOuoM7==+yAX_2S79jVgc`4o*8sk"
+    "4#1(]5Otk9-6u&sU@wch^LIZrH^Q]tZmb[6@C@rl'W9mu%%3epH4;,E9y+TBRy2VI@/PFeZ-1ED(b+X[f43,%P#nJeT:m'EEPLB(F:_9nSD>dtx^4Ad=i5"
+    "Ql(-OKhrVybFf5*7>1KQnj,;v@(ugqeE_%&Q7lXNklh@]9O>ff-g2YVD=MaGQ'6feCHj4xNl+MkcM#bs2TQyhCXO@YUe*M:xA9V>$bRC@JAp/_IDJjq<3G"
+    "j.i-es'WDrEmwvucy([lEIyPKENUW]*ZILgXXLqbNqIOJ4krI_i^KZE1TA$i2X*ADtnU^f7+_gh9)k>>iZrTv:;lH6%x.;Bs,Rc0-D'^*3f:&W5hxLcpc_"
+    "YBI)W5E'apkW8)9;vW7MI[n9KX7@#pRZ5+ggwB_Yl7o@0*[fco_;qDp1;nQ7=yPaN-%xav^jnET(]-wRfnt-AcAgT)j=DLjv<mfFPY^rZafQ1olMIZmd-3"
+    "&Nh=d>2P7DSDbaW9ju0;WmTJMK)VsLB.b0Ti'*0Xcp4W.._(9ErU<[>EyalSxkIE/PiZ8PX]k<NrL5RVY4%=%QR(Hx=PoN_CmQ+aXrBJBgT)tJ/;'fPpOn"
+    "iHe_jDpZ4A(2(E.[a<Pl6a6cE)e_nmYyn2d]V&QTRM:2DTWxN[$$2pWYS`PuQ1p76uoa/CnX%hOsfaIH0(yl8=5Lc&tY*k*QES;e]SUJ:R`^nabdg2'D)D"
+    "Rsph<xjMr5_'`4i_YNC,jEbK35VR+U7KI'y_&LX2YLn.M]0'tB9FjKSnPi:$;[`n[@e,8aYp.Ivy72,5hexN`l^NP2SRfP:M6mWu$q%IZX3`IEU.FAOS+v"
+    "dyLC$RWQt=RB2-FIlI/MetOlA`fZ4^57&%+BXhivMq=5e9rv]>:XUd*+=;.-S5v%acT'gK8+5-2CGINk+F<V,1YU_l<Zin4/uX#$a(Gb)E`]sDVon,V,9m"
+    "irT_6&A$Jm2^4^AIjCG3%VPgZqu%Q:N]9U$Z']a0oO'Frmlv9E6n],VJOi=Ri*qvL2jym7p9qWiD0kmuOV>JAW$/Q_A7rydlckxf,bHyyvL&R^eEebZmY&"
+    ".np6I^[-s&R.JPMY&k-4mCYK.WdD]dvDUcnig9so_HaEfkx%)%:A-6Eo[^;A%HM3qcT0xR_K*B0eNVgX,Pe,'`s@t95^LjA&4Z'2^(60*iVNRnd_B4ZnkW"
+    "fE*E7KRiFtI`/c]vfYU=*0[X/La;LP4.qD2,M^F&I1`[Kjg_(/77ofp&o#9qoKs;&x9^mjiespaTmTF^-H4l>3TQdeE:ncI`cQgI9TS318$;#,WA=xlHVX"
+    ">@h:9#w#,9Lf+kGi'kV7j5Kc>`EP7=G[yhR4ac6ykd[L#;h/&-o:iV:.,AhGj:cos6BSJ3B&&k*]#`v(3B4l-B.cYoQ4qRggu)kdp7l/r4NCWA'D6VM*:Z"
+    "bT@:Bs,D^Y0PbAbGXsHttg>>roFl[xjPLUMY/BTnN]&goD^VHC.s>UaVDNGhDuSjF58&`M0KK10Uvi$C#i$L_^yl@=Q.`L<7d`nm%ve^oX^OH7EsYl5%8'"
+    "L<uJ0=;ebdh>M[^#O,99%#yG@7)[qi@=s>q3Yhfn[e$56M^W]S6fs[Jc]b3=E5QUy.UQ;YZ8TgtEuB=EuC<3`OI4[rc==YqN3L2f%dH>m_OWvM$inu[gxd"
+    "d_KfGvX[_IVn<M[M4$9dr$I.q0tOFraqT0<WD=/aeIpwNxiQqx&]UyNLU5ZkgdUbiG(YLDCNhaZF2g/q2]R;3+(&NvO=8-Ustktgl'firJ_nGB80,%3n+E"
+    "`$GDuE]MtR6ti`smYF+(2/j%=;Sd-5,skP0;aa&]Ce@fid_F<8(]6Cf>4v3_qR<g[:vhmf%b5mMbq2r&&NKRPl:fC;f=/'9y7uV,#YD'j,.:^<CX5AvtP<"
+    "V'Cqd8jrpJEjHnT6&6g(u$FO@dB>'2(-t2.#.nGgfNL>HABQC^dCXBLKbm3UH=Q%Lo4uy(W&QD.r/ZF/:0m^%(<aCab2o%9wLg`&,P(:4;,-t3#06>/HSS"
+    "+GT9Hk*;6>SKl025X4oLW[a6*h]Hh`]22KZaM]VCFoQHIE60*mpXn;P6%+j@hCvhc2+3f.FgmLw,(8Ir:l@oiSh9C+HW#P4dcy1Ku6Lo>f/9iU_ik81'Ac"
+    "5GTxm'f3tocjm[d*ZcO_#r^%i-u_Fc(qW4b9##Rs%cgTCo9S=MGAFa*+#7*Tvo=OOC)axd55Z33UCf>/G)0U^J-#k6:Ys[xup5I[qwkuBh",
+    "q+=/nIt/sK>pN#Jje98+kta-<5Ar2BYGEwR4PA)W(Iu%v.*-U4n8'v`.9hFPV):Zsv_'OluL)Y-mlRi*AMeJr;7xvbKr6<dw[GN^GN#mkgS>spDTi:&,Bh"
+    "5[Ij##g7Uym0C--0ssk'Z]WKHvcfC4+mBZI['Ix=2HN(bfXM8<GimRo43oFRCBhTXrOLcBQA<5iJ*(BiUfcKCG%kJ<^eVcyXVHMVyXq1@'%L:rKCiDhaCw"
+    "10YamwW-sKpp5]RbXGk:2@FV1j6&Rece;U6-A;v/#*OW14tQ:+X<Js$xOb@ch)x<Mbx>3YVQw)61mAr7u%^v6]b/q<POqd;tQP2q(iA.=%###",
     0};
-#define DITI_SPIRV_SIZES_attention_coop 6723u, 13136u
+#define DITI_SPIRV_SIZES_attention_coop 6892u, 13498u
 static const char *const diti_spirv_text_attention_coop2[] = {
-    "n0C9%(m+k]'<pV,.Luh':mPrR1)#^O,2t2JIrl4jNQcGIRVEZE63@`o`m_'N0UKQ'yVgB`/>p]8LU0yJ:Mt'@4Y3jgqB;%l)ZXY4J*b&m_iyOnY^J`(p()"
-    "&DUgB`]is'KL[0E*LKl<jY`/ek4;^F.ijk;X<qGAwKKn/u9_^2GB7QriKk09(&eZ78.,@f$wq]n(uLbIo#cvW`PO5onk2kI/3C^`luYn=BYI*c1:KB,>UF"
-    "NyB1ihNl6+RFvAq-e#h9soI/%5*511l[1SOZlT/EYkX$IM/DDywaKDF%FWKX8RSO#Z]vl2_&<F(7IV0tg/G(pH'4L^S$E0A[&xF]/mG9)DVAWamV:55A#r"
-    "Av@ATW_jFQQ4N@_*8SJOM;bG;tpGA_SE[bX#DW.*.VR,21>;v3FHRbiF*VjC@ADY'ssx[n&4*PaD]2kDY1b-@FkDfDe,fv^o5t9<D@OK0bfMin8HH%]C.*"
-    "10D9)I$WaW'#mvuES=svle39IU*SOZwD)ZII2oRfvM)aEa`P:w,Z&:/i8w:NMuFME$KR09jX*kiPdef,VZuD]`hIBD(9JlKEvVeE(19G-ecnjSbe,>]g5<"
-    "%uR$<Y&qR92[2Hlg4TmU'Xr:994:iDk)lWf#WW1sGK6aqNFbh)P250WJ4]e7t6Y]g9<o*-o0%8]Tbim+t@_Wfe4P#&fTKfD50oY7tWdsXLa.d9%/@%,O*o"
-    "]lHCItrrQLlt6lW9@AO@v#AB416b.*ir8n@Y=9r$_(6.phqQj,/kMTKm>=rk_bMqVo7<Pu$M0pqH$<ELrab]hP`e2<7+Xv$LtY2'L8t6p2`Msn8I4.$ESF"
-    ")iN-_Cob6*;s>E=D-G%46)*S_Cbgt8<2qJLO;l.3$Mp,[S/TD8n9)>HKrj4s';6cVU`KhhQ<b4#OAR()M6SN4ot%I_BqWbKgtv*)wfL>8[QdUCd:XO^C7+"
-    "ndUqGrPWak4^iK]'tL[H/oBe0Lt%7XTy-PY,/>JVM5duxXFeSjR+t;fV-#*war,HgXP5e5PgA9*(H`)Soj`.vq7j_Y'UaKwhgq8n4bGxi(eZ5QN@vETS9("
-    "5^UYg=i&%O7JFNS4=t>&GFa-L81@=X7TiZBh8e'$/K^S6C<P&*W:nMxR<>*N0$YlU:+0wUHnZ(pL`)+kj>W3Z)%H7nv,RG=O+A#+a*,Yc%hmyJcJSkc#jO"
-    "L]/dfnFoxs(so2bPh[#OakJC>$cnU]ed*@38[dAKuEHn]E1DqIJa^yB@.H+LS(1eUn*12*rE>Ps/s(2[=HgZpAbXiI$d08oPYpgJKNA%P%`JXYL(,TaKOt"
-    "*AWV[:`F)D*G&2n_4M^#xRNL6iP.1m@bVy<^(SNemVXfQ3EJ#os>8i=h*On^gB6VlA-]np1bxu0B*5T$E8tY5YmeVuQeOl65@J(G$8c9*PRlQh@V@_+2ZI"
-    "o1wRMA[*OUc>sc_E[xOXkD__yx3I'/Pyf>m`UYpx*N5.t,a%'rrvIlC]/kt>&tjdyRE0R%dce-rD5LEQhfW2gIKIk@limhA,_THAn9G0Q+;3lWrUK,d6*("
-    "ZKKUKE&aCL+xXTjP-;5JA9/S+(b#0fe6V$CtS33I;)&g^;Q,S=JLGO15Ie^V2fglyK0xXt:(i@sMW&thpkmP1pZe]KimP.I`h>j/%EfEU7,j=@@f<qxuZ)"
-    "6xG8p6dfkAnM4jx(y7gVWpG_r>Bmo06q05Z/%hdJZIFCYU;R2iFJCSf:=&KH`eI3F]6j$bNtE*QHR14veOUL5<-7E1.yZ.J+O+[W1Yblw:gNK(7-kL8PRD"
-    "GXi,&9,m[4.5(_uJB)XvN6L9+F<+'b]Y6OM&%AL0eG#gD6(]&tR'v6*c&xhAlhn,1pJte6D=*O$9/b:]PF5W*-(7&H,Tx2QlR)Y9-G/['KPU'uww*N9R2("
-    "6T3PM&%f%d]4YdCw,O0A]4AfeqC8ReKbvTNl+XQ:(q;q8*BtFLkHT2XbCMu;s78GZn'F*[I*GmZ>/;g1]f.fDk_[wBagakl`EHLN)C`-w^@hr=yc+s%$Y@"
-    "ZR>hIL'iuDdb-eCGJ;*p*9VFY4$GH[i7V&5ckp8qliyj3,UMKKa=-oyExa'yS%CFLX#JcfSEo<Y5@/cTj95_w>%TPRM;fR_cQpq>`rgT<u3Vgf:KJ@t_1%"
-    "KD4+VX')VdbvNwy)_c[9uMb=NQKk46KPbj;4h.iy$^[9-)Mdf2'HS/_M2rE(j7GVEKx<[pd@X_sX*7[Ml)@'MF-yYOX*:([EVVCLD1DQH3FRIM(np,[34L"
-    "GIoT^/'8Q%u6'apv2cy>:snN(>KZ-92=_72DJ%L5_@.hJ)]/%&i*n6-Hus&@DDkE(=*iTkl5,@e_yUnrw&>+J(Gl::OsjveSNb<UjnRV*M[#5^B^Cf@:@3"
-    "SjQ7Ca/ad7D>Fcf896cQWT_Bt`m$c)K5t&@)6ddNblUXp=o^Ps,bL9a:qiA8-Q8C;K:xZcBu,B[6GTl`1ue&f.kmu8+87R33)8F&Ah+(tmfJ#RTEB7`A8O"
-    "^XPOp7^fgpO-BN_QSv#^sO7h^>K7xJ@s1Bu/8i_k)#B2#ml2;+f_nEsC<w7KY7#M0hfM-TcX3d60(mWeH5^/1^cmT(J1FxcTAi'mvFY(.@d]k9sKfl=_,C"
-    "]gT']WE/F(IXDd[PVOF6<QxrmpB-9s[gHaFC6OH`/s['nD<U<5y6KIub%eTd6+`I1QEk3P/NvRI>()+5TT-FOTV5sa+Gx84dsJEM]8<`nc3t5loJe2.H7R"
-    "oI'G'NE'$4C^_uPNc<^#FOTlbcWC]fI_bLjsk;lC6I79K3p.U*8$jZ,2(2/HAV+xT*SQXJIjRur+y@A,qf>h*b:iYn&ngRlM3OeXu0gY.94XeWY<FGNJO]"
-    "cf=h*'KQv'uZ31i1L=Kf_qgN;;P(_d9Q:Os6uR6S<8f+@PB`S1S/5Q_/Y.dfgoc7Jbosm^8B,dC]Br5Ky``trOL.p@ft#31jA98*FA)6HDY,6SQJ;rhL7+"
-    "6.E.gGZ_waO$pq,%wCx)e8T9NP:*s>%=C$`2$*adA.Oou/o&-XC-k&,:JrZr,g2OYOs:ZNiy*Qb<RRoW;W1,Tm1pVd0WxI3[l@wY*S#-aEXJF>2qvAO-3e"
-    "'dO=(_]<,d$^>Nk>#]GGhX-d_q&R;(o=e(8dU&XXC)w@'+>I+e2$FG7O9>*`KmWhr21k6_mHEoJ(K'r/k&9ly'R5LEdSq]R-8h:2Mac=6>=HXypP@RP(^h"
-    "p#B.LN*uM;V::oN&Q2m5Yp024,7m'RP#^u>sIg>-=1AUgSIk3p;WF2gl'ymmStw:*Us7u^s.n/yUZqc0BB637p4_h>8O+>CDKXZ7H>`->Uwr5]ZljR@X_="
-    "r=XV-tawI.[sdYW_bRNW^u4<XpW^of(Q8,OVB;;2YCsE5Z<R+Yg'HiY]sQFeE99@/w;e7xg1TY>(1vCr8A[e4@DGDxkMV2^&.#WFI_0.S64D=>)5(:e&i]"
-    "`m*)l..^>ldfnu-[3([EX0J*Xn,uJZswMy;2a`@v_`bS,>cXRQRNXuv.7-jarX`E=;hbtKpv^.RZdNM`)0/n;oX3+.kTknb+&J/cTcDLCDGYg)>8dg]LOS"
-    "0ZMRl/[GQeX.]t@LlRqdpb8Dgvrp[ln_YF&:XhIivm=a@QeLDvQ'9aqtm+<,l_^q@P*r6QQGx[GT<^k;&swDdy%K16:vJV+otv.1[,',AkO8.#2&-kDFKL"
-    "WEmfucU-GW9WbB'M$fXDgZAGo=PCNT`F::h;PaH'$ZF0J/_t<ahjD%wpAF$4[lX[sx=MMw'P'8EbJy#V23jKLgBtB_)DDbxr_B6>PuFXTL:1eT,e*BcBM1"
-    "3&hm7tM.97,DhD,h2suTC_RNd&xqrNv75'h;PKbAH'n#cPOwD3YP](:i[4-2cHWCAh3hgYS01r/cqDH8xP]/`D9[XwB9J#cK)RU#I]<J3E(JSgC[Ls$<NV"
-    "p]_)PMcZ+H&]H(I@']xhE'YN4RwsJD,T4AU#3+gxt+]KZ+wqJAde,h[#(=7NT%Y]Wj+v0T.wcDs-(Kqw</0s,Z7SMedq<)V--S<lN%7Sx3",
-    "eSI+KNbC:3w3P(wBbs%,w'WpEto;4sJdw^#d`)@-])O[+E2D%,Yhyp:G]D#qBA:2^U(LA%-vStl.+gm`vhS+;=iLAbFL0M7uwYmn3nxwiQed@np[=ReP=$"
-    "].>OPa8Qj^`=fqcipP$0.]_mx6b,lWYcEoIi97OH5)/W-kdlSBX[H&k@F)Ko`0;]3=fF>Rq(CQ.Yd2>ilvY()Y32rC2OHE$tWcIS%7=6V8Sf4_V=c&f4C4"
-    "HiDHZ:_'Myrsw5=oe>*suH,n_T1up@9;1YeVj/ls>=o([j@3]T0ha#aUrNQj8(-.M]GXur'oS4kB(L5,`g6`dfUIQ+R43b#S'8_F0D@<sypt547]-[K+C["
-    ">q/GWN)i&o]K=fE/ly(YZVW5lSa0jF+mK/+ZbW4Dc@Hg^g>86`[pE:Y`A@=0gPSgmEEGHDAltJ-VmEX<'x1griR<;0Z3r/_Ed7R_DQGMOt*oxd*AG-G6)7"
-    "YA+PY6``4WXGCdMF2(X-vHg0%8n_hN4C.BS><^0%sHWRiE_I<DmQODk[;ZPiJbbLaX*<s,-6FqejHHPhw([YrY5wHXrjZKidDI.ZEm'c=@u22k0;;h3gI^"
-    "[Wf:uHtce];-)2g;Baa]&UTYKHVpL'L#rV7hS/+Iu%6>WG_X`Osi1qjKZNdZ6x]9sJ6ZXQ=^k1;hp;$6bY)/jbr<TYi`c,nW'a`)%OB''aR,:i*nUK'P.C"
-    "p+*C)ipr77RU>H_1LHY%6^7NAO*(fo+'",
+    "n0C9%(m+k]t7i`E=&vh':mPrR1)#^O,2t2JIrl4j29;Is(j=>K*;vG`4>phGw;8a1M$GF,9U35]H6hXM%Jh`SVeqbujgq#iC;c.m2GV)W*fR7ivwQFV_<v"
+    ";TCFpE`d-(iHGiR#FHRGOPjo/F$YX+Z2=xF#tr3&,Zm.cf[EwyK+gw0DNi,(S;f>NoW6rO3>-Hf-v2PkX2Q*/:rEBMcGHbwm>cNo#T1TTVetGj&r0)F0=&"
+    "]Ey7QHhvjR_ewad>%:DSex`ZK.2]@2m,Nuy]<.mGjU8umT#:V.5lao7O&-3k1R7L&=KA3KZ%VI:h7#DlGb7)gkBR+75$n`'@uN&t>L4>c3v$8x(hm*AF:u"
+    ";GZ%;bmoo]/+&9T4c.b$R%;@8`8[pN&WFYJ`rJ6>m7Jm[>Q*g)ZKg(RivWnDk7hmiNOv25]ZOdu[)t.N]l,LPR&[ow(_OLQ+Tbr&.;)_ekX5H$apLIO^cO"
+    "s$j[0&gntXn=Yt)1@X3UfP,hJXY:=u[W'Sqxv_l2XK3&=E-1RK]3g.41R`oY`TC]vg0LGBZ>O.rn^d5QxOF4GK*Pm0wc+NrF$YnfZmC8E>wr-ZxF.u#v@#"
+    "]1k.:TqwX#a60ZLoP9=n1.o*=0[w',9:W2bgx=&B@Q57.$.mldh;FDNTvVrvf;Z7#8%%0*tSQ4D1r3l)*Io<+W8-i'9dHd(k(:L9:7mC[;0IRg9)_,i`Kq"
+    "0Gwmmei2C=0Da(7@*V>XV-5%S@#F0DC;Q(]rA@bm)S]w&d.B(;;t=@@1>Qp)&gRs_Jo3vJk@_1rQS^El^UB.V0^+>2CJM+2>H.kZa3v;(2_B8d:G]4(/P*"
+    "&x^WY^P3,H+fC/`fh;BY[L&P][ts&Qa@$6#,rLB67y9Qcwf&q^q*Iv7/sq>rD`p]CIx3rJ:Ki,dUThXA'RpFEfq2e6A`F0D&M>a0wV3U:_Gj)lb$=3n<i("
+    "DuK$(2fGw>L-Im%SQU/v5JBVoXUY<`5a9X;Cf.HXPcaYq_HLPapp=phF2ww6Ot(3n,IcEa=HGSs#_asl]xFJ00fY&L`9kX_djc*H)eguN/.P%:pTlCZ3fA"
+    "FNp2GGMKO5#>cC06-(6F[E+o8@ob;J9/($Rq95BpO>RoVU'snR&DM_tSAr9PY*Cs6y@`4dkc0o22rT9gCWa3ree86'pa$t1hlQEI6IA#13%Rrk$cvuADQ<"
+    "u;/sqb3*S;'xBYuQMd*=*oHZSQ1vSbIr7bO13xK3acnq.<UIa%@_V/Xj;M08s18R:)KysHKx-d]BqJXg#:+wg4`r4(]B[3#=FXq`GyHoAh.7pIvIqa4oHs"
+    "2[Idi2c<c8^kCW+'mM#yQG.Ib1bkrlrbAD3*<q@rJT^hHHQKYi/taA&.QwSP)9'#/-kN=<hj,<LJveW0HUj/0:fsQHTOt2XC+>*URocjThPns<TBN.Vjvv"
+    "8:w7+&CHAe,QITJ_E9KyMbUbb<hS<bC-DQx);W9gB0Y[&[$,9eNW-hNE*#6HyW6$hsKd0P2C'*0QkDQy1`V^/O((UQ8=AZu;uEB6;^VMhRjY]4oF4e7IB#"
+    "ZEbc5w+y5(ryT.uU.h+Pq-de.ZJiRFFUX#BvSYb4Urtj79B.b&`#Kw#pug5f#28AcIT'`2%E^j]lj6ldQxY`EPb71OS3utVAS>p1&A.]b74.DPSV;&&_#="
+    "rx@%mFmd`rpllE,8c_qv83Ak-R]U=,*FOAu;@jjx=K-E97QSOu[l7.N)i7P&dPJKZiCYyvKltq:<9FC>jmij-X5=3/3@4K7`)JY_7>4kC_GG=#^XZk[y6I"
+    "e&>pkhG1]/+a`Xru%W_:+Z<X,'8ChJjUyEHPdABWD]02ou9N*@BXk-i'5icT6Ywdci,`WB2&sXC$fU<R,Fm7S,-D/,]U^G8Jb*F]cK_mA.$EAYS;nk9cvW"
+    "Jf0$$gqhcrJaBK@0aPnL=rOV)bUq_X9tJ,udSOqyCF-p_l4(0&tC/b:oe3jA=nqEX8nEh9*LF`hAMdbVcSw70>q]n>wCT&BFix0V)G6jl,0936iE95c^+("
+    "$':1m^Bl9OVQnjV+_iF6c@q%1_QSY*Kj<_e/TO#mq`%/IcLPJEl6Y/L%f[OGU^9)(N4WQuB/sqF(hB:&aqjqCgSq5%>0RoHo3n;VT=XY,dJ:pa_&G@;vMO"
+    "6pmG6Qre[eG^7Bx&AZ.s7<SuZWi.5^v&rR7sQM-o@HRD3dq5w[&-:/Y,A:v,GU'EX%RG:iTMn1aGD3RIW.RJkt3gb3IWef:0ul2%QBZ%+oovbJ.Ff(P'&x"
+    "6StdjULA7WcCU3V8&Fmx.rdC&M^/XBZiNlKiC,>19LvXoc_EUH:d-3yAVULp^3;Obd7&XR%tik:$8L$dy)gs9*9X%ni5JIqD+D;J@5Vfy#Khe:hau59aaU"
+    "0dUZ_OaTbmV#g4G2fi;(;yjutqsfl25W]ELt:.'kmVdFuG,3K;-0TyB@pd/.x,>s+('smg3-PNW[gWRushG3uW/y/MMdGZP@FwPgjqQvm:FbLCGBv#[E=B"
+    "/C_MN'[H:Oq/EVaJED3bw^cLXHvjtVtp:lKCQ2N7rT/:#XFVSQYo>Bjo`qnhDb/#pWVnipNSF:kx:uxym+T96=1:qoblpkr31/p^L&xmUZ:S]mNPARPJb+"
+    "V^d^3Q=([W,p1c>=B>J[wI6n3jB.U@.fyq,rieJ=ohV^KnA$Em],X.=i:v5tA55Ro>RFdY7yYEu,Pc`5Q9BOvm=Z8/:p&/U7`f+F'wS8$y>@&D39),5<+I"
+    "hiXAaNrN.DkjrS6R1goJ(vU'Ps*9t'q-/b,K)a<]$7u$R,bEM;h)SA<`NCmXQhK`45OQO3[-NJ$64buH,.t4@P`Pp]=fDL.GT>F+>DTxb`q+JT=duebVNl"
+    "E'7r>+'m6mQ1BwTNLOV:l_#myX:s5Iu)$A7puq(#bWW/9jFjF<4EDvL'1J`gK'8m]cFGbtyt8QeQ'3]V`%IT5)SU5I-.:Ib%u(b%8Tt*_qrM&gL,DoCS5("
+    "cIy@0WE@e%)trMhiqEb`rMD)0iEk/7^(A<K%@[jnHon6im,:qboDeyPQWkBk26P>`^K6$7Pci9d&+1`t5nleJgn.VfEL2j-Z0FhniE:4e*(Ld#:F7';AHE"
+    ">>ZZk;/SF8X>N*aVfJUHQ<`9o8)lKc_H$D4T2J*@eVdy%;s(l%vRwotRPB9aq1dFPZvU<#^`iVq@e=J9NEySy76]FyX6`V4.bcd@C`&Vmk7U0uiqqJ:uJP"
+    "$KrU55Lp'^rMjCUNa%1;TXWhoh1`cAMxEu[B*ZKG8a^o6c$<1[Y)>$I8ci$AZ`LG>`0XT)=4Icg4KQJx3Nv2vtP^0=oj8Jl0Hd0wMP6-p(&Q[;oB#WH`F'"
+    "gZd)DH.pls,[/-,6jP,=['*4`,i]>KK@rfo&-6,XZVA#w3F3[Z;jnd;8R&/BP6M%I+[AGq4V3Ra#:_k_5+BfnBvNR.eEu@((5^MaZF4g5'XR/$Ak$1Td'9"
+    "2$uMu6.rV$UoaF*xN+AC+:*@ge7VvV7)H'm;qVK3^PgUg1#=Y:BKq/0@i>9TC)fXvNCf*,g+=u(%WEv*KSJ.4.8j[LRQ^CrER<1frRE56_n[wcpV69&j@]"
+    "Yc-4+dS_$rF`GjuWW;(%GG&$gPCNyv%82J-mXIq,/6D0f^DUB9Af]7O%l-kZl0WA=4=G&^7M@nk>vG&OfB61FkWp0K,[OFrsnRab:u4J.F+h3t_]iLm`BN"
+    "IsA$RHj3:#c'1=U.%AuHm)SOjx$A@CO9gEO0.amdxA[ZjUQ:7ks.jc9Z`ZxdknAIps7p#(UNfqyK(&#KCPI(.beiLCGYtu@oN>W&%e[dhQWm+Y6oe:rdb5"
+    "TpH%hC&[1eSnMl$ge87nv3CFcnAuBo@L5-<=_q:jl`Op-blX#<8yw/E`6XE6^:scx@eJ8]q'LFPi2iV1B3ZfN]Vpfo5x,%UG_U9_YB<MpKZL9BPiqe2g>s"
+    "Ly%VY-1Q3l41h8U<`/gjo)pnZ>#4U62:Vi3%(DB;R8gPJ^8t-;P&$+(<'hu+%;_1Nm]AFVu)1UIoETZ7&0.%%fN0og;(Y<kani+5_**o2@",
+    "]K^u0YPag(vp,/1TH`/B7@CW#DX.:.OG.BC#w6$6;>D3Io9AZpkqkWn@IGjMW5GxaDlnRNysIJQ8c75Nt<bGLq=:_Seyy#/NwufEBI<MP*s&<&JAlw(vZl"
+    "_64&LkcgvWe4.-u3,NFqQllMahG$7&0'(jA/Ln7odJgInev9hKgjV+fiIsVN30i:%1mXGSW46xRTWX)6CO]AZee$#Du8V9D+^A$J>#oE8yGuWwbX0%5n]h"
+    "COGh=DA`cmm1g[6Jk]74Oeq7H$v];Ci#@8wAE7aym^Gl(E*hZ>XHOaFu-ckQM.hf)K:QAyYos2bmFK7G>yv;*L8@Psi1xKye>_F_*g==XN$5r3AGFmwNbE"
+    "J&GsX2w(d<p>ua+.Xi-lc]#X4JkKt4tg[r'cRDLlXs>D*+TMQpsA42+$0@PcOOL&)krme9.H]Y;7b308pA6ui;_/hggOVk<$_9<kO.>;Lg4<kK5<jP_P%2"
+    "()o-d985iicCtWa;4OK(bM0.fH5`8;vRr=A$]'+^+b^Z_o<#9F)g[xr%$(D4d`vl_]NfaxY9@AlGKtmUQVf;00q;x*C3wotg:ILu[A2sZNG_JIhZ%haJ[_"
+    "HWcaZIF7u$a^ek=wibB%3ReDI8W@]IfW;DM:iQf>3Qu#eG-pH[7(/Ri$%<yq.]gK>r^=.i)VVR6(0APQ'OX)d*+y#eQ,B9]q]sOVVEZt9g9Vo0c;34ftN="
+    "1BB7RbZ-D*RW;^M$uEMiW-ubI37[WX4v`J&tenyMk$)/o*Q]i[rH`GgQG9)`HZSXY23r+LE(hhpUUn)*yfMWK8)Rd1YuYHjqD5>Q3=7gVoBu(k_Y6'Z:b;"
+    "jGO)i2.S9<@DB*km^cBeqj-P7*_.1_I+##",
     0};
-#define DITI_SPIRV_SIZES_attention_coop2 3845u, 7378u
+#define DITI_SPIRV_SIZES_attention_coop2 4005u, 7705u
 static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},

@@ -1,8 +1,10 @@
 // Common part of the attention kernels: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table
 // of items all have as many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and
 // keys of each item, all counted in rows; the queries are still equal batches, unless PART_PACKED takes them from the
-// table as well. No keys give 0. Workgroups are numbered query block by query block, then head by head, then item by
-// item; packed: the blocks of all items, then head by head, and the last of query_blocks may be no block.
+// table as well. No keys give 0. PART_STRIDED: items lie interleaved, row_step of them at a time: the rows of one are
+// row_step apart, and those of its neighbour are the next ones. Workgroups are numbered query block by query block,
+// then head by head, then item by item; packed: the blocks of all items, then head by head, and the last of
+// query_blocks may be no block.
 #include "common.glsl"
 
 layout(constant_id = 1) const uint FORMAT = FORMAT_F32; // of q, k and v
@@ -16,6 +18,7 @@ layout(constant_id = 5) const uint QUADS = 16; // room for head_dim / 4, rounded
 #define PART_BIAS 2u
 #define PART_LSE 4u
 #define PART_PACKED 8u
+#define PART_STRIDED 16u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 #define VERY_LOW -3.0e38 // finite, so that differences are never NaN
 
@@ -26,6 +29,7 @@ layout(push_constant) uniform Push {
     uint q_offset, q_pitch, k_offset, k_pitch, v_offset, v_pitch, out_offset, out_pitch;
     uint items_offset, item_count, bias_offset, bias_pitch, bias_origin, lse_offset, lse_pitch;
     uint guard_offset;
+    uint row_step;
 };
 
 #ifndef MATRICES
@@ -49,6 +53,10 @@ struct Place {
 Place place_of(const uint g, const uint block_queries) {
     uint i = g / query_blocks / heads, first = g % query_blocks * block_queries;
     uint query_row = i * query_tokens, queries = query_tokens, key_row = i * key_tokens, keys = key_tokens;
+    if (HAS(PART_STRIDED)) {
+        query_row = i / row_step * row_step * query_tokens + i % row_step;
+        key_row = i / row_step * row_step * key_tokens + i % row_step;
+    }
     for (uint end = HAS(PART_PACKED) ? item_count : i + 1u; HAS(PART_ITEMS) && i < end; i++) {
         uint at = items_offset + 4u * i;
         key_row = items[at + 2u];
@@ -62,6 +70,7 @@ Place place_of(const uint g, const uint block_queries) {
     }
     return Place(g / query_blocks % heads, first, query_row, queries, key_row, keys);
 }
+uint row_of(const uint r) { return HAS(PART_STRIDED) ? r * row_step : r; } // from an item's first row to row r of it
 
 #ifndef MATRICES
 // Group `quad` of four channels of a head that starts at `at`. Beside int8 queries and keys values are F16.
@@ -93,6 +102,6 @@ float biased(float score, const uint head, const uint query, const uint key) {
 
 void store_lse(const Place place, const uint query, const float largest, const float sum) {
     if (HAS(PART_LSE))
-        lse[lse_offset + (place.query_row + query) * lse_pitch + place.head] =
+        lse[lse_offset + (place.query_row + row_of(query)) * lse_pitch + place.head] =
             sum > 0.0 ? largest + log(sum) : VERY_LOW;
 }

@@ -73,7 +73,7 @@ void main() {
     float largest[lane_rows], total[lane_rows], factors[lane_rows];
     uint scale_at[lane_rows];
     [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
-        uint query = place.query_row + min(place.first + first_row + i * LANES, place.queries - 1u);
+        uint query = place.query_row + row_of(min(place.first + first_row + i * LANES, place.queries - 1u));
         largest[i] = no_score;
         total[i] = 0.0;
         factors[i] = factor;

@@ -21,8 +21,8 @@ void main() {
     uint q_at[QUERIES];
     float largest[QUERIES], total[QUERIES];
     [[unroll]] for (uint i = 0u; i < QUERIES; i++) {
-        q_at[i] =
-            q_offset + (place.query_row + min(first_query + i, place.queries - 1u)) * q_pitch + place.head * head_dim;
+        q_at[i] = q_offset + (place.query_row + row_of(min(first_query + i, place.queries - 1u))) * q_pitch +
+                  place.head * head_dim;
         largest[i] = VERY_LOW;
         total[i] = 0.0;
         for (uint d = 0u; d < quads; d++) partial[mine + i * QUADS + d] = vec4(0.0);
@@ -31,7 +31,7 @@ void main() {
     for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
         uint key_row[KEYS]; // only the first `loads` are used
         [[unroll]] for (uint j = 0u; j < loads; j++) key_row[j] =
-            place.key_row + min(first_key + j * lanes + lane, keys - 1u);
+            place.key_row + row_of(min(first_key + j * lanes + lane, keys - 1u));
         float score[QUERIES][KEYS];
         [[unroll]] for (uint i = 0u; i < QUERIES; i++) [[unroll]] for (uint j = 0u; j < KEYS; j++) score[i][j] = 0.0;
         for (uint begin = 0u; begin < quads; begin += STEP) [[unroll]] for (uint s = 0u; s < STEP; s++) {
@@ -92,7 +92,7 @@ void main() {
             norm = total[n] > 0.0 ? 1.0 / total[n] : 0.0;
             store_lse(place, query, largest[n], total[n]);
         }
-        uint at = out_offset + (place.query_row + query) * out_pitch + place.head * head_dim;
+        uint at = out_offset + (place.query_row + row_of(query)) * out_pitch + place.head * head_dim;
         for (uint d = 0u; d < quads; d++) store_out(at, d, partial[mine + i * QUADS + d] * norm);
     }
 }

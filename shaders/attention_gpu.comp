@@ -37,7 +37,7 @@ uint int8_cells = (head_dim + 15u) / 16u + 1u;
 #define CELL_OF(NAME, AT, C)                                                                                           \
     (INT8 ? NAME##_f4[(AT) / 16u + place.head * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + place.head * head_dim, C))
 vec4 query_cell(const uint query, const uint c) {
-    uint at = q_offset + (place.query_row + min(place.first + query, place.queries - 1u)) * q_pitch;
+    uint at = q_offset + (place.query_row + row_of(min(place.first + query, place.queries - 1u))) * q_pitch;
     return CELL_OF(q, at, c);
 }
 
@@ -65,7 +65,7 @@ void main() {
         uint count = min(KEYS, keys - first_key);
         barrier();
         for (uint n = t; n < count * cells; n += THREADS) {
-            uint at = k_offset + (key_row + first_key + n / cells) * k_pitch;
+            uint at = k_offset + (key_row + row_of(first_key + n / cells)) * k_pitch;
             tile[n / cells * row_quads + n % cells] = CELL_OF(k, at, n % cells);
         }
         barrier();
@@ -98,7 +98,7 @@ void main() {
         barrier();
         for (uint n = t; n < count * quads; n += THREADS)
             tile[n / quads * row_quads + n % quads] =
-                HEAD_LOAD(v, v_offset + (key_row + first_key + n / quads) * v_pitch + channel, n % quads);
+                HEAD_LOAD(v, v_offset + (key_row + row_of(first_key + n / quads)) * v_pitch + channel, n % quads);
         float top = VERY_LOW;
         for (uint j = part; j < part_end; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
         tops[t] = top;
@@ -133,7 +133,7 @@ void main() {
         uint query = first_query + down * PER_THREAD + i;
         if (query >= place.queries) continue;
         float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
-        uint at = out_offset + (query_row + query) * out_pitch + channel;
+        uint at = out_offset + (query_row + row_of(query)) * out_pitch + channel;
         [[unroll]] for (uint c = 0u; c < quad_loops; c++) if (across + ACROSS * c < quads)
             store_out(at, across + ACROSS * c, o[i][c] * norm);
         if (across > 0u) continue;

@@ -38,10 +38,11 @@ void main() {
     bool exact = false;
     for (uint n = t; n < QUERIES * QUADS; n += THREADS) {
         uint query = n / QUADS, at = query / 4u * query_row + n % QUADS * 4u;
-        f16vec4 v = halves(
-            q_h4[(q_offset + (place.query_row + min(place.first + query, place.queries - 1u)) * q_pitch + channel) /
-                     4u +
-                 n % QUADS]);
+        f16vec4 v =
+            halves(q_h4[(q_offset + (place.query_row + row_of(min(place.first + query, place.queries - 1u))) * q_pitch +
+                         channel) /
+                            4u +
+                        n % QUADS]);
         [[unroll]] for (uint e = 0u; e < 4u; e++) query_tile[at + e][query % 4u] = v[e];
     }
     if (t == 0u) again = 0u;
@@ -66,7 +67,8 @@ void main() {
         uint count = min(KEYS, keys - first_key);
         for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] =
-                halves(k_h4[(k_offset + (place.key_row + first_key + n / QUADS) * k_pitch + channel) / 4u + n % QUADS]);
+                halves(k_h4[(k_offset + (place.key_row + row_of(first_key + n / QUADS)) * k_pitch + channel) / 4u +
+                            n % QUADS]);
         barrier();
         vec4 score[key_loops];
         f16vec4 run[key_loops];
@@ -111,7 +113,8 @@ void main() {
         barrier();
         for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] =
-                halves(v_h4[(v_offset + (place.key_row + first_key + n / QUADS) * v_pitch + channel) / 4u + n % QUADS]);
+                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + n / QUADS)) * v_pitch + channel) / 4u +
+                            n % QUADS]);
         float top = largest;
         for (uint j = own; j < own + part_keys; j++) top = max(top, uintBitsToFloat(weights[j]));
         tops[t] = top;
@@ -156,7 +159,7 @@ void main() {
         float sum = tops[TEAM * own_query];
         [[unroll]] for (uint i = 1u; i < TEAM; i++) sum += tops[TEAM * own_query + i];
         if (query >= place.queries || quad >= QUADS) continue;
-        store_out(out_offset + (place.query_row + query) * out_pitch + channel, quad,
+        store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
                   sum > 0.0 ? o[n] / sum : vec4(0.0));
         if (quad == 0u) store_lse(place, query, keeps[own_query], sum);
     }

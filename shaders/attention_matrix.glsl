@@ -53,9 +53,9 @@ void fetch(const uint from, const uint first) { // rows of the item from `first`
         fetched[i] = uvec4(0u);
         if (r >= (from == FROM_QUERIES ? place.queries : place.keys) || c >= (int8 ? score_units : head_dim / 8u))
             continue;
-        uint at = from == FROM_QUERIES ? q_offset + (place.query_row + r) * q_pitch
-                  : from == FROM_KEYS  ? k_offset + (place.key_row + r) * k_pitch
-                                       : v_offset + (place.key_row + r) * v_pitch;
+        uint at = from == FROM_QUERIES ? q_offset + (place.query_row + row_of(r)) * q_pitch
+                  : from == FROM_KEYS  ? k_offset + (place.key_row + row_of(r)) * k_pitch
+                                       : v_offset + (place.key_row + row_of(r)) * v_pitch;
         at = (int8 ? (at + place.head * ROW) / 2u : at + place.head * head_dim) / 8u + c;
         if (from == FROM_VALUES)
             fetched[i] = v16[at];
@@ -77,7 +77,7 @@ void write_out(const uint first) {
     for (uint n = gl_LocalInvocationIndex; n < KEYS * units; n += THREADS) {
         uint r = n / units, c = n % units, query = place.first + first + r;
         if (first + r >= rows || query >= place.queries || c >= head_dim / 8u) continue;
-        uint at = (out_offset + (place.query_row + query) * out_pitch + place.head * head_dim) / 8u + c;
+        uint at = (out_offset + (place.query_row + row_of(query)) * out_pitch + place.head * head_dim) / 8u + c;
         uvec4 low = tile[2u * (r * stride + c)], high = tile[2u * (r * stride + c) + 1u];
         if (OUT_FORMAT == FORMAT_F16)
             low = uvec4(pack4(uintBitsToFloat(low)), pack4(uintBitsToFloat(high)));

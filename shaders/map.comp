@@ -4,9 +4,11 @@
 #include "common.glsl"
 #include "activation.glsl"
 
-#define OP_MAP 0u     // dst[r, c] = activation(x[r, c] * scale + offset) + add[r % add_rows, c]
-#define OP_SELECT 1u  // the same with x[*add, c]: the row of a table that a counter names
+#define OP_MAP 0u     // dst[r, c] = activation(x[r, c] * scale + offset) + add[r / add_share % add_rows, c]
+#define OP_SELECT 1u  // the same with x[*add, c]: the row of a table that a counter names; words stay as they are
 #define OP_ADVANCE 2u // *dst += 1
+#define OP_CHOOSE 3u  // as map without add, only rows with add[r / add_share] == chosen: the others keep what dst has
+#define FORMAT_U32 2u
 
 layout(constant_id = 1) const uint OP = OP_MAP;
 layout(constant_id = 2) const uint X_FORMAT = FORMAT_F32;
@@ -24,6 +26,7 @@ layout(push_constant) uniform Push {
     uint out_offset, out_pitch;
     float scale, offset;
     uint guard_offset;
+    uint add_share, chosen;
 };
 
 READABLE(0, x, readonly)
@@ -43,13 +46,18 @@ vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT,
 void map(const uint row, const uint column) {
     uint from_row = row;
     if (OP == OP_SELECT) from_row = add_u1[add_offset];
+    if (OP == OP_CHOOSE && add_u1[add_offset + row / add_share] != chosen) return;
     uint from = x_offset + from_row * x_pitch;
+    if (OP == OP_SELECT && X_FORMAT == FORMAT_U32) {
+        for (uint c = column; c < min(column + 4u, columns); c++) dst_u1[out_offset + c] = x_u1[from + c];
+        return;
+    }
     vec4 v = X_FORMAT == FORMAT_I8 ? load_i8(from, column) : load_x(from + column, columns - column);
     v = activate(ACTIVATION, v * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
-        from = add_offset + row % add_rows * add_pitch + column;
+        from = add_offset + row / add_share % add_rows * add_pitch + column;
         v += VECTOR ? add_load4(FORMAT_F32, from) : add_some(FORMAT_F32, from, columns - column);
     }
     if (VECTOR)

@@ -4,13 +4,13 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dy, dx), times an optional scale
-#define OP_UNPATCHIFY 1u        // tokens with column (dy, dx, c) -> planes of the first channels
+#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dt, dy, dx), times an optional scale
+#define OP_UNPATCHIFY 1u        // tokens with column (dt, dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u    // value * scale + shift
 #define OP_IMAGE 3u             // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
 #define OP_TILE 4u              // a rectangle of one picture's rows into another's, see tile() below
 #define OP_UNPACK 6u            // packed RGBA8 -> rows of three channels in -1..1
-#define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
+#define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dt, dy, dx)
 #define OP_LIGHT 7u             // planes of sRGB values in 0..1 -> RGBA of halves, linear light, two words a pixel
 #define OP_GREY 8u              // the same -> greys of 8 bits, four pixels a word
 
@@ -32,6 +32,7 @@ layout(push_constant) uniform Push {
     uint batch, channels, grid_height, grid_width, patch_size, token_channels;
     float scale, shift;
     uint rgb_offset, rgb_pitch, health_offset;
+    uint grid_frames, patch_frames, height, width; // of planes [frames, height, width], which may end inside a patch
 };
 
 READABLE(0, src, readonly)
@@ -43,18 +44,22 @@ layout(binding = 4) buffer Health { uint health[]; };
 float source(const uint row, const uint column) { return src_load1(IN_FORMAT, in_offset + row * in_pitch + column); }
 
 float patchify(const uint row, const uint column) {
-    uint area = grid_height * grid_width, item = row / area, y = row % area / grid_width, x = row % grid_width;
-    uint c = column / (patch_size * patch_size), dy = column / patch_size % patch_size, dx = column % patch_size;
-    float v = source(item * channels + c, (y * patch_size + dy) * (grid_width * patch_size) + x * patch_size + dx);
+    uint area = grid_height * grid_width, item = row / (grid_frames * area), f = row / area % grid_frames;
+    uint patch_area = patch_size * patch_size, c = column / (patch_frames * patch_area);
+    uint y = row % area / grid_width * patch_size + column / patch_size % patch_size;
+    uint x = row % grid_width * patch_size + column % patch_size;
+    f = f * patch_frames + column / patch_area % patch_frames;
+    if (y >= height || x >= width) return 0.0;
+    float v = source(item * channels + c, (f * height + y) * width + x);
     return SCALED ? v * factor_load1(FORMAT_F32, scale_offset) : v;
 }
 
 float unpatchify(const uint row, const uint column) {
-    uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width,
-         x = column % width;
-    uint token = (item * grid_height + y / patch_size) * grid_width + x / patch_size;
-    uint pixel = y % patch_size * patch_size + x % patch_size;
-    return source(token, OP == OP_UNPATCHIFY ? pixel * token_channels + c : c * (patch_size * patch_size) + pixel);
+    uint item = row / channels, c = row % channels, x = column % width, y = column / width % height,
+         f = column / (width * height), volume = patch_frames * patch_size * patch_size;
+    uint token = ((item * grid_frames + f / patch_frames) * grid_height + y / patch_size) * grid_width + x / patch_size;
+    uint pixel = (f % patch_frames * patch_size + y % patch_size) * patch_size + x % patch_size;
+    return source(token, OP == OP_UNPATCHIFY ? pixel * token_channels + c : c * volume + pixel);
 }
 
 float planes_to_rows(const uint row, const uint column) {

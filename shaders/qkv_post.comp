@@ -19,6 +19,9 @@ layout(constant_id = 3) const uint PARTS = 0;
 #define PART_INT8 64u
 #define PART_KEYS 128u
 #define PART_MEAN 256u
+#define PART_SHARED 512u        // row_share neighbouring rows have one row of the tables
+#define PART_ROTATE_FIRST 1024u // weights come behind the rotation, which no RMS notices
+#define PART_TWO_AXES 2048u     // either half of a head is rotated as if it were a head, half-split
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 
 layout(push_constant) uniform Push {
@@ -32,6 +35,7 @@ layout(push_constant) uniform Push {
         text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own,
     uint others;   // which begin after so many
     uint guard_offset;
+    uint row_share;
 };
 WRITABLE(0, x)
 layout(binding = 1) readonly buffer Weight { float weight[]; };
@@ -48,7 +52,9 @@ vec2 load_pair(const uint at) {
     return GUARD_FACTOR(y) * (FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u))
                                                    : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]));
 }
-void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v * GUARD_FACTOR(x), 0.0, 0.0)); }
+void store_pair(const uint at, const uint count, const vec2 v) {
+    x_store_some(FORMAT, at, count, vec4(v * GUARD_FACTOR(x), 0.0, 0.0));
+}
 
 shared vec2 lane_sums[THREADS];
 vec2 join_lanes(const vec2 v, const bool largest) { // sums, or the largest x and the sum of y
@@ -74,9 +80,12 @@ void choose_weight(const uint row, const uint head) {
     if (text_rows != 0u && row % tokens >= text_rows) kind += others;
     weight_at = weight_offset + kind * head_dim;
 }
+vec2 weigh(const vec2 v, const uint c) {
+    return HAS(PART_WEIGHT) ? v * vec2(weight[weight_at + c], weight[weight_at + c + 1u]) : v;
+}
 vec2 normed_pair(const uint at, const uint c) {
     vec2 v = (load_pair(at + c) - mean - rest) * inverse;
-    if (HAS(PART_WEIGHT)) v *= vec2(weight[weight_at + c], weight[weight_at + c + 1u]);
+    if (!HAS(PART_ROTATE_FIRST)) v = weigh(v, c);
     if (HAS(PART_BIAS)) v += vec2(bias[bias_offset + c], bias[bias_offset + c + 1u]);
     return v;
 }
@@ -105,21 +114,24 @@ void measure(const uint at) {
     }
 }
 
-// Channels c and c + 1 of the head at `at`, normed and rotated.
+// Channels c and c + 1 of the head at `at`, normed and rotated. Half-split, the two may not be in different halves,
+// but of an odd half the last channel goes alone: then the second one is of no use.
+uint part = HAS(PART_TWO_AXES) ? head_dim / 2u : head_dim, split = part / 2u;
 vec2 post_pair(const uint at, const uint row, const uint c) {
     vec2 v = normed_pair(at, c);
     if (!HAS(PART_ROTATE)) return v;
-    uint table_row = row % tokens, split = head_dim / 2u;
+    uint table_row = HAS(PART_SHARED) ? row % tokens / row_share : row % tokens;
     uint cos_at = cos_offset + table_row * cos_pitch, sin_at = sin_offset + table_row * sin_pitch;
     if (HAS(PART_HALF_SPLIT)) {
-        uint i = c % split;
-        vec2 other = normed_pair(at, (c + split) % head_dim);
-        if (c < split) other = -other;
-        return v * vec2(cosines[cos_at + i], cosines[cos_at + i + 1u]) +
-               other * vec2(sines[sin_at + i], sines[sin_at + i + 1u]);
+        uint i = c / part * split + c % split, next = min(i + 1u, head_dim / 2u - 1u);
+        vec2 other = normed_pair(at, c % part < split ? c + split : c - split);
+        if (c % part < split) other = -other;
+        return v * vec2(cosines[cos_at + i], cosines[cos_at + next]) +
+               other * vec2(sines[sin_at + i], sines[sin_at + next]);
     }
     float cosine = cosines[cos_at + c / 2u], sine = sines[sin_at + c / 2u];
-    return v * cosine + vec2(-v.y, v.x) * sine;
+    v = v * cosine + vec2(-v.y, v.x) * sine;
+    return HAS(PART_ROTATE_FIRST) ? weigh(v, c) : v;
 }
 
 #define SAMPLES 256u // rows that the mean key is of: any vector would do, one near the mean does best
@@ -192,10 +204,11 @@ void main() {
     }
     if (wanted != item) return;
     bool halves = HAS(PART_ROTATE) && HAS(PART_HALF_SPLIT);
-    uint span = halves ? head_dim / 2u : head_dim;
-    for (uint c = 2u * lane; c < span; c += 2u * LANES) {
+    uint span = halves ? split : head_dim, pairs = (span + 1u) / 2u;
+    for (uint n = lane; n < (halves ? head_dim / part : 1u) * pairs; n += LANES) {
+        uint c = n / pairs * part + n % pairs * 2u, count = min(2u, span - n % pairs * 2u);
         vec2 v = post_pair(at, row, c), other = halves ? post_pair(at, row, c + span) : vec2(0.0);
-        store_pair(at + c, v);
-        if (halves) store_pair(at + c + span, other);
+        store_pair(at + c, count, v);
+        if (halves) store_pair(at + c + span, count, other);
     }
 }

@@ -95,6 +95,9 @@ typedef struct diti_attention_desc {
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
+    uint32_t row_step;  /* not 0: row r of item i is row i / row_step * row_step * (rows of an item) + i % row_step + r
+                           * row_step of q, k, v and the result, so that the items of a group lie interleaved (a video's
+                           positions, of which the rows are frames); without items, batch a multiple of it */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
                            query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
                            most_keys - 1; none */
@@ -124,7 +127,11 @@ typedef struct diti_qkv_desc {
     uint32_t kind;              /* not 0: x has the heads of this one of them alone, counted from 1 on */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
+    bool two_axes; /* half_split in either half of a head, with the first and the second half of the tables' columns;
+                      where head_dim / 4 is odd, x is F32 and has columns behind it */
+    bool rotate_first;       /* rotation, then RMS norm */
+    uint32_t tokens;         /* rows per batch item: row r uses table row r % tokens / rows_per_entry */
+    uint32_t rows_per_entry; /* 0: 1 */
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
@@ -148,12 +155,13 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 /* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
 DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
 
-/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
- */
+/* y[r, c] = activation(x) + addend: addend F32 row r / rows_per_add % addend_rows; formats may differ (also the format
+   conversion op). */
 typedef struct diti_elementwise_desc {
     diti_activation activation;
-    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
-    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
+    float scale, offset;   /* applied first: activation(x * scale + offset); scale 0 means 1 */
+    diti_tensor add;       /* F32 [any, columns], repeated over rows; 0: none */
+    uint32_t rows_per_add; /* rows that share a row of add; 0: 1 */
     diti_tensor out;
     bool out_f32;
     const char *name;
@@ -161,6 +169,9 @@ typedef struct diti_elementwise_desc {
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 /* `from` to where `to` is, in the format of `to`. */
 DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
+/* Copies those rows, both F32, whose word in choices, U32 [1, rows / rows of `from` that share a word], is `chosen`. */
+DIT_INTERNAL void diti_copy_chosen(diti_graph *graph, diti_tensor from, diti_tensor to, diti_tensor choices,
+                                   uint32_t chosen, const char *name);
 /* Rows of int8 with their scales, not rotated, to where out is: F32 or F16. */
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 /* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
@@ -168,23 +179,29 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
                                               diti_tensor x_lse, uint32_t head_dim);
 
-/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
- * 0). step: U32 [1,1] state. */
+/* Row `*step` of table (F32 or U32 [steps, columns]) as a new tensor [1, columns]. step: U32 [1,1] state. */
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (docs/models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
-   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
-/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
- * first `channels` channels. */
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Does so for tokens with column (c, dy, dx). */
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
+/* Latents are planar: F32 [batch * C, frames * height * width]. A patch is pt x p x p of their elements, and a token;
+   tokens go frame by frame, line by line. Where a latent ends inside a patch, zeros stand beyond it. */
+typedef struct diti_patches {
+    uint32_t batch, channels;
+    uint32_t frames, height, width; /* frames 0: an image, as 1 is */
+    uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+} diti_patches;
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches); /* of one batch item */
+/* Patches (docs/models.md 2.6): out [batch * tokens, C * pt * p * p], column (c, dt, dy, dx), times *input when given
+   (F32 [1, 1], the schedule's input scale). */
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,
+                                       diti_tensor input);
+/* tokens [batch * tokens, pt * p * p * out_channels] with column (dt, dy, dx, c) -> F32 planar [batch * channels,
+   frames * height * width] of the first `channels` channels. */
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, const diti_patches *patches,
+                                         uint32_t out_channels);
+/* Does so for tokens with column (c, dt, dy, dx). */
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, const diti_patches *patches);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
                                              float scale, float shift);

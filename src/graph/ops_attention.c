@@ -27,19 +27,22 @@ enum {
     DITI_ATTENTION_LSE,
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
+    DITI_ATTENTION_ROW_STEP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
     DITI_ATTENTION_PART_ITEMS = 1,
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
-    DITI_ATTENTION_PART_PACKED = 8
+    DITI_ATTENTION_PART_PACKED = 8,
+    DITI_ATTENTION_PART_STRIDED = 16
 };
 
 typedef struct diti_attention_shape {
     uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
+    uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
 
 /* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
@@ -174,6 +177,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     uint32_t query_rows = diti_tensor_get(graph, q)->rows, key_rows = diti_tensor_get(graph, k)->rows;
     shape->items = desc->batch ? desc->batch : 1;
     shape->batch = desc->packed ? 1 : shape->items;
+    shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
@@ -198,6 +202,12 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name);
         return false;
     }
+    if (desc->row_step && (desc->items || shape->batch % desc->row_step)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u items are not interleaved in groups of %u, or are given by a table", name,
+                        shape->batch, desc->row_step);
+        return false;
+    }
     before = desc->packed ? desc->most_keys : shape->queries;
     return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
            diti_attention_input(graph, k, shape, shape->key_rows, name) &&
@@ -212,18 +222,26 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
    between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
                                           const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    diti_elementwise_desc copy = DITI_ZERO;
-    uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
-    if (info->format == format && bytes <= graph->device->limits.storage_range) return tensor;
-    copy.name = name;
-    copy.out = diti_tensor_new(graph, format, info->rows, info->columns, name);
-    return diti_elementwise(graph, tensor, &copy);
+    const diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    uint64_t row_bytes = (uint64_t)info.pitch * diti_element_size(info.format), most, bytes;
+    uint64_t range = graph->device->limits.storage_range;
+    uint32_t row, rows;
+    diti_tensor out;
+    bytes = info.rows / batch * row_bytes;
+    if (info.format == format && bytes <= range) return tensor;
+    most = (range - graph->device->limits.storage_alignment) / row_bytes;
+    out = diti_tensor_new(graph, format, info.rows, info.columns, name);
+    for (row = 0; row < info.rows && !diti_graph_failed(graph); row += rows) { /* rows of a view are bound as a whole */
+        rows = info.rows - row < most ? info.rows - row : most ? (uint32_t)most : 1;
+        diti_copy(graph, diti_tensor_view(graph, tensor, row, rows, 0, info.columns),
+                  diti_tensor_view(graph, out, row, rows, 0, info.columns), name);
+    }
+    return out;
 }
 
 static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
                                 const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
-    uint32_t per_item = shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
+    uint32_t group = shape->group, per_group = group * shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
     diti_op_bind(graph, dispatch, 0, qkv[0], DITI_ATTENTION_Q, true, false);
     diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
     diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
@@ -232,12 +250,12 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
     diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
     diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
     if (desc->packed) return;
-    diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
-    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 0, per_group, group * shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 3, per_group, group * shape->queries, 0, 0);
+    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_group, group * shape->queries, 0, 0);
     if (desc->items) return; /* any keys */
-    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 1, per_group, group * shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_group, group * shape->keys, 0, 0);
 }
 
 static bool diti_attention_is_vector(const diti_graph *graph, uint32_t head_dim, const diti_tensor *qkv,
@@ -254,7 +272,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[2] = diti_tensor_get(graph, out)->format;
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
-           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
+           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -357,6 +376,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
+    dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -379,7 +399,8 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     if (diti_tensor_get(graph, qkv[1])->format != format || diti_tensor_get(graph, qkv[2])->format != format)
         format = DITI_F32;
     for (i = 0; i < 3; i++)
-        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch, name);
+        qkv[i] =
+            diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
     if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
         diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
         return;
@@ -441,6 +462,7 @@ enum {
     DITI_QKV_TEXT_ROWS,
     DITI_QKV_OTHERS,
     DITI_QKV_GUARD,
+    DITI_QKV_ROW_SHARE,
     DITI_QKV_PUSH_WORDS
 };
 enum {
@@ -452,7 +474,10 @@ enum {
     DITI_QKV_PART_HALF_SPLIT = 32,
     DITI_QKV_PART_INT8 = 64,
     DITI_QKV_PART_KEYS = 128,
-    DITI_QKV_PART_MEAN = 256
+    DITI_QKV_PART_MEAN = 256,
+    DITI_QKV_PART_SHARED = 512,
+    DITI_QKV_PART_ROTATE_FIRST = 1024,
+    DITI_QKV_PART_TWO_AXES = 2048
 };
 
 static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
@@ -460,6 +485,14 @@ static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc
     uint32_t tokens = desc->tokens ? desc->tokens : info->rows, unit = desc->cosines && desc->half_split ? 4 : 2;
     if (diti_graph_failed(graph)) return false;
     if (!diti_op_writable(graph, x, info->rows, desc->heads * desc->head_dim, name)) return false;
+    if (desc->rows_per_entry) tokens /= desc->rows_per_entry;
+    if ((desc->two_axes && (!desc->half_split || (desc->head_dim % 8 && (info->format != DITI_F32 || desc->weight ||
+                                                                         info->pitch == info->columns)))) ||
+        (desc->rotate_first && desc->norm != DITI_QKV_RMS)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: heads of %u channels are not rotated like that",
+                        name, desc->head_dim);
+        return false;
+    }
     if (desc->head_dim == 0 || desc->head_dim % unit) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: heads of %u channels; a multiple of %u is needed",
                         name, desc->head_dim, unit);
@@ -475,7 +508,10 @@ static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
            (desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
            (desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
-           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0) |
+           (desc->rows_per_entry ? (uint32_t)DITI_QKV_PART_SHARED : 0) |
+           (desc->rotate_first && desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE_FIRST : 0) |
+           (desc->two_axes ? (uint32_t)DITI_QKV_PART_TWO_AXES : 0);
 }
 
 /* parts: what to do with the result: nothing more (in place), to int8 in out, or its mean in `mean`. */
@@ -513,6 +549,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->kind ? desc->heads : desc->heads / kinds;
     dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
     dispatch.push[DITI_QKV_OTHERS] = kinds;
+    dispatch.push[DITI_QKV_ROW_SHARE] = desc->rows_per_entry;
     diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);

@@ -8,7 +8,7 @@
 enum { DITI_SMALL_ROWS = 1, DITI_SMALL_COLUMNS, DITI_SMALL_NEXT };
 
 /* Ops of map.comp and of pixels.comp. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE };
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_CHOOSE };
 enum {
     DITI_OP_PATCHIFY,
     DITI_OP_UNPATCHIFY,
@@ -61,6 +61,8 @@ enum {
     DITI_MAP_SCALE,
     DITI_MAP_OFFSET,
     DITI_MAP_GUARD,
+    DITI_MAP_ADD_SHARE,
+    DITI_MAP_CHOSEN,
     DITI_MAP_PUSH_WORDS
 };
 
@@ -110,6 +112,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
     dispatch.push[DITI_MAP_ADD_PITCH] = add ? add->pitch : 0;
     dispatch.push[DITI_MAP_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_MAP_ADD_SHARE] = desc->rows_per_add ? desc->rows_per_add : 1;
     dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
     dispatch.push[DITI_MAP_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
     dispatch.push[DITI_MAP_OFFSET] = diti_op_float(desc->offset);
@@ -151,6 +154,32 @@ DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to,
     diti_elementwise(graph, from, &desc);
 }
 
+DIT_INTERNAL void diti_copy_chosen(diti_graph *graph, diti_tensor from, diti_tensor to, diti_tensor choices,
+                                   uint32_t chosen, const char *name) {
+    const diti_tensor_info *x = diti_tensor_get(graph, from), *out = diti_tensor_get(graph, to);
+    uint32_t words = diti_tensor_columns(graph, choices);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_CHOOSE)) return;
+    if (!diti_elementwise_check(graph, x, out, NULL, name)) return;
+    if (x->format != DITI_F32 || out->format != DITI_F32 || !words || x->rows % words) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u rows are not F32, or not those of %u choices",
+                        name, x->rows, words);
+        return;
+    }
+    dispatch.constants[6] = diti_op_vector(graph, from) && diti_op_vector(graph, to);
+    dispatch.push[DITI_MAP_X_PITCH] = x->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = out->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    dispatch.push[DITI_MAP_ADD_SHARE] = x->rows / words;
+    dispatch.push[DITI_MAP_CHOSEN] = chosen;
+    diti_op_bind(graph, &dispatch, 0, from, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, choices, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, to, DITI_MAP_OUT, true, true); /* the other rows stay */
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_MAP_PUSH_WORDS);
+}
+
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
     diti_dispatch dispatch;
@@ -175,13 +204,16 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, table);
     diti_dispatch dispatch;
+    diti_element format = from->format;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_SELECT)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
+    if (format != DITI_F32 && format != DITI_U32)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32 or U32", name,
+                               from->name);
+    out = diti_tensor_new(graph, format, 1, from->columns, name);
     if (!out) return 0;
     from = diti_tensor_get(graph, table);
-    if (from->format != DITI_F32)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
+    dispatch.constants[2] = format;
     dispatch.constants[6] = diti_op_vector(graph, table);
     dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
     dispatch.push[DITI_MAP_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
@@ -378,6 +410,10 @@ enum {
     DITI_PIXELS_RGB,
     DITI_PIXELS_RGB_PITCH,
     DITI_PIXELS_HEALTH,
+    DITI_PIXELS_GRID_FRAMES,
+    DITI_PIXELS_PATCH_FRAMES,
+    DITI_PIXELS_HEIGHT,
+    DITI_PIXELS_WIDTH,
     DITI_PIXELS_PUSH_WORDS
 };
 
@@ -412,55 +448,97 @@ static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, u
     return false;
 }
 
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
+/* The tokens of a batch item along each axis. */
+static void diti_patches_grid(const diti_patches *patches, uint32_t *frames, uint32_t *height, uint32_t *width) {
+    uint32_t deep = patches->patch_frames ? patches->patch_frames : 1, patch = patches->patch;
+    *frames = ((patches->frames ? patches->frames : 1) + deep - 1) / deep;
+    *height = (patches->height + patch - 1) / patch;
+    *width = (patches->width + patch - 1) / patch;
+}
+
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches) {
+    uint32_t frames, height, width;
+    diti_patches_grid(patches, &frames, &height, &width);
+    return frames * height * width;
+}
+
+/* Elements of a batch item's plane, and of a patch's. */
+static uint64_t diti_patches_plane(const diti_patches *patches) {
+    return (uint64_t)(patches->frames ? patches->frames : 1) * patches->height * patches->width;
+}
+
+static uint32_t diti_patches_volume(const diti_patches *patches) {
+    return (patches->patch_frames ? patches->patch_frames : 1) * patches->patch * patches->patch;
+}
+
+static void diti_patches_push(diti_dispatch *dispatch, const diti_patches *patches, const diti_tensor_info *from,
+                              const diti_tensor_info *to, uint32_t token_channels) {
+    uint32_t frames, height, width;
+    diti_patches_grid(patches, &frames, &height, &width);
+    diti_pixels_push(dispatch, from, to, patches->batch, patches->channels, height, width, patches->patch,
+                     token_channels);
+    dispatch->push[DITI_PIXELS_GRID_FRAMES] = frames;
+    dispatch->push[DITI_PIXELS_PATCH_FRAMES] = patches->patch_frames ? patches->patch_frames : 1;
+    dispatch->push[DITI_PIXELS_HEIGHT] = patches->height;
+    dispatch->push[DITI_PIXELS_WIDTH] = patches->width;
+}
+
+/* Zeros that stand for what lies beyond a latent are those of lines and columns, not of frames. */
+static bool diti_patches_check(diti_graph *graph, const diti_patches *patches, const char *name) {
+    uint32_t frames = patches->frames ? patches->frames : 1;
+    if (!patches->patch_frames || frames % patches->patch_frames == 0) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u latent frames are not patches of %u", name, frames,
+                    patches->patch_frames);
+    return false;
+}
+
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,
+                                       diti_tensor input) {
     const diti_tensor_info *from = diti_tensor_get(graph, latent);
-    uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "patchify", DITI_KERNEL_PIXELS, DITI_OP_PATCHIFY)) return 0;
-    if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
-    out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
-                          "patches");
+    if (!diti_pixels_fit(graph, from, (uint64_t)patches->batch * patches->channels, diti_patches_plane(patches),
+                         "patchify") ||
+        !diti_patches_check(graph, patches, "patchify"))
+        return 0;
+    out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
+                          patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
-                     grid_height, grid_width, patch, 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
 
-static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
-                                      uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
-                                      uint32_t patch) {
+static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, const diti_patches *patches,
+                                      uint32_t out_channels) {
     const diti_tensor_info *from;
-    uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     tokens = diti_guard_release(graph, tokens, "unpatchify");
     from = diti_tensor_get(graph, tokens);
     if (!diti_small_begin(graph, &dispatch, "unpatchify", DITI_KERNEL_PIXELS, op)) return 0;
-    if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
-                         (uint64_t)patch * patch * out_channels, "unpatchify"))
+    if (!diti_pixels_fit(graph, from, (uint64_t)patches->batch * diti_patches_tokens(patches),
+                         (uint64_t)diti_patches_volume(patches) * out_channels, "unpatchify") ||
+        !diti_patches_check(graph, patches, "unpatchify"))
         return 0;
-    out = diti_tensor_new(graph, DITI_F32, batch * channels, height * width, "prediction");
+    out = diti_tensor_new(graph, DITI_F32, patches->batch * patches->channels, (uint32_t)diti_patches_plane(patches),
+                          "prediction");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), batch, channels,
-                     grid_height, grid_width, patch, out_channels);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), out_channels);
     diti_pixels_emit(graph, &dispatch, tokens, out);
     return out;
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
-    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, const diti_patches *patches,
+                                         uint32_t out_channels) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, patches, out_channels);
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
-    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
-                              patch);
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, const diti_patches *patches) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, patches, patches->channels);
 }
 
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,

@@ -512,6 +512,11 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
+    if (model->transformer->traits.divided &&
+        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
+         diti_patches_used(&request->shape)))
+        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
+               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
@@ -587,11 +592,19 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
+static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
+    if (!model->transformer->traits.default_frames) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
+                     model->info.family, model->info.variant);
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
     DITI_TRY(diti_request_parts(model, err));
+    DITI_TRY(diti_request_clip(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));

@@ -88,15 +88,19 @@ static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_t
 static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t pixels = shape->width * shape->height, columns;
+    uint32_t pixels = shape->width * shape->height;
+    diti_patches places = DITI_ZERO;
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
     rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
-    columns = diti_tensor_get(graph, rows)->columns;
-    return diti_unpatchify(graph, rows, 1, columns, columns, job->request.latent_height, job->request.latent_width, 1);
+    places.batch = places.patch = 1;
+    places.channels = diti_tensor_get(graph, rows)->columns;
+    places.height = job->request.latent_height;
+    places.width = job->request.latent_width;
+    return diti_unpatchify(graph, rows, &places, places.channels);
 }
 
 /* x = row `row` of the start's coefficients, a solver step, applied to a prediction and noise. */

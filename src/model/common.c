@@ -30,6 +30,25 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
     }
 }
 
+DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out) {
+    uint32_t i;
+    for (i = 0; i < count; i++) diti_position_row((double)i / divide, dim, out + (size_t)i * dim);
+}
+
+DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
+                                     float *sines) {
+    uint32_t i, j, half = dim / 2;
+    for (j = 0; j < half; j++) {
+        float frequency = (float)(1.0 / pow(10000.0, (double)((float)(2 * j) / (float)dim)));
+        for (i = 0; i < count; i++) {
+            double place = (double)i / divide;
+            float angle = (float)(whole ? floor(place) : place) * frequency;
+            cosines[(size_t)i * half + j] = cosf(angle);
+            sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
     size_t line = (size_t)grid->columns * dim;
@@ -73,6 +92,46 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                             const float *timesteps, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t count = plan->tensors[input].rows;
+    float *values = (float *)diti_alloc_zero(env, (size_t)count * sizeof *values);
+    dit_result result;
+    if (!values) return diti_fail_memory(err, "the timesteps");
+    memcpy(values, timesteps, (size_t)denoise->steps * sizeof *values);
+    result = diti_write_sinusoids(plan, input, values, count, 0, err);
+    diti_free(env, values);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;
+    float *table = (float *)diti_alloc_array(env, (size_t)frames * dim, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the table of frames");
+    diti_position_rows(frames, divide, dim, table);
+    result = diti_plan_write(plan, input, table, (size_t)frames * dim * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t frames = plan->tensors[cosines].rows, half = plan->tensors[cosines].columns;
+    size_t count = (size_t)frames * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of frames");
+    diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
+    result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    diti_free(env, table);
     return result;
 }
 

@@ -319,7 +319,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
          "ada_norm_zero",
          {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
          {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
-         "temp_embed"},
+         {"temp_embed", NULL}},
         {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load, NULL},
         diti_dit_names,
         {4, 0.18215f, 0, false},

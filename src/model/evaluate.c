@@ -4,9 +4,20 @@
 
 /* ---- rows ---- */
 
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
+    diti_token_grid grid;
+    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
+    grid.rows = (denoise->height + pad) / traits->patch;
+    grid.columns = (denoise->width + pad) / traits->patch;
+    return grid;
+}
+
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first) {
-    uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    uint32_t rows = grid.frames * grid.rows, line = denoise->width * transformer->traits.patch;
     *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
@@ -14,13 +25,13 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                    diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
-    uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
-                                             &token_range->patch_first);
-    token_range->all = denoise->height * denoise->width / area;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
+    uint64_t lines = (uint64_t)grid.frames * grid.rows;
+    token_range->all = grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first /= area;
-    token_range->patch_rows = pixels / area;
+    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
     token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
@@ -33,14 +44,35 @@ DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32
     return image * token_range->patch_rows + token_range->first - token_range->patch_first;
 }
 
+/* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
+static diti_patches diti_token_range_patches(const diti_transformer *transformer, const diti_denoise *denoise,
+                                             uint32_t items, uint32_t channels) {
+    const diti_model_traits *traits = &transformer->traits;
+    const diti_token_range *at = &denoise->token_range;
+    diti_patches patches;
+    patches.batch = items;
+    patches.channels = channels;
+    patches.frames = denoise->frames;
+    patches.height = denoise->height;
+    patches.width = denoise->width;
+    patches.patch = traits->patch;
+    patches.patch_frames = traits->patch_frames;
+    if (at->patch_rows == at->all) return patches;
+    patches.frames = 1;
+    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    return patches;
+}
+
 DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
-    const diti_token_range *token_range = &denoise->token_range;
-    uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
-    diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
-                                          token_range->patch_first * area, token_range->patch_rows * area);
-    return diti_patchify(p->graph, latent, denoise->batch, channels, token_range->patch_rows * area / denoise->width,
-                         denoise->width, patch, denoise->input_scale);
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t channels = p->model->traits.latent_channels, area = p->model->traits.patch * p->model->traits.patch;
+    diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
+    diti_tensor latent = denoise->latent;
+    if (at->patch_rows < at->all)
+        latent = diti_tensor_view(p->graph, latent, 0, denoise->batch * channels, at->patch_first * area,
+                                  at->patch_rows * area);
+    return diti_patchify(p->graph, latent, &patches, denoise->input_scale);
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -70,7 +102,8 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
     diti_tensor patches = diti_token_range_patchify(p);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
+    if (positions && !repeats) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
         uint32_t text_row = prompt * at->all_text + at->first_text,
@@ -80,17 +113,38 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         desc.bias = &layer->bias;
-        desc.residual = positions;
+        desc.residual = repeats ? 0 : positions;
         desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
         desc.name = "patch_embed";
         diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
     }
-    return x;
+    return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- frames with timesteps of their own ---- */
+
+DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
+    uint32_t count = p->items * diti_transformer_grid(p->model, p->denoise).frames;
+    diti_tensor row;
+    if (!p->denoise->frame_steps || diti_graph_failed(p->graph)) return 0;
+    row = diti_select_row(p->graph, p->denoise->frame_steps, p->denoise->step, "select_frames");
+    return diti_tensor_view(p->graph, row, 0, 1, diti_tensor_columns(p->graph, row) - count, count);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
+                                              const char *name) {
+    return frame_steps ? diti_gather_tensor(p->graph, table, frame_steps, name)
+                       : diti_select_row(p->graph, table, p->denoise->step, name);
 }
 
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (denoise->frame_steps && !transformer->traits.frame_steps) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
     denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
     if (denoise->family)
         transformer->family->prepare(&p);
@@ -196,14 +250,17 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
 
 /* ---- the evaluation ---- */
 
+static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
+    return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
-    uint32_t height = denoise->token_range.patch_rows * traits->patch * traits->patch / denoise->width;
-    return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
-                          : diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
-                                            traits->patch);
+    diti_patches patches = diti_token_range_patches(transformer, denoise, items, channels);
+    return traits->planar ? diti_unpatchify_planes(graph, x, &patches)
+                          : diti_unpatchify(graph, x, &patches, traits->out_channels);
 }
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -248,7 +305,7 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         diti_tensor row_band = diti_transformer_patch(transformer, graph, denoise);
         if (!row_band) continue;
         rows = diti_tensor_get(graph, row_band)->rows;
-        if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
+        if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
                   diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
                                    denoise->token_range.patch_rows * area),
@@ -268,7 +325,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     if (!stages || diti_graph_failed(graph)) return x;
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
-                            denoise->height * denoise->width, "prediction");
+                            diti_denoise_plane(denoise), "prediction");
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }

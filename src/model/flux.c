@@ -466,7 +466,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
          {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load, NULL},
         diti_flux_names,
         {16, 0.3611f, 0.1159f, true},

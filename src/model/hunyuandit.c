@@ -726,7 +726,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
          NULL,
          {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
          {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load, NULL},
         diti_hunyuandit_names,
         {4, 0.13025f, 0, false},

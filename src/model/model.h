@@ -50,13 +50,21 @@ typedef struct diti_model_traits {
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
-    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
-                             [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
-    bool skips_blocks;    /* diti_denoise.skipped is understood */
-    bool joint;           /* text and image attend together, in one row of tokens */
-    bool planar;          /* columns of patches are (c, dy, dx) on the way out, too; else (dy, dx, c) */
-    bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
-    bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
+    bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
+                                [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
+    bool skips_blocks;       /* diti_denoise.skipped is understood */
+    bool joint;              /* text and image attend together, in one row of tokens */
+    bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
+    uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
+    uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
+                     divide rows would have to exchange */
+    bool frame_steps;             /* diti_denoise.frame_steps is understood */
+    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
+                                     guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
 
 /* Devices among which evaluations are divided, along each axis of their mesh. The devices of `sequence` divide rows:
@@ -95,31 +103,38 @@ typedef struct diti_stage_inbox {
  * images. */
 typedef struct diti_denoise {
     uint32_t batch, branches;
-    uint32_t height, width;           /* size of the latent, multiples of the patch */
+    uint32_t height, width;           /* size of the latent, multiples of the patch unless traits.pads_patches */
+    uint32_t frames;                  /* frames of the latent; 0 and 1: a picture */
+    uint32_t clip_frames;             /* pictures of the clip that is decoded of them; 0: as many */
+    float fps;                        /* pictures of a second, where a model is conditioned on it; 0: its default */
+    bool still;                       /* a divided model leaves its attention between frames out */
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
     const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
                            what its pipelines say for a picture of these pixels */
-    diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
+    diti_tensor latent; /* state, planar F32 [batch * C, frames * height * width] */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;           /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;               /* distilled guidance; read by write_inputs */
-    diti_tensor step;             /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_branch;        /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;             /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;        /* NULL: all is computed here */
-    uint32_t patch, patches;      /* bands of whole rows of tokens that are evaluated one after the other, the text
-                                     with the first of them; patches 0: all at once */
-    diti_kept_kv *kept_kv;        /* NULL: attention is exact */
+        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;          /* distilled guidance; read by write_inputs */
+    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
+                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
+                                timestep 0; 0: all have the step's */
+    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;   /* NULL: all is computed here */
+    uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
+                                with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -162,7 +177,9 @@ typedef struct diti_pass {
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
     uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
     diti_modulation modulation; /* modulation of the block */
-    diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
+    diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
+                                   does */
+    uint32_t positions;         /* tokens of a frame */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -170,8 +187,8 @@ typedef struct diti_pass {
 typedef struct diti_signature {
     const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
     const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
-    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
-                          embedding of five dimensions */
+    const char *video[2]; /* tensors that tell video models with the same names; NULL: none. Others have a patch
+                             embedding of five dimensions */
 } diti_signature;
 /* A pipeline's class in model_index.json tells more than its transformer does. */
 typedef struct diti_pipeline_class {
@@ -241,6 +258,11 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+/* The grid of tokens. */
+typedef struct diti_token_grid {
+    uint32_t frames, rows, columns;
+} diti_token_grid;
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise);
 /* A patch's pixels in every plane: their number, and the first. */
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first);
@@ -258,7 +280,8 @@ DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transfor
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
-/* An evaluation: prediction planar F32 [branches * batch * C, height * width], on every device that computes a part. */
+/* An evaluation: prediction planar F32 [branches * batch * C, frames * height * width], on every device that computes
+   a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise);
 
@@ -276,6 +299,12 @@ typedef struct diti_grid {
     float divide_y, divide_x, interpolation;
 } diti_grid;
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
+/* docs/models.md 2.3: rows [count, dim] of sines, then cosines, of i / divide. dim is even. */
+DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out);
+/* docs/models.md 2.5: cosines and sines [count, dim / 2] of i * 10000^(-2 j / dim) for positions i / divide, cut to
+   whole numbers where `whole`, in float32 as the references round. */
+DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
+                                     float *sines);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -290,8 +319,16 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 /* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
+/* Those of the timesteps of all steps, F32 [steps, 256], and, where the input has one more row, of timestep 0. */
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                             const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
+   F32 [frames, head_dim / 2]. */
+DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);
+DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines, diti_tensor sines, double divide,
+                                            bool whole, dit_error *err);
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
@@ -321,14 +358,19 @@ typedef enum diti_streams {
     DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
     DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
 } diti_streams;
+/* The rows that attend each other: all of an item, those of a frame, or those of a position in all frames. Of a frame
+   they lie side by side; of a position they are as far apart as a frame is long, and stay there. */
+typedef enum diti_attend_axis { DITI_ATTEND_ALL, DITI_ATTEND_SPATIAL, DITI_ATTEND_TEMPORAL } diti_attend_axis;
 typedef struct diti_sublayer {
     diti_streams streams;
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *out;         /* second layer */
-    uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;             /* 0: a feed-forward */
+    const diti_layer *out; /* second layer */
+    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;     /* 0: a feed-forward */
+    diti_attend_axis axis;
+    bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
                                       has some of its own, [4, head_dim]; NULL: none */
     const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
@@ -427,11 +469,18 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
                                          const float *timesteps, uint32_t shift, dit_error *err);
+/* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
+DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
+   of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
+DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
+                                              const char *name);
 /* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
-    bool text; /* an item's rows are its text's, then its image's */
+    uint32_t row_step; /* diti_attention_desc.row_step */
+    bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
     diti_tensor out; /* 0: a new tensor */
 } diti_attend_desc;
@@ -445,6 +494,10 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
+/* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
+   denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
+DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
+                                          diti_tensor text);
 /* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
    is computed, which takes it. */
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
@@ -456,9 +509,41 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
-   tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
+   tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
+   D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
+typedef struct diti_table_block {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys; PixArt and Latte have none */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D]; some blocks have no text, some no feed-forward */
+    diti_layer ff_in, ff_out;  /* [4D, D], [D, 4D] */
+    diti_weight table;         /* F32 [6, D]: shift, scale and gate of attention, of the feed-forward */
+    diti_sublayer attention, cross, feed;
+} diti_table_block;
+/* Pairs the layers that are there. */
+DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps);
+/* All but norms and table, by diffusers' names in the loader's scope. */
+DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
+                                        float eps, bool text);
+/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
+                                         const diti_weight *final_table);
+/* The text as blocks read it: out(gelu(in(text))). */
+DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out);
+/* The pass's modulation becomes table F32 [chunks, D] + columns [first * D, (first + chunks) * D) of rows, F32 [groups,
+   chunks * D]. */
+DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first);
+/* x += gate * attention(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
+/* x += cross(x), which has neither norm nor gate, where the block has it; x += gate * FF(LN(x) * (1 + scale) + shift).
+ */
+DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text);
 
 /* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* one layer for text and one for the image; text may be missing */

@@ -60,17 +60,6 @@ static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_pixart_block {
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_layer out;            /* [D, D] */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, D] */
-    diti_layer text_out;       /* [D, D] */
-    diti_layer ff_in;          /* [4D, D] */
-    diti_layer ff_out;         /* [D, 4D] */
-    diti_sublayer attention, cross, feed;
-} diti_pixart_block;
-
 typedef struct diti_pixart {
     diti_transformer base;
     diti_pixart_config config;
@@ -82,7 +71,7 @@ typedef struct diti_pixart {
     diti_weight final_table;                /* F32 [2, D] */
     diti_layer proj_out;                    /* [p * p * out_channels, D] */
     diti_sublayer last;
-    diti_pixart_block *blocks;
+    diti_table_block *blocks;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
@@ -189,35 +178,6 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
 
 /* ---- loading ---- */
 
-/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
-static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixart_block *block) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->attention.eps = block->feed.eps = config->eps;
-}
-
-static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
-                                   uint32_t index) {
-    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
-    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused(loader, &block->qkv, &qkv, width, width);
-    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
-    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    diti_load_fused(loader, &block->text_kv, &kv, width, width);
-    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
-    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
-    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    diti_pixart_pair_layers(config, block);
-}
-
 /* All blocks' tables in a row, so that one op can add the timestep to all of them. */
 static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
     diti_weight one;
@@ -245,7 +205,11 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
     diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
     diti_pixart_load_tables(loader, model);
-    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, config, &model->blocks[i], i);
+    for (i = 0; i < config->blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_table_block_load(loader, &model->blocks[i], width, config->head_dim, config->eps, true);
+    }
+    diti_loader_scope(loader, "%s", "");
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
@@ -281,7 +245,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 static void diti_pixart_load(diti_component *component, diti_loader *loader) {
     diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_table_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
@@ -318,21 +282,10 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
-    if (state->sizes) {
+    if (state->sizes)
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
-    }
-    active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation,
-                      diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
-    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
-        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
-                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
-    }
-    return all;
+    return diti_table_rows(p, time, &model->modulation, &model->final_table);
 }
 
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
@@ -363,11 +316,9 @@ static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modula
 static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
-    diti_tensor y =
-        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
-    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_pixart_block *w = &model->blocks[i];
+        const diti_table_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
@@ -444,38 +395,14 @@ static void diti_pixart_begin(diti_pass *p) {
     }
 }
 
-/* Pictures that share a prompt are queries of one attention. */
-static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
-                                              diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
-    uint32_t width = diti_column_shard_of(p, cross).count;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
-    desc.name = "text_attention";
-    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
-                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
-}
-
-/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
-   neither norm nor gate. */
+/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
-    const diti_pixart_block *w = &diti_pixart_of(p->model)->blocks[p->index];
+    const diti_table_block *w = &diti_pixart_of(p->model)->blocks[p->index];
     const diti_pixart_state *state = diti_pixart_at(p->denoise);
-    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
+    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_table_attend(p, x, &w->attention);
+    diti_table_finish(p, x, w, state->text[p->index]);
     return x;
 }
 
@@ -520,7 +447,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
          "ada_norm_single",
          {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
          {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
-         "temporal_transformer_blocks.0.scale_shift_table"},
+         {"temporal_transformer_blocks.0.scale_shift_table", "blocks.0.attn_temp.qkv.weight"}},
         {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},

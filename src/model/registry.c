@@ -5,6 +5,9 @@ DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_flux_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
+DIT_INTERNAL const diti_family *diti_stdit_family(void);
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
+DIT_INTERNAL const diti_family *diti_latte_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -37,6 +40,17 @@ static const diti_family_row diti_families[] = {
     {diti_hunyuandit_family, "HunyuanDiT", NULL},
 #else
     {NULL, "HunyuanDiT", "DIT_NO_HUNYUANDIT"},
+#endif
+#ifndef DIT_NO_STDIT
+    {diti_stdit_family, "Open-Sora", NULL},
+#else
+    {NULL, "Open-Sora", "DIT_NO_STDIT"},
+#endif
+#ifndef DIT_NO_LATTE
+    {diti_latte_plan_family, "Open-Sora-Plan", NULL},
+    {diti_latte_family, "Latte", NULL},
+#else
+    {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -79,10 +93,13 @@ static bool diti_family_recognises(const diti_family *family, const diti_json *c
                                    const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_signature *s = &family->signature;
     const char *name = diti_json_string(config, "_class_name", "");
+    size_t i;
     if (diti_equal(name, s->class_name)) return true;
     if (s->norm_type && diti_equal(name, "Transformer2DModel"))
         return diti_equal(diti_json_string(config, "norm_type", ""), s->norm_type);
-    if (name[0] || (s->video && diti_model_find(checkpoint, prefix, s->video))) return false;
+    for (i = 0; i < DITI_COUNT(s->video) && s->video[i]; i++)
+        if (diti_model_find(checkpoint, prefix, s->video[i])) return false;
+    if (name[0]) return false;
     return diti_family_has(checkpoint, prefix, s->original, 4) || diti_family_is_diffusers(family, checkpoint, prefix);
 }
 

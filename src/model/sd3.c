@@ -431,7 +431,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
           "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
-         NULL},
+         {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load, NULL},
         diti_sd3_names,
         {16, 1.5305f, 0.0609f, true},

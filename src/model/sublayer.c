@@ -6,6 +6,7 @@
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = denoise->branches - denoise->first_branch;
+    diti_token_grid grid;
     p.model = transformer;
     p.graph = graph;
     p.denoise = denoise;
@@ -14,6 +15,8 @@ DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_gr
     p.prompts = denoise->text_batch / denoise->branches * branches;
     p.text = denoise->token_range.text;
     p.image = denoise->token_range.rows;
+    grid = diti_transformer_grid(transformer, denoise);
+    p.positions = grid.rows * grid.columns;
     return p;
 }
 
@@ -118,9 +121,10 @@ static uint32_t diti_modulation_groups(const diti_pass *p) {
     return diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, p->modulation.rows)->rows;
 }
 
-/* Rows of the residual stream that share a row of the modulation; 0: all do. */
+/* Rows of the residual stream that share a row of the modulation, a prompt's or a frame's; 0: all do. */
 static uint32_t diti_modulation_share(const diti_pass *p) {
-    return diti_modulation_groups(p) == 1 ? 0 : diti_pass_all(p) / p->prompts;
+    uint32_t groups = diti_modulation_groups(p);
+    return groups <= 1 ? 0 : diti_pass_all(p) / groups;
 }
 
 /* A stream's, F32 [groups, D]. */
@@ -316,7 +320,11 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.others = sublayer->streams == DITI_STREAMS_TWO;
     post.cosines = p->cosines;
     post.sines = p->sines;
-    post.tokens = text + p->image;
+    post.half_split = sublayer->half_split;
+    post.two_axes = sublayer->two_axes;
+    post.rotate_first = sublayer->rotate_first;
+    post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     diti_qk_norm_rope(p->graph, x, &post);
 }
@@ -357,7 +365,13 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention within frames and within positions by turns wants all rows on one device: "
+                               "no ulysses, ring or pipefusion");
     desc.items = p->items;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) desc.items *= p->image / p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) desc.items *= desc.row_step = p->positions;
     desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;
     desc.head_dim = sublayer->head_dim;
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
@@ -365,6 +379,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     desc.out = out;
     if (diti_attend_flows(p->denoise)) return diti_sublayer_flow(p, h, sublayer, &desc);
     qkv = diti_sublayer_in(p, h, sublayer, 0);
+    if (sublayer->two_axes && sublayer->head_dim % 8) /* the kernel rotates such heads in F32 alone */
+        qkv = diti_add_rows(p->graph, qkv, 0, 0, "qkv_f32");
     for (kind = 0; kind < 2 && sublayer->heads; kind++)
         sublayer->heads(p, diti_sublayer_kinds(p, qkv, sublayer, kind, 1), kind);
     if (!sublayer->heads) diti_sublayer_post(p, diti_sublayer_kinds(p, qkv, sublayer, 0, 2), 0, sublayer);

@@ -120,7 +120,8 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel], which
+   may be that of one frame: [rows, columns / kernel^2, 1, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel) {
     uint64_t expected[4];
@@ -129,6 +130,9 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[1] = columns / area;
     expected[2] = expected[3] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
+        return true;
+    if (tensor->rank == 5 && kernel > 1 && tensor->shape[0] == rows && tensor->shape[1] == expected[1] &&
+        tensor->shape[2] == 1 && tensor->shape[3] == kernel && tensor->shape[4] == kernel)
         return true;
     if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
     if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);

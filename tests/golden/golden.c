@@ -16,6 +16,8 @@
 #include "model/hunyuandit.c"
 #include "model/flux.c"
 #include "model/sd3.c"
+#include "model/stdit.c"
+#include "model/latte.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -24,11 +26,13 @@
 #include "golden_flux.h"
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
+#include "golden_latte.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
 #include "golden_sd3.h"
+#include "golden_stdit.h"
 #include "golden_texts.h"
 #include "golden_tokenizers.h"
 #include "golden_types.h"
@@ -49,6 +53,8 @@ static const golden_family families[] = {
     {"HunyuanDiT", golden_is_hunyuandit, golden_run_hunyuandit},
     {"SD3", golden_is_sd3, golden_run_sd3},
     {"FLUX.1", golden_is_flux, golden_run_flux},
+    {"Open-Sora", golden_is_stdit, golden_run_stdit},
+    {"Latte", golden_is_latte, golden_run_latte},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -63,7 +69,7 @@ static const char *const own_folders[] = {
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 10, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 14 };
+enum { FEW_FOLDERS = 12, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 16 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -75,6 +81,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/hunyuandit_v12",
     "tests/fixtures/sd35_odd",
     "tests/fixtures/gguf_flux_sdcpp",
+    "tests/fixtures/stdit1",
+    "tests/fixtures/osp11_lattet2v_rope",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
@@ -140,10 +148,10 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"cogvideox*",   "flux2",      "gemma2_text",   "latte",      "lumina2",
-                                        "mistral_text", "opensora_*", "osp11_*",       "pipe_latte", "pipe_cogvideox*",
-                                        "qwen*",        "sana*",      "vae_cogvideox", "vae_dcae",   "vae_flux2",
-                                        "vae_wan",      "wan",        "wan22_*",       "zimage"};
+    static const char *const later[] = {"cogvideox*",   "flux2",         "gemma2_text",     "lumina2",
+                                        "mistral_text", "pipe_latte",    "pipe_cogvideox*", "qwen*",
+                                        "sana*",        "vae_cogvideox", "vae_dcae",        "vae_flux2",
+                                        "vae_wan",      "wan",           "wan22_*",         "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     while (length && path[length - 1] == '/') length--;

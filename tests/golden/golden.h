@@ -119,6 +119,14 @@ static inline float *golden_floats(const diti_checkpoint *checkpoint, const char
                                           bytes, &err);
             out[i] = bytes == 8 ? (float)wide : (float)narrow;
         }
+    } else if (diti_equal(tensor->type_name, "U8")) {
+        diti_stored_tensor bytes = *tensor;
+        bytes.type = DIT_TYPE_I32; /* the library reads no U8 */
+        for (i = 0; i < *count && result == DIT_OK; i++) {
+            uint8_t byte = 0;
+            result = diti_checkpoint_read(checkpoint, &bytes, i, &byte, 1, &err);
+            out[i] = byte;
+        }
     } else {
         result = diti_checkpoint_read_float(checkpoint, tensor, out, *count, &err);
     }

@@ -15,7 +15,7 @@ typedef struct problem {
     const uint32_t (*items)[4]; /* batch rows, or NULL; packed where queries is 0 */
     uint32_t query_rows, key_rows;
     bool int8, f32; /* f32: the output */
-    uint32_t max_us;
+    uint32_t max_us, row_step;
 } problem;
 
 typedef struct answer {
@@ -53,9 +53,9 @@ static void read_floats(diti_plan *plan, diti_tensor tensor, float *out, size_t 
 }
 
 static void describe(const problem *p, char *text, size_t size) {
-    snprintf(text, size, "%u heads of %u, %u items, %u queries, %u keys, size %g, values %g%s%s%s", p->heads,
+    snprintf(text, size, "%u heads of %u, %u items, %u queries, %u keys, size %g, values %g%s%s%s%s", p->heads,
              p->head_dim, p->batch, p->queries, p->keys, (double)p->size, (double)p->values, p->items ? ", items" : "",
-             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "");
+             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "", p->row_step ? ", interleaved" : "");
 }
 
 /* module: what must have been chosen. */
@@ -84,6 +84,7 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     desc.packed = p->items && !p->queries;
     desc.most_keys = p->items ? p->key_rows : 0;
     desc.int8 = p->int8;
+    desc.row_step = p->row_step;
     desc.lse = diti_tensor_new(&graph, DITI_F32, p->query_rows, p->heads, "lse");
     out = diti_attention(&graph, inputs[0], inputs[1], inputs[2], &desc);
     for (size_t i = 0; i < graph.dispatch_count; i++)
@@ -115,16 +116,17 @@ static double exact_row(const problem *p, const float *q, const float *k, const 
                         uint32_t first, uint32_t count, double *out) {
     uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
     double *w = malloc((count + 1) * sizeof *w), top = -1e300, sum = 0, scale = 1 / sqrt((double)p->head_dim);
+    uint32_t step = p->row_step ? p->row_step : 1;
     for (uint32_t j = 0; j < count; j++) {
         w[j] = 0;
         for (uint32_t d = 0; d < p->head_dim; d++)
-            w[j] += scale * q[(size_t)query * width + at + d] * (double)k[(size_t)(first + j) * width + at + d];
+            w[j] += scale * q[(size_t)query * width + at + d] * (double)k[(size_t)(first + j * step) * width + at + d];
         if (w[j] > top) top = w[j];
     }
     for (uint32_t j = 0; j < count; j++) sum += w[j] = exp(w[j] - top);
     for (uint32_t d = 0; d < p->head_dim; d++) {
         out[d] = 0;
-        for (uint32_t j = 0; j < count; j++) out[d] += w[j] / sum * v[(size_t)(first + j) * width + at + d];
+        for (uint32_t j = 0; j < count; j++) out[d] += w[j] / sum * v[(size_t)(first + j * step) * width + at + d];
     }
     free(w);
     return count ? top + log(sum) : -3e38;
@@ -156,10 +158,12 @@ static errors compare(const problem *p, const answer *a, const float *q, const f
     for (uint32_t b = 0; b < p->batch; b++) {
         uint32_t rows = p->queries ? p->queries : p->items[b][1], first = p->queries ? b * p->queries : p->items[b][0];
         uint32_t key = p->items ? p->items[b][2] : b * p->keys, keys = p->items ? p->items[b][3] : p->keys;
+        uint32_t step = p->row_step ? p->row_step : 1;
+        if (p->row_step) first = b / step * step * rows + b % step, key = b / step * step * keys + b % step;
         for (uint32_t i = 0; i < rows; i++)
             for (uint32_t h = 0; h < p->heads; h++) {
-                double lse = exact_row(p, q, k, v, first + i, h, key, keys, wanted);
-                compare_row(p, a, first + i, h, wanted, lse, &e);
+                double lse = exact_row(p, q, k, v, first + i * step, h, key, keys, wanted);
+                compare_row(p, a, first + i * step, h, wanted, lse, &e);
             }
     }
     free(wanted);
@@ -242,6 +246,10 @@ static void test_shapes(diti_device *device, const char *module) {
                     .key_rows = 77,
                     .size = 2,
                     .values = 1},
+          module);
+    check(device,
+          (problem){
+              .head_dim = 16, .heads = 2, .batch = 6, .queries = 17, .keys = 19, .size = 2, .values = 1, .row_step = 3},
           module);
     if (!sweep) return;
     check(device,

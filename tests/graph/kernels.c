@@ -594,7 +594,7 @@ typedef struct attention_case {
     uint32_t batch, heads, head_dim, queries, keys; /* packed: the most of an item */
     float size;                                     /* of queries and keys */
     bool lengths, bias, lse, packed;
-    uint32_t extra;
+    uint32_t extra, row_step;
 } attention_case;
 
 /* First query row, queries, first key row, keys of every item. lengths: the second has no keys, the others not all.
@@ -609,6 +609,10 @@ static void attention_items(const attention_case *c, uint32_t (*items)[4]) {
         items[i][3] = c->keys;
         if (c->lengths) items[i][3] = i == 1 ? 0 : (c->keys * 2 + 2) / 3 + i;
         if (items[i][3] > c->keys) items[i][3] = c->keys;
+        if (c->row_step) {
+            items[i][0] = i / c->row_step * c->row_step * c->queries + i % c->row_step;
+            items[i][2] = i / c->row_step * c->row_step * c->keys + i % c->row_step;
+        }
         rows += items[i][1];
     }
     for (i = 0, rows = 0; c->packed && i < c->batch; i++) {
@@ -624,19 +628,20 @@ static void reference_attention(const attention_case *c, const matrix *q, const 
     for (uint32_t b = 0; b < c->batch && !only_bytes; b++)
         for (uint32_t h = 0; h < c->heads; h++)
             for (uint32_t i = 0; i < items[b][1]; i++) {
-                uint32_t keys = items[b][3], first = h * c->head_dim, row = items[b][0] + i, from = items[b][2];
+                uint32_t keys = items[b][3], first = h * c->head_dim, step = c->row_step ? c->row_step : 1;
+                uint32_t row = items[b][0] + i * step, from = items[b][2];
                 double top = -1e300, sum = 0;
                 for (uint32_t j = 0; j < keys; j++) {
                     double s = 0;
                     for (uint32_t d = 0; d < c->head_dim; d++)
-                        s += (double)at(q, row, first + d) * at(k, from + j, first + d);
+                        s += (double)at(q, row, first + d) * at(k, from + j * step, first + d);
                     p[j] = s * scale + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
                     if (p[j] > top) top = p[j];
                 }
                 for (uint32_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - top);
                 for (uint32_t d = 0; d < c->head_dim; d++) {
                     double o = 0;
-                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, from + j, first + d);
+                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, from + j * step, first + d);
                     out[(size_t)row * c->heads * c->head_dim + first + d] = keys ? o / sum : 0;
                 }
                 lse[(size_t)row * c->heads + h] = keys ? top + log(sum) : -3e38;
@@ -676,6 +681,7 @@ static void check_attention(diti_device *device, const attention_case *c) {
     desc.scale = 1 / sqrtf((float)c->head_dim);
     desc.packed = c->packed;
     desc.most_keys = c->keys;
+    desc.row_step = c->row_step;
     if (c->lengths || c->packed) {
         desc.items = input_words(items[0], c->batch * DITI_ITEM_WORDS, "items");
         desc.items = diti_tensor_reshape(graph, desc.items, c->batch, DITI_ITEM_WORDS);
@@ -687,10 +693,10 @@ static void check_attention(diti_device *device, const attention_case *c) {
     tv = input(&v, act, c->extra, "v");
     out = diti_attention(graph, tq, tk, tv, &desc);
     reference_attention(c, &q, &k, &v, items, &bias, desc.scale, wanted, wanted_lse);
-    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s",
+    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s%s",
              diti_rung_name(device->rung), device->is_cpu, c->batch, c->heads, c->head_dim, c->queries, c->keys,
              (double)size, c->lengths ? " lengths" : "", c->packed ? " packed" : "", c->bias ? " bias" : "",
-             c->lse ? " lse" : "");
+             c->lse ? " lse" : "", c->row_step ? " interleaved" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
@@ -729,6 +735,8 @@ static void test_attention_few(diti_device *device) {
         {.batch = 1, .heads = 1, .head_dim = 16, .queries = 16, .keys = 300, .size = 100, .lse = true},
         {3, 2, 64, 17, 77, .lengths = true, .bias = true, .lse = true, .extra = 8},
         {5, 2, 16, 120, 120, .packed = true, .bias = true, .lse = true},
+        {6, 2, 24, 17, 19, .row_step = 3, .lse = true, .extra = 8},
+        {5, 1, 7, 2, 2, .row_step = 5},
     };
     for (size_t i = 0; i < DITI_COUNT(cases); i++) check_attention(device, &cases[i]);
 }
@@ -878,17 +886,22 @@ static void test_norms(diti_device *device) {
 
 /* --- queries and keys: norm and rotation --- */
 
-/* text: so many rows of an item have weights of their own, and the second half of the heads has others than the first
- */
-static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate,
-                      bool half_split, bool affine, uint32_t text) {
+enum { QKV_HALF_SPLIT = 1, QKV_TWO_AXES = 2, QKV_ROTATE_FIRST = 4, QKV_SHARED = 8 };
+
+/* form: of the rotation. text: so many rows of an item have weights of their own, and the second half of the heads has
+   others than the first */
+static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate, uint32_t form,
+                      bool affine, uint32_t text) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     enum { TOKENS = 9, ROWS = 18 };
     uint32_t width = heads * dim, kinds = text ? 2 : 1;
     matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, kinds * kinds * dim, 1, DITI_F32),
            bias = matrix_random(1, dim, 1, DITI_F32);
-    matrix cosines = matrix_random(TOKENS, dim / 2, 1, DITI_F32), sines = matrix_random(TOKENS, dim / 2, 1, DITI_F32);
+    uint32_t share = form & QKV_SHARED ? 3 : 1, split = form & QKV_TWO_AXES ? dim / 4 : dim / 2;
+    bool half_split = form & (QKV_HALF_SPLIT | QKV_TWO_AXES), late = rotate && form & QKV_ROTATE_FIRST;
+    matrix cosines = matrix_random(TOKENS / share, dim / 2, 1, DITI_F32),
+           sines = matrix_random(TOKENS / share, dim / 2, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
     double *wanted = malloc((size_t)ROWS * width * sizeof(double)), *v = malloc(dim * sizeof(double));
     diti_qkv_desc desc = {0};
@@ -902,6 +915,9 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
     if (rotate)
         desc.cosines = input(&cosines, DITI_F32, 0, "cosines"), desc.sines = input(&sines, DITI_F32, 0, "sines");
     desc.half_split = half_split;
+    desc.two_axes = (form & QKV_TWO_AXES) != 0;
+    desc.rotate_first = (form & QKV_ROTATE_FIRST) != 0;
+    desc.rows_per_entry = share > 1 ? share : 0;
     desc.tokens = TOKENS;
     desc.kinds = kinds;
     desc.text_rows = text;
@@ -918,19 +934,20 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
             for (uint32_t i = 0; i < dim; i++) {
                 v[i] = norm == DITI_QKV_NO_NORM ? at(&x, r, h * dim + i)
                                                 : (at(&x, r, h * dim + i) - mean) / sqrt(var + 1e-6f);
-                if (desc.weight) v[i] *= weight.data[which * dim + i];
+                if (desc.weight && !late) v[i] *= weight.data[which * dim + i];
                 if (desc.bias) v[i] += bias.data[i];
                 to[i] = v[i];
             }
             for (uint32_t i = 0; i < dim / 2 && rotate; i++) {
-                uint32_t a = half_split ? i : 2 * i, z = half_split ? i + dim / 2 : 2 * i + 1;
-                double cosine = at(&cosines, r % TOKENS, i), sine = at(&sines, r % TOKENS, i);
+                uint32_t a = half_split ? i / split * 2 * split + i % split : 2 * i, z = half_split ? a + split : a + 1;
+                double cosine = at(&cosines, r % TOKENS / share, i), sine = at(&sines, r % TOKENS / share, i);
                 to[a] = v[a] * cosine - v[z] * sine;
                 to[z] = v[z] * cosine + v[a] * sine;
             }
+            for (uint32_t i = 0; i < dim && desc.weight && late; i++) to[i] *= weight.data[which * dim + i];
         }
-    snprintf(what, sizeof what, "qkv %s cpu %d %u x %u norm %d rotate %d half %d affine %d",
-             diti_rung_name(device->rung), device->is_cpu, heads, dim, (int)norm, rotate, half_split, affine);
+    snprintf(what, sizeof what, "qkv %s cpu %d %u x %u norm %d rotate %d form %u affine %d",
+             diti_rung_name(device->rung), device->is_cpu, heads, dim, (int)norm, rotate, form, affine);
     if (run_plan()) {
         matrix got = read_tensor(tensor);
         close_to(&got, wanted, tolerance_of(act), what);
@@ -949,6 +966,98 @@ static void test_qkv(diti_device *device) {
     check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, false, false, 0);
     check_qkv(device, 4, 16, DITI_QKV_LAYER, false, false, true, 0);
     check_qkv(device, 6, 24, DITI_QKV_RMS, true, false, true, 4);
+    check_qkv(device, 2, 24, DITI_QKV_RMS, true, QKV_ROTATE_FIRST | QKV_SHARED, true, 0);
+    check_qkv(device, 2, 72, DITI_QKV_NO_NORM, true, QKV_HALF_SPLIT | QKV_SHARED, false, 0);
+    check_qkv(device, 2, 72, DITI_QKV_NO_NORM, true, QKV_TWO_AXES, false, 0);
+    if (device->rung == DITI_RUNG_BASE) check_qkv(device, 3, 36, DITI_QKV_NO_NORM, true, QKV_TWO_AXES, false, 0);
+}
+
+/* --- patches of videos, and rows of their frames --- */
+
+enum { THERE, BACK, BACK_PLANAR };
+
+/* Latents that end inside a patch, and patches of more frames than one. */
+static void check_patches(diti_device *device, const diti_patches *p, int way) {
+    uint32_t deep = p->patch_frames ? p->patch_frames : 1, frames = p->frames ? p->frames : 1, patch = p->patch;
+    uint32_t gf = frames / deep, gh = (p->height + patch - 1) / patch, gw = (p->width + patch - 1) / patch;
+    uint32_t volume = deep * patch * patch, plane = frames * p->height * p->width, tokens = gf * gh * gw;
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    matrix latent = matrix_random(p->batch * p->channels, plane, 1, act),
+           rows = matrix_random(p->batch * tokens, p->channels * volume, 1, DITI_F32);
+    double *there = calloc((size_t)rows.rows * rows.columns, sizeof *there),
+           *back = calloc((size_t)latent.rows * plane, sizeof *back);
+    diti_tensor from = input(way == THERE ? &latent : &rows, DITI_F32, 0, "from"), to;
+    char what[120];
+    to = way == THERE  ? diti_patchify(graph, from, p, 0)
+         : way == BACK ? diti_unpatchify(graph, from, p, p->channels)
+                       : diti_unpatchify_planes(graph, from, p);
+    for (uint32_t b = 0; b < p->batch; b++)
+        for (uint32_t c = 0; c < p->channels; c++)
+            for (uint32_t at_pixel = 0; at_pixel < plane; at_pixel++) {
+                uint32_t f = at_pixel / (p->height * p->width), y = at_pixel / p->width % p->height,
+                         x = at_pixel % p->width;
+                uint32_t token = ((b * gf + f / deep) * gh + y / patch) * gw + x / patch;
+                uint32_t inside = (f % deep * patch + y % patch) * patch + x % patch, row = b * p->channels + c;
+                there[(size_t)token * rows.columns + c * volume + inside] = at(&latent, row, at_pixel);
+                back[(size_t)row * plane + at_pixel] =
+                    at(&rows, token, way == BACK_PLANAR ? c * volume + inside : inside * p->channels + c);
+            }
+    CHECK(diti_patches_tokens(p) == tokens);
+    snprintf(what, sizeof what, "patches of %u x %u x %u in %u x %u x %u, way %d", deep, patch, patch, frames,
+             p->height, p->width, way);
+    if (run_plan()) {
+        matrix got = read_tensor(to);
+        close_to(&got, way == THERE ? there : back, 0, what);
+        free(got.data);
+    }
+    end();
+    free(latent.data), free(rows.data), free(there), free(back);
+}
+
+/* A row of a table of words picks rows of a table of floats for three frames; frames share rows of what is added; the
+   rows of one frame are taken from another tensor. */
+static void check_frames(diti_device *device) {
+    enum { FRAMES = 3, SHARE = 5, COLUMNS = 12, STEPS = 2 };
+    static const uint32_t words[STEPS * FRAMES] = {0, 2, 0, 1, 2, 7}, step[1] = {1};
+    diti_graph *graph = begin(device);
+    matrix table = matrix_random(STEPS + 1, COLUMNS, 1, DITI_F32),
+           x = matrix_random(FRAMES * SHARE, COLUMNS, 1, DITI_F32),
+           other = matrix_random(FRAMES * SHARE, COLUMNS, 1, DITI_F32);
+    double sums[FRAMES * SHARE * COLUMNS];
+    diti_tensor ids, picked, out;
+    diti_elementwise_desc add = {0};
+    ids = diti_tensor_reshape(graph, input_words(words, STEPS * FRAMES, "ids"), STEPS, FRAMES);
+    ids = diti_select_row(graph, ids, input_words(step, 1, "step"), "select");
+    picked = diti_gather_tensor(graph, input(&table, DITI_F32, 0, "table"), ids, "pick");
+    add.add = picked;
+    add.rows_per_add = SHARE;
+    add.out_f32 = true;
+    out = diti_elementwise(graph, input(&x, DITI_F32, 0, "x"), &add);
+    diti_copy_chosen(graph, input(&other, DITI_F32, 4, "other"), out, ids, 2, "choose");
+    for (uint32_t f = 0; f < FRAMES; f++) /* the third frame's row is none of the table */
+        for (uint32_t r = f * SHARE; r < (f + 1) * SHARE; r++)
+            for (uint32_t c = 0; c < COLUMNS; c++)
+                sums[r * COLUMNS + c] = f == 1   ? at(&other, r, c)
+                                        : f == 0 ? at(&x, r, c) + at(&table, words[FRAMES], c)
+                                                 : at(&x, r, c);
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        close_to(&got, sums, 1e-7, "rows that frames share");
+        free(got.data);
+    }
+    end();
+    free(table.data), free(x.data), free(other.data);
+}
+
+static void test_videos(diti_device *device) {
+    static const diti_patches cases[] = {{2, 3, 4, 7, 9, 2, 2}, {1, 4, 0, 6, 4, 2, 0}, {1, 2, 3, 5, 5, 4, 1}};
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        check_patches(device, &cases[i], THERE);
+        check_patches(device, &cases[i], i % 2 ? BACK : BACK_PLANAR);
+    }
+    check_patches(device, &cases[0], BACK);
+    check_frames(device);
 }
 
 /* --- convolution --- */
@@ -1573,6 +1682,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     test_expand_codes(device);
     test_norms(device);
     test_qkv(device);
+    test_videos(device);
     test_conv(device);
     test_group_norm(device);
     test_weigh(device);

@@ -9,6 +9,8 @@
 #define DIT_NO_SD3
 #define DIT_NO_FLUX
 #define DIT_NO_HUNYUANDIT
+#define DIT_NO_STDIT
+#define DIT_NO_LATTE
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -78,6 +80,8 @@ int main(void) {
     check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "DIT_NO_FLUX left FLUX.1 out of this build");
     check_model("tests/fixtures/sd35_odd", "DIT_NO_SD3 left SD3 out of this build");
     check_model("tests/fixtures/hunyuandit_v12", "DIT_NO_HUNYUANDIT left HunyuanDiT out of this build");
+    check_model("tests/fixtures/stdit1/model.safetensors", "DIT_NO_STDIT left Open-Sora out of this build");
+    check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE left Latte and Open-Sora-Plan out of this build");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

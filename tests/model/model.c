@@ -951,6 +951,94 @@ static void test_hunyuan_batches(diti_device *device) {
 }
 
 /* Prompts of `lengths` tokens, one after the other in `rows` rows of which the rest is nobody's. */
+/* --- clips --- */
+
+enum { CLIP_FRAMES = 4, CLIP_SIDE = 8, CLIP_TOKENS = 10, CLIP = 4 * CLIP_FRAMES * CLIP_SIDE * CLIP_SIDE };
+
+/* Clips [first, first + batch) of a batch of two, both branches, in the second of three steps; given: which frames of
+   either clip are given, as bits, or NULL where the model is not told of frames. */
+static void run_clips(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch,
+                      const uint32_t *given, float *out) {
+    static const float times[3] = {700, 321, 5};
+    uint32_t i, step = 1, items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 1}, {0, 0, CLIP_TOKENS, 7}}, rows[3 * 4 * CLIP_FRAMES];
+    diti_denoise d = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    d.batch = batch;
+    d.branches = d.text_batch = 2;
+    d.frames = CLIP_FRAMES;
+    d.height = d.width = CLIP_SIDE;
+    d.steps = 3;
+    d.text_tokens = CLIP_TOKENS;
+    d.pixels[0] = d.pixels[1] = 8 * CLIP_SIDE;
+    d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, CLIP / 4, "latent");
+    d.text = diti_tensor_input(&graph, DITI_F32, 2 * CLIP_TOKENS, model->traits.text_columns, "text");
+    d.text_items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "items");
+    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    if (given) d.frame_steps = diti_tensor_input(&graph, DITI_U32, 3, 2 * batch * CLIP_FRAMES, "frames");
+    diti_transformer_prepare(model, &graph, &d);
+    diti_graph_segment(&graph, "step", true);
+    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, CLIP / 4);
+    for (i = 0; given && i < 3 * 2 * batch * CLIP_FRAMES; i++) {
+        uint32_t clip = first + i / CLIP_FRAMES % batch;
+        rows[i] = given[clip] >> i % CLIP_FRAMES & 1 ? 3 : i / (2 * batch * CLIP_FRAMES);
+    }
+    if (plan_of(&graph, &plan)) {
+        fill(plan, d.latent, batch * CLIP, first * CLIP);
+        fill(plan, d.text, 2 * CLIP_TOKENS * model->traits.text_columns, 99);
+        CHECK(diti_plan_write(plan, d.text_items, items, sizeof items, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK &&
+              (!given || diti_plan_write(plan, d.frame_steps, rows, 3 * 2 * batch * CLIP_FRAMES * sizeof *rows, NULL) ==
+                             DIT_OK) &&
+              model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
+        finish(plan, kept, out, (size_t)2 * batch * CLIP * sizeof *out);
+    }
+    diti_plan_destroy(plan);
+    diti_free(&model->component.env, d.family);
+}
+
+/* Clips of a batch are what each of them is alone, with the frames given that each has; frames of which none is given
+   are as if none had been named; and where a device binds few bytes at once, nothing changes. */
+static void test_clips(const diti_env *env, const char *path, bool gives) {
+    static const char *const overrides[] = {"rung=base", "rung=base,storage_range=100K", "rung=base,storage_range=50K"};
+    static const uint32_t frames[2] = {5, 0}, none[2] = {0, 0};
+    static float both[4 * CLIP], one[2 * CLIP], plain[2 * CLIP], limited[4 * CLIP];
+    image file = image_open(env, path, NULL, NULL);
+    const uint32_t *given = gives ? frames : NULL;
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(overrides); i++) {
+        diti_device *device = open_device(env, overrides[i]);
+        dit_error err = DITI_ZERO;
+        diti_transformer *model = NULL;
+        if (device &&
+            CHECK_MESSAGE(diti_transformer_load(device, env, NULL, file.checkpoint, "", NULL, &model, &err) == DIT_OK,
+                          "%s", err.message)) {
+            run_clips(device, model, 0, 2, given, i ? limited : both);
+            if (i) CHECK_MESSAGE(!memcmp(both, limited, sizeof both), "%s with %s", path, overrides[i]);
+        }
+        if (!i && model) {
+            CHECK(finite_and_alive(both, DITI_COUNT(both)));
+            run_clips(device, model, 0, 1, given, one);
+            CHECK(!memcmp(one, both, CLIP * sizeof *one) && !memcmp(one + CLIP, both + 2 * CLIP, CLIP * sizeof *one));
+            run_clips(device, model, 1, 1, given, one);
+            CHECK(!memcmp(one, both + CLIP, CLIP * sizeof *one));
+            CHECK(!memcmp(one + CLIP, both + 3 * CLIP, CLIP * sizeof *one));
+            run_clips(device, model, 1, 1, NULL, plain);
+            CHECK(!memcmp(one, plain, sizeof one));
+            if (gives) {
+                run_clips(device, model, 0, 1, none, plain);
+                CHECK(memcmp(both, plain, CLIP * sizeof *both) != 0);
+            }
+        }
+        diti_transformer_destroy(model);
+        if (device) diti_device_close(device);
+    }
+    image_close(&file);
+}
+
 static void encode_prompts(diti_device *device, const diti_t5 *t5, const uint32_t *lengths, uint32_t count,
                            uint32_t rows, uint32_t tokens, uint32_t first_id, float *out) {
     uint32_t ids[256] = {0}, items[8][DITI_ITEM_WORDS] = {{0}}, i, token, at = 0;
@@ -1034,6 +1122,8 @@ int main(void) {
         diti_device_close(device);
     }
     if (test_first_driver()) test_limits();
+    if (test_first_driver()) test_clips(&env, "tests/fixtures/stdit1/model.safetensors", true);
+    if (test_first_driver()) test_clips(&env, "tests/fixtures/osp11_lattet2v_rope/model.safetensors", false);
     test_vulkan_end();
     return TEST_END("model");
 }

@@ -37,6 +37,11 @@ static const architecture architectures[] = {
     {"FLUX.1-dev", published_flux_dev, 11901, "flux", "dev"},
     {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
     {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
+    {"Open-Sora v1.0", published_stdit_1, 759.6, "stdit", "v1.0"},
+    {"Open-Sora v1.1", published_stdit_2, 767.5, "stdit", "v1.1"},
+    {"Open-Sora v1.2", published_stdit_3, 1207.6, "stdit", "v1.2"},
+    {"Latte-1", published_latte, 1057.2, "latte", "1"},
+    {"Open-Sora-Plan v1.1", published_lattet2v, 1057.2, "latte", "open-sora-plan-v1.1"},
 };
 
 /* ---- headers alone ---- */

@@ -20,7 +20,7 @@ typedef struct real_tensor {
     char name[112];
     dit_type type;
     uint32_t rank;
-    uint64_t shape[4], elements;
+    uint64_t shape[5], elements;
     double center, spread; /* mean and standard deviation of the values */
     uint64_t offset, bytes;
 } real_tensor;
@@ -396,6 +396,110 @@ static inline void real_hunyuandit(real_file *file, uint64_t width, uint64_t inn
     real_layer(file, 32, width, "proj_out", "final_layer.linear", 0);
 }
 
+static inline void real_rows(real_file *file, uint64_t rows, uint64_t columns, const char *name) {
+    real_table(file, rows, columns, name, name, 0);
+}
+
+/* A block's attention and, where it has them, text and feed-forward; of Open-Sora, whose names are the same everywhere.
+   part: "blocks.%u.", "attn". */
+static inline void real_stdit_part(real_file *file, uint64_t width, const char *block, const char *attention,
+                                   uint32_t index, bool normed, bool whole) {
+    static const char *const layers[] = {"cross_attn.q_linear", "cross_attn.kv_linear", "cross_attn.proj", "mlp.fc1",
+                                         "mlp.fc2"};
+    static const uint64_t rows[] = {1, 2, 1, 4, 1}, columns[] = {1, 1, 1, 1, 4};
+    static const char *const norms[] = {"q_norm", "k_norm"};
+    char name[112];
+    uint32_t i;
+    diti_format(name, sizeof name, "%s%s.qkv", block, attention);
+    real_layer(file, 3 * width, width, name, name, index);
+    diti_format(name, sizeof name, "%s%s.proj", block, attention);
+    real_layer(file, width, width, name, name, index);
+    for (i = 0; i < 2 && normed; i++) {
+        diti_format(name, sizeof name, "%s%s.%s", block, attention, norms[i]);
+        real_norm(file, 72, false, name, name, index);
+    }
+    for (i = 0; i < 5 && whole; i++) {
+        diti_format(name, sizeof name, "%s%s", block, layers[i]);
+        real_layer(file, rows[i] * width, columns[i] * width, name, name, index);
+    }
+    diti_format(name, sizeof name, "%sscale_shift_table", block);
+    if (whole) real_table(file, 6, width, name, name, index);
+}
+
+static inline void real_mlp(real_file *file, uint64_t width, const char *name) {
+    char layer[112];
+    diti_format(layer, sizeof layer, "%s.mlp.0", name);
+    real_layer(file, width, 256, layer, layer, 0);
+    diti_format(layer, sizeof layer, "%s.mlp.2", name);
+    real_layer(file, width, width, layer, layer, 0);
+}
+
+/* Open-Sora v1.0 (version 1) to v1.2 (3). In a GGUF, which has four dimensions, patches are those of pictures. */
+static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens) {
+    static const char temporal[] = "blocks.%u.scale_shift_table_temporal";
+    const uint64_t width = 1152, shape[5] = {width, 4, 1, 2, 2}, flat[4] = {width, 4, 2, 2};
+    bool gguf = file->container == REAL_GGUF;
+    uint64_t counted;
+    uint32_t i;
+    real_tensor_of(file, gguf ? flat : shape, gguf ? 4 : 5, 0, 0.25, "x_embedder.proj", "x_embedder.proj", 0,
+                   ".weight");
+    real_vector(file, width, 0, "x_embedder.proj", "x_embedder.proj", 0, ".bias");
+    real_mlp(file, width, "t_embedder");
+    real_layer(file, 6 * width, width, "t_block.1", "t_block.1", 0);
+    if (version == 2) {
+        real_mlp(file, width / 3, "csize_embedder");
+        real_mlp(file, width / 3, "ar_embedder");
+        real_mlp(file, width, "fl_embedder");
+        real_layer(file, 3 * width, width, "t_block_temp.1", "t_block_temp.1", 0);
+    }
+    if (version > 1) real_mlp(file, width, "fps_embedder");
+    real_layer(file, width, 4096, "y_embedder.y_proj.fc1", "y_embedder.y_proj.fc1", 0);
+    real_layer(file, width, width, "y_embedder.y_proj.fc2", "y_embedder.y_proj.fc2", 0);
+    for (i = 0; i < 28; i++) {
+        real_stdit_part(file, width, version == 3 ? "spatial_blocks.%u." : "blocks.%u.", "attn", i, version > 1, true);
+        real_stdit_part(file, width, version == 3 ? "temporal_blocks.%u." : "blocks.%u.",
+                        version == 3 ? "attn" : "attn_temp", i, version > 1, version == 3);
+        if (version == 2) real_table(file, 3, width, temporal, temporal, i);
+    }
+    real_table(file, 2, width, "final_layer.scale_shift_table", "final_layer.scale_shift_table", 0);
+    real_layer(file, 32, width, "final_layer.linear", "final_layer.linear", 0);
+    counted = file->parameters; /* without buffers */
+    real_rows(file, tokens, 4096, "y_embedder.y_embedding");
+    if (version > 1) real_vector(file, 36, 0, "rope.freqs", "rope.freqs", 0, "");
+    file->parameters = counted;
+}
+
+/* Latte-1 and Open-Sora-Plan's LatteT2V, under diffusers' names alone. */
+static inline void real_latte(real_file *file, bool plan) {
+    static const char *const blocks[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
+    static const char *const layers[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v", "attn1.to_out.0", "ff.net.0.proj",
+                                         "ff.net.2",   "attn2.to_q", "attn2.to_k", "attn2.to_v",     "attn2.to_out.0"};
+    const uint64_t width = 1152;
+    char name[112];
+    uint32_t i, part, k;
+    bool original = file->original;
+    file->original = false;
+    real_patches(file, width, 4);
+    real_embedder(file, width, width, 256, "adaln_single.emb.timestep_embedder", NULL);
+    real_layer(file, 6 * width, width, "adaln_single.linear", NULL, 0);
+    real_layer(file, width, 4096, "caption_projection.linear_1", NULL, 0);
+    real_layer(file, width, width, "caption_projection.linear_2", NULL, 0);
+    for (i = 0; i < 28; i++)
+        for (part = 0; part < 2; part++) {
+            for (k = 0; k < (part ? 6u : 10u); k++) {
+                diti_format(name, sizeof name, "%s%s", blocks[part], layers[k]);
+                real_layer(file, (k == 4 ? 4 : 1) * width, (k == 5 ? 4 : 1) * width, name, NULL, i);
+            }
+            diti_format(name, sizeof name, "%sscale_shift_table", blocks[part]);
+            real_table(file, 6, width, name, NULL, i);
+        }
+    real_table(file, 2, width, "scale_shift_table", NULL, 0);
+    real_layer(file, 32, width, "proj_out", NULL, 0);
+    if (plan) real_rows(file, 120, 4096, "caption_projection.y_embedding");
+    if (plan) file->parameters -= 120 * 4096;
+    file->original = original;
+}
+
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
 
 static inline void real_named_layer(real_file *file, uint64_t rows, uint64_t columns, const char *block,
@@ -410,10 +514,6 @@ static inline void real_named_norm(real_file *file, uint64_t size, bool bias, co
     char text[112];
     diti_format(text, sizeof text, "%s%s%s", block, block[0] ? "." : "", name);
     real_norm(file, size, bias, text, text, index);
-}
-
-static inline void real_rows(real_file *file, uint64_t rows, uint64_t columns, const char *name) {
-    real_table(file, rows, columns, name, name, 0);
 }
 
 /* CLIP (docs/models.md 5.2); projected: with the matrix that pooled outputs go through. */
@@ -585,6 +685,11 @@ static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 1
 static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
+static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120); }
+static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200); }
+static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300); }
+static inline void published_latte(real_file *file) { real_latte(file, false); }
+static inline void published_lattet2v(real_file *file) { real_latte(file, true); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
