@@ -6063,6 +6063,7 @@ typedef enum diti_kernel {
     DITI_KERNEL_WEIGH,
     DITI_KERNEL_PIXELS,
     DITI_KERNEL_GROUP_NORM,
+    DITI_KERNEL_FRAMES,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
     DITI_KERNEL_ATTENTION_COOP2,
@@ -12659,9 +12660,13 @@ typedef struct diti_weight {
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
     uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t frames;     /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
+                            1: it reads one */
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+/* Values of a row that belong to one input channel: 1 for linear layers. */
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight);
 
 /* A part of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two ranges of
    columns, side by side, count 0 of the first: all. */
@@ -12935,6 +12940,10 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
+   and time. Trailing ones of the shape may be missing. */
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name);
 /* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
                                        uint32_t all, uint32_t columns, const char *name);
@@ -13125,6 +13134,10 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 /* A device that divides a matrix with others reads some rows of it, and some columns of each row: a cut of its weight.
  */
 
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
+    return (weight->kernel > 1 ? weight->kernel * weight->kernel : 1) * (weight->frames > 1 ? weight->frames : 1);
+}
+
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
     if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
@@ -13193,7 +13206,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
     bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
-    if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
+    if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
         if (first > weight->columns || count > weight->columns - first || first % unit) return false;
@@ -13209,6 +13222,7 @@ DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight
     made->weight.name = weight->name;
     made->weight.type = weight->type;
     made->weight.kernel = weight->kernel;
+    made->weight.frames = weight->frames;
     made->weight.rows = cut->rows ? cut->rows : weight->rows;
     made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
     if (made->weight.columns != weight->columns) diti_cut_pieces(made);
@@ -13405,24 +13419,26 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
+   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
-                              uint32_t kernel) {
-    uint64_t expected[4];
-    uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
+                              uint32_t kernel, uint32_t frames) {
+    uint64_t expected[5];
+    uint32_t i, rank = frames > 1 ? 5u : kernel > 1 ? 4u : 2u, from = tensor->rank > rank ? tensor->rank : rank;
     expected[0] = rows;
-    expected[1] = columns / area;
-    expected[2] = expected[3] = kernel;
+    expected[1] = columns / (frames * kernel * kernel);
+    expected[2] = from == 5 ? frames : kernel;
+    expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
         return true;
-    if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
-    if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != 4 && tensor->rank != 5))
+        return diti_loader_fail_shape(loader, tensor, expected, rank);
     for (i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, rank);
+        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, tensor->rank);
     return true;
 }
 
-/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
+/* Ones don't matter: [1, N] and [N, 1, 1] are as good as [N] for a vector. */
 static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
     uint64_t expected[2];
     const uint64_t *shape = tensor->shape;
@@ -13430,6 +13446,7 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     expected[0] = rows;
     expected[1] = columns;
     while (rank > 1 && shape[0] == 1) shape++, rank--;
+    while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
@@ -13655,26 +13672,27 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 }
 
 static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name, bool table) {
+                                   uint32_t kernel, uint32_t frames, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel, frames)) return;
     if (!diti_loader_is_matrix_type(tensor->type)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
+    out->frames = frames;
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
+    diti_loader_add_stored(loader, out, rows, columns, kernel, 1, name, false);
 }
 
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                   const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
+    diti_loader_add_stored(loader, out, rows, columns, 1, 1, name, true);
 }
 
 /* --- linear layers: the rules of dit_model_desc.types --- */
@@ -13739,7 +13757,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1, 1)) return;
     if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
     if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
@@ -13839,7 +13857,9 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
-    if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
+    if (!out->part_count || !more->part_count || out->type != more->type ||
+        diti_weight_taps(out) != diti_weight_taps(more))
+        return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
     if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
     if (diti_weight_touches(loader, out, more)) out->parts[out->part_count - 1].rows += more->parts[i++].rows;
@@ -13863,6 +13883,17 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_loader_add_stored(loader, &out->weight, rows, channels * frames * kernel * kernel, kernel, frames, full,
+                           false);
+    diti_format(full, sizeof full, "%s.bias", name);
+    if (biased) diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
@@ -15465,6 +15496,7 @@ typedef struct diti_norm_desc {
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
+    bool silu;                        /* last of all; not of I8 */
     diti_tensor out;                  /* write here; 0: a new tensor */
     const diti_weight *reader; /* the weight that alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
@@ -15612,10 +15644,14 @@ typedef struct diti_solver_desc {
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
-/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
+/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
+   several frames takes the batch for the frames of a clip. Beyond its ends stand zeros, or the frame at the end. */
 typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* shape of the input */
-    uint32_t stride;
+    uint32_t batch, height, width;        /* shape of the input */
+    uint32_t stride, frame_stride;        /* 0: 1 */
+    bool edges;                           /* padding repeats the pixels at the edges, and is not zeros */
+    uint32_t frames_before, frames_after; /* how many stand beyond the ends; less than the weight's frames */
+    bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
     uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
@@ -15627,8 +15663,8 @@ typedef struct diti_conv_desc {
     bool out_f32;
     const char *name;
 } diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc);
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -15639,6 +15675,7 @@ typedef struct diti_group_norm_desc {
     uint32_t parts;      /* equal parts that every image in x is summed in before their sums are added in order:
                             devices that have some parts of an image each give the bytes of one that has all of them;
                             0: as suits the device */
+    diti_tensor out;     /* write here; 0: a new tensor */
     diti_tensor moments; /* moments of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
@@ -15648,6 +15685,92 @@ typedef struct diti_group_norm_desc {
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* --- clips: rows are pixels, line by line and frame after frame (ops_frames.c) --- */
+typedef struct diti_video {
+    uint32_t frames, height, width;
+} diti_video;
+
+/* Twice the frames, or half of them. The first `first` frames stay, and the rule is about those behind them. */
+typedef enum diti_blend_kind {
+    DITI_BLEND_DOUBLE, /* each frame twice */
+    DITI_BLEND_LINEAR, /* frame 0 stays; between the others by half-pixel centres: quarters and three quarters */
+    DITI_BLEND_THIRDS, /* the mean of frames 2f - 2, 2f - 1 and 2f, frame 0 for those before it */
+    DITI_BLEND_HALVES  /* the mean of two neighbours */
+} diti_blend_kind;
+typedef struct diti_blend_desc {
+    diti_blend_kind kind;
+    diti_video clip; /* x */
+    uint32_t first;  /* for DOUBLE and HALVES */
+    /* Not 0: a tensor as large as the result, which becomes weight * frames + more_weight * more. */
+    diti_tensor more;
+    float weight, more_weight;
+    diti_tensor out; /* write here; 0: a new tensor */
+    bool out_f32;
+    const char *name;
+} diti_blend_desc;
+DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, const diti_blend_desc *desc);
+
+/* Blocks of time frames, side lines and side columns against channels: element (t, y, x) of channel c of the finer clip
+   has the number c * channel_step + t * time_step + y * line_step + x * pixel_step, and channel n of the coarser one
+   has the numbers from n * repeats to n * repeats + repeats - 1. */
+typedef struct diti_block_desc {
+    diti_video clip;  /* x */
+    uint32_t columns; /* channels of the result */
+    uint32_t time, side;
+    uint32_t channel_step, time_step, line_step, pixel_step;
+    uint32_t repeats; /* 0: 1. Gathering: the mean of so many is a channel of the result */
+    uint32_t modulus; /* spreading: channel c is made as channel c % modulus is; 0: not so */
+    uint32_t first;   /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
+    bool edge;        /* gathering: these are frame 0 of x, and not zeros */
+    diti_tensor more; /* added; 0: nothing */
+    diti_tensor out;  /* write here; 0: a new tensor */
+    bool out_f32;
+    const char *name;
+} diti_block_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+
+/* x * scale + shift with rows of a coarser clip, the nearest (floor(i * coarse / fine)), then SiLU. */
+typedef struct diti_condition_desc {
+    diti_video clip, coarse;
+    uint32_t first;           /* frames in front that belong to each other, and not to those behind them */
+    diti_tensor scale, shift; /* [coarse rows, columns of x]; shift is F32 */
+    bool silu;
+    diti_tensor out; /* write here; 0: a new tensor */
+    const char *name;
+} diti_condition_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_condition_frames(diti_graph *graph, diti_tensor x,
+                                                           const diti_condition_desc *desc);
+
+/* Planes [channels, frames, area] in the order of memory, read as [frames, channels, area]; back: and again as it was.
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_fold_frames(diti_graph *graph, diti_tensor x, const diti_video *clip,
+                                                      bool back);
+
+/* All of x, of floats, becomes 0, whatever was there. */
+DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x);
+
+/* A rectangle of frames of x to a place in those of out. With another tile each becomes other * (1 - a)
+   + x * a, where a rises from 0 in the first line, or with right in the first column, to 1 behind the last. */
+typedef struct diti_place_desc {
+    diti_video from, to, part; /* x; out; what is moved of each */
+    uint32_t first;            /* frame of x, and of other, that becomes the first of out */
+    uint32_t from_y, from_x;   /* place in x */
+    uint32_t y, x;             /* place in out */
+    diti_tensor other;         /* 0: none */
+    diti_video other_size;
+    uint32_t other_y, other_x;
+    bool right;
+    diti_tensor out; /* may be x */
+} diti_place_desc;
+DIT_INTERNAL DITI_UNUSED void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc);
+
+/* moments [rows, 2C], means and log-variances, as autoencoders give them: (mean + exp(log-variance / 2) * noise) *
+   scale, F32 [rows, C]. The log-variance is clamped to [-30, 20]. noise [rows, C]; 0: none. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                               const char *name);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
    lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
@@ -15687,6 +15810,9 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
     uint32_t kernel, stride, pad, upsample;
+    uint32_t frames, frame_stride; /* frames that a result reads; frames from one to the next. Both are 1 for images */
+    uint32_t in_frames, frames_before; /* frames of the clip; frames that are missing before its first */
+    bool edges, ends; /* beyond the edges are the pixels at them, not zeros; beyond the ends the frames at them */
     uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
@@ -17685,6 +17811,357 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_emit(graph, &dispatch, rgb, texels);
 }
 
+/* ==== src/graph/ops_frames.c ==== */
+/* Clips (shaders/frames.comp): frames between frames, channels that become frames or pixels, and back. */
+
+#define DITI_FRAMES_GROUP 64u /* invocations; each makes four columns */
+
+/* Push words of frames.comp. */
+enum {
+    DITI_FRAMES_ROWS = 1,
+    DITI_FRAMES_COLUMNS,
+    DITI_FRAMES_IN,
+    DITI_FRAMES_IN_PITCH,
+    DITI_FRAMES_OUT,
+    DITI_FRAMES_OUT_PITCH,
+    DITI_FRAMES_MORE,
+    DITI_FRAMES_MORE_PITCH,
+    DITI_FRAMES_SHIFT,
+    DITI_FRAMES_SHIFT_PITCH,
+    DITI_FRAMES_HEIGHT,
+    DITI_FRAMES_WIDTH,
+    DITI_FRAMES_IN_HEIGHT,
+    DITI_FRAMES_IN_WIDTH,
+    DITI_FRAMES_COUNT,
+    DITI_FRAMES_IN_COUNT,
+    DITI_FRAMES_FIRST,
+    DITI_FRAMES_TIME,
+    DITI_FRAMES_SIDE,
+    DITI_FRAMES_CHANNEL_STEP,
+    DITI_FRAMES_TIME_STEP,
+    DITI_FRAMES_LINE_STEP,
+    DITI_FRAMES_PIXEL_STEP,
+    DITI_FRAMES_REPEATS,
+    DITI_FRAMES_MODULUS,
+    DITI_FRAMES_WEIGHT,
+    DITI_FRAMES_MORE_WEIGHT,
+    DITI_FRAMES_PUSH_WORDS
+};
+enum {
+    DITI_FRAMES_BLEND,
+    DITI_FRAMES_SPREAD,
+    DITI_FRAMES_GATHER,
+    DITI_FRAMES_CONDITION,
+    DITI_FRAMES_FOLD,
+    DITI_FRAMES_UNFOLD,
+    DITI_FRAMES_DRAW,
+    DITI_FRAMES_FILL,
+    DITI_FRAMES_PLACE
+};
+
+typedef struct diti_frames_op { /* a dispatch before it is bound */
+    diti_dispatch dispatch;
+    diti_tensor x, more, shift, out;
+    uint64_t in_rows, reach; /* rows of x that DITI_FRAMES_GROUP rows of the result need, and how many around them; 0: a
+                                slice binds all of x */
+} diti_frames_op;
+
+/* from and to: the clips of the source and of the result. */
+static bool diti_frames_begin(diti_graph *graph, diti_frames_op *op, const char *name, uint32_t kind,
+                              const diti_video *from, const diti_video *to) {
+    uint32_t *push = op->dispatch.push;
+    if (!diti_op_begin(graph, &op->dispatch, name, DITI_KERNEL_FRAMES, DITI_FRAMES_GROUP)) return false;
+    op->x = op->more = op->shift = 0;
+    op->in_rows = op->reach = 0;
+    op->dispatch.constants[1] = kind;
+    op->dispatch.constant_count = 7;
+    push[DITI_FRAMES_HEIGHT] = to->height;
+    push[DITI_FRAMES_WIDTH] = to->width;
+    push[DITI_FRAMES_COUNT] = to->frames;
+    push[DITI_FRAMES_IN_HEIGHT] = from->height;
+    push[DITI_FRAMES_IN_WIDTH] = from->width;
+    push[DITI_FRAMES_IN_COUNT] = from->frames;
+    return true;
+}
+
+static bool diti_frames_fit(diti_graph *graph, diti_tensor x, const diti_video *clip, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    if (diti_graph_failed(graph)) return false;
+    if (diti_element_is_float(info->format) && info->rows == (uint64_t)clip->frames * clip->height * clip->width &&
+        info->rows)
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is no clip of %u frames of %u x %u", name,
+                    info->name, info->rows, info->columns, clip->frames, clip->height, clip->width);
+    return false;
+}
+
+static diti_tensor diti_frames_emit(diti_graph *graph, diti_frames_op *op, uint32_t columns, diti_element format,
+                                    diti_tensor out) {
+    diti_dispatch *dispatch = &op->dispatch;
+    uint32_t *push = dispatch->push, quads = (columns + 3) / 4;
+    uint64_t rows = (uint64_t)push[DITI_FRAMES_COUNT] * push[DITI_FRAMES_HEIGHT] * push[DITI_FRAMES_WIDTH];
+    if (diti_graph_failed(graph)) return 0;
+    if (rows > UINT32_MAX / columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u frames of %u x %u are too large",
+                               dispatch->name, push[DITI_FRAMES_COUNT], push[DITI_FRAMES_HEIGHT],
+                               push[DITI_FRAMES_WIDTH]);
+    op->out = out ? out : diti_tensor_new(graph, format, (uint32_t)rows, columns, dispatch->name);
+    if (!diti_op_writable(graph, op->out, (uint32_t)rows, columns, dispatch->name)) return 0;
+    dispatch->constants[2] = diti_tensor_get(graph, op->x)->format;
+    dispatch->constants[3] = diti_tensor_get(graph, op->out)->format;
+    dispatch->constants[4] = op->more ? (uint32_t)diti_tensor_get(graph, op->more)->format : 0;
+    dispatch->constants[6] = op->more != 0;
+    push[DITI_FRAMES_ROWS] = (uint32_t)rows;
+    push[DITI_FRAMES_COLUMNS] = columns;
+    push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, op->x)->pitch;
+    push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, op->out)->pitch;
+    push[DITI_FRAMES_MORE_PITCH] = op->more ? diti_tensor_get(graph, op->more)->pitch : 0;
+    push[DITI_FRAMES_SHIFT_PITCH] = op->shift ? diti_tensor_get(graph, op->shift)->pitch : 0;
+    diti_op_bind(graph, dispatch, 0, op->x, DITI_FRAMES_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, op->out, DITI_FRAMES_OUT, false, true);
+    diti_op_bind(graph, dispatch, 2, op->more, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, dispatch, 3, op->shift, DITI_FRAMES_SHIFT, true, false);
+    if (op->in_rows) diti_op_bind_rows(graph, dispatch, 0, quads, op->in_rows, op->reach, op->reach);
+    diti_op_bind_rows(graph, dispatch, 1, quads, DITI_FRAMES_GROUP, 0, 0);
+    if (op->more && !op->shift) diti_op_bind_rows(graph, dispatch, 2, quads, DITI_FRAMES_GROUP, 0, 0);
+    diti_op_emit(graph, dispatch, (rows * quads + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP, DITI_FRAMES_PUSH_WORDS);
+    return op->out;
+}
+
+/* more times its weight, to be added to weight times the result. */
+static bool diti_frames_more(diti_graph *graph, diti_frames_op *op, const diti_video *clip, diti_tensor more,
+                             uint32_t columns, float weight, float more_weight) {
+    op->more = diti_guard_release(graph, more, op->dispatch.name);
+    op->dispatch.push[DITI_FRAMES_WEIGHT] = diti_op_float(weight);
+    op->dispatch.push[DITI_FRAMES_MORE_WEIGHT] = diti_op_float(more_weight);
+    if (!more) return true;
+    if (!diti_frames_fit(graph, op->more, clip, op->dispatch.name)) return false;
+    if (diti_tensor_columns(graph, op->more) == columns) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u columns are added to %u", op->dispatch.name,
+                    diti_tensor_columns(graph, op->more), columns);
+    return false;
+}
+
+DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first) {
+    switch (kind) {
+    case DITI_BLEND_DOUBLE: return frames < first ? frames : first + 2 * (frames - first);
+    case DITI_BLEND_LINEAR: return frames ? 2 * frames - 1 : 0;
+    case DITI_BLEND_THIRDS: return (frames + 1) / 2;
+    case DITI_BLEND_HALVES: return frames < first ? frames : first + (frames - first) / 2;
+    }
+    return 0;
+}
+
+DIT_INTERNAL diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, const diti_blend_desc *desc) {
+    const char *name = desc->name ? desc->name : "blend frames";
+    bool grows = desc->kind == DITI_BLEND_DOUBLE || desc->kind == DITI_BLEND_LINEAR;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    to.frames = diti_blended_frames(desc->kind, desc->clip.frames, desc->first);
+    op.x = diti_guard_release(graph, x, name);
+    x = op.x;
+    if (!diti_frames_fit(graph, x, &desc->clip, name) ||
+        !diti_frames_begin(graph, &op, name, DITI_FRAMES_BLEND, &desc->clip, &to))
+        return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, columns, desc->weight, desc->more_weight)) return 0;
+    op.dispatch.constants[5] = (uint32_t)desc->kind;
+    op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
+    op.in_rows = to.frames == desc->clip.frames ? DITI_FRAMES_GROUP
+                 : grows                        ? DITI_FRAMES_GROUP / 2
+                                                : DITI_FRAMES_GROUP * 2;
+    op.reach = 3ull * to.height * to.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+static void diti_frames_block(diti_frames_op *op, const diti_block_desc *desc) {
+    uint32_t *push = op->dispatch.push;
+    push[DITI_FRAMES_TIME] = desc->time;
+    push[DITI_FRAMES_SIDE] = desc->side;
+    push[DITI_FRAMES_CHANNEL_STEP] = desc->channel_step;
+    push[DITI_FRAMES_TIME_STEP] = desc->time_step ? desc->time_step : 1;
+    push[DITI_FRAMES_LINE_STEP] = desc->line_step ? desc->line_step : 1;
+    push[DITI_FRAMES_PIXEL_STEP] = desc->pixel_step ? desc->pixel_step : 1;
+    push[DITI_FRAMES_REPEATS] = desc->repeats ? desc->repeats : 1;
+    push[DITI_FRAMES_MODULUS] = desc->modulus ? desc->modulus : UINT32_MAX;
+    push[DITI_FRAMES_FIRST] = desc->first;
+}
+
+DIT_INTERNAL diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc) {
+    const char *name = desc->name ? desc->name : "spread frames";
+    uint32_t block = desc->time * desc->side * desc->side, repeats = desc->repeats ? desc->repeats : 1;
+    uint32_t last = (desc->modulus && desc->modulus < desc->columns ? desc->modulus : desc->columns) - 1;
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    to.height *= desc->side;
+    to.width *= desc->side;
+    if (!diti_frames_fit(graph, x, &desc->clip, name)) return 0;
+    if (!block || !desc->columns || desc->clip.frames * desc->time <= desc->first ||
+        (last * desc->channel_step + (desc->time - 1) * desc->time_step + (desc->side - 1) * desc->line_step +
+         (desc->side - 1) * desc->pixel_step) /
+                repeats >=
+            diti_tensor_columns(graph, x))
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "op %s: %u channels do not make blocks of %u x %u x %u", name,
+                               diti_tensor_columns(graph, x), desc->time, desc->side, desc->side);
+    to.frames = desc->clip.frames * desc->time - desc->first;
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_SPREAD, &desc->clip, &to)) return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
+    diti_frames_block(&op, desc);
+    op.in_rows = DITI_FRAMES_GROUP % block ? 0 : DITI_FRAMES_GROUP / block;
+    op.reach = (1ull + desc->first) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc) {
+    const char *name = desc->name ? desc->name : "gather frames";
+    uint32_t block = desc->time * desc->side * desc->side, repeats = desc->repeats ? desc->repeats : 1;
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, &desc->clip, name)) return 0;
+    if (!block || (desc->clip.frames + desc->first) % desc->time || desc->clip.height % desc->side ||
+        desc->clip.width % desc->side || !desc->channel_step ||
+        desc->columns * repeats > diti_tensor_columns(graph, x) * desc->channel_step)
+        return diti_graph_fail(
+            graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u + %u frames of %u x %u are not blocks of %u x %u x %u", name,
+            desc->first, desc->clip.frames, desc->clip.height, desc->clip.width, desc->time, desc->side, desc->side);
+    to.frames = (desc->clip.frames + desc->first) / desc->time;
+    to.height /= desc->side;
+    to.width /= desc->side;
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_GATHER, &desc->clip, &to)) return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
+    diti_frames_block(&op, desc);
+    op.dispatch.constants[5] = desc->edge;
+    op.in_rows = (uint64_t)DITI_FRAMES_GROUP * block;
+    op.reach = (1ull + desc->first + desc->time) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_condition_frames(diti_graph *graph, diti_tensor x, const diti_condition_desc *desc) {
+    const char *name = desc->name ? desc->name : "condition frames";
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, &desc->clip, name) || !diti_frames_fit(graph, desc->scale, &desc->coarse, name) ||
+        !diti_frames_fit(graph, desc->shift, &desc->coarse, name))
+        return 0;
+    if (diti_tensor_columns(graph, desc->scale) != columns || diti_tensor_columns(graph, desc->shift) != columns ||
+        diti_tensor_get(graph, desc->shift)->format != DITI_F32 || desc->first >= desc->coarse.frames ||
+        desc->first >= desc->clip.frames)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u channels are conditioned by %u", name,
+                               columns, diti_tensor_columns(graph, desc->scale));
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_CONDITION, &desc->coarse, &desc->clip)) return 0;
+    op.x = x;
+    op.more = desc->scale;
+    op.shift = desc->shift;
+    op.dispatch.constants[5] = desc->silu;
+    op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
+    op.in_rows = DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_fold_frames(diti_graph *graph, diti_tensor x, const diti_video *clip, bool back) {
+    const char *name = back ? "unfold frames" : "fold frames";
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, clip, name) ||
+        !diti_frames_begin(graph, &op, name, back ? DITI_FRAMES_UNFOLD : DITI_FRAMES_FOLD, clip, clip))
+        return 0;
+    op.x = x;
+    return diti_frames_emit(graph, &op, columns, format, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                   const char *name) {
+    diti_video video = {1, 1, 0};
+    uint32_t columns = diti_tensor_columns(graph, moments) / 2;
+    diti_frames_op op;
+    moments = diti_guard_release(graph, moments, name);
+    video.width = diti_tensor_rows(graph, moments);
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_DRAW, &video, &video)) return 0;
+    op.x = moments;
+    if (!diti_frames_more(graph, &op, &video, noise, columns, scale, 0)) return 0;
+    op.in_rows = DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, DITI_F32, 0);
+}
+
+DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
+    diti_video video = {1, 1, 0};
+    diti_frames_op op;
+    video.width = diti_tensor_rows(graph, x);
+    if (!diti_frames_begin(graph, &op, "zeros", DITI_FRAMES_FILL, &video, &video)) return;
+    diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
+}
+
+/* Some frames, which are bound as a whole. */
+static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+                            uint32_t frames) {
+    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
+    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    diti_video from = desc->from, part = desc->part;
+    diti_frames_op op;
+    uint32_t *push = op.dispatch.push;
+    uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
+    part.frames = frames;
+    if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
+    op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
+    op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
+    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[5] = desc->right ? 2 : 1;
+    op.dispatch.constants[6] = desc->other != 0;
+    push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
+    push[DITI_FRAMES_COLUMNS] = columns;
+    push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
+    push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
+    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_SIDE] = desc->to.height;
+    push[DITI_FRAMES_TIME] = desc->to.width;
+    push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
+    push[DITI_FRAMES_TIME_STEP] = desc->x;
+    push[DITI_FRAMES_LINE_STEP] = desc->other_size.height;
+    push[DITI_FRAMES_PIXEL_STEP] = desc->other_size.width;
+    push[DITI_FRAMES_REPEATS] = desc->other_y;
+    push[DITI_FRAMES_MODULUS] = desc->other_x;
+    diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
+    diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
+    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
+                 DITI_FRAMES_PUSH_WORDS);
+}
+
+DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
+    const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
+    uint64_t frame = (uint64_t)to->height * to->width;
+    uint32_t first, most;
+    if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
+        (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
+        return;
+    if (desc->first + part->frames > from->frames || part->frames > to->frames ||
+        desc->from_y + part->height > from->height || desc->from_x + part->width > from->width ||
+        desc->y + part->height > to->height || desc->x + part->width > to->width ||
+        (desc->other && (desc->other_y + part->height > desc->other_size.height ||
+                         desc->other_x + part->width > desc->other_size.width ||
+                         desc->first + part->frames > desc->other_size.frames))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op place: %u frames of %u x %u do not fit %u of %u x %u",
+                        part->frames, part->height, part->width, to->frames, to->height, to->width);
+        return;
+    }
+    frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
+    if (most > 1) most--; /* bindings begin at aligned offsets */
+    for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
+        diti_place_some(graph, x, desc, first, part->frames - first < most ? part->frames - first : most);
+}
+
 /* ==== src/graph/ops_norm.c ==== */
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
@@ -17719,7 +18196,8 @@ enum {
     DITI_NORM_PART_SHIFT = 16,
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
-    DITI_NORM_PART_MEASURE = 128
+    DITI_NORM_PART_MEASURE = 128,
+    DITI_NORM_PART_SILU = 256
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -17778,7 +18256,7 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
     c[6] = mode;
@@ -18077,7 +18555,10 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
                           (uint64_t)plan.batch * plan.groups);
-    plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    plan.out = desc->out;
+    if (!plan.out)
+        plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    if (!diti_op_writable(graph, plan.out, plan.batch * plan.pixels, plan.columns, plan.name)) return 0;
     invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
     return plan.out;
@@ -18592,13 +19073,13 @@ static diti_element diti_expand_format(const diti_graph *graph) { return graph->
 
 /* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
 static uint32_t diti_expand_pitch(const diti_weight *weight) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     return (weight->columns / taps + 3u) / 4u * 4u * taps;
 }
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
+    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && diti_weight_taps(weight) == 1 &&
            weight->columns % 4 == 0;
 }
 
@@ -18621,7 +19102,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
                                   uint32_t run) {
     dispatch->constants[1] = (uint32_t)weight->type;
     dispatch->constants[2] = format;
-    dispatch->constants[3] = weight->kernel > 1;
+    dispatch->constants[3] = diti_weight_taps(weight) > 1;
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
     dispatch->constant_count = 6;
@@ -18630,7 +19111,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
 static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
                                uint32_t first) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
     if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
@@ -18772,10 +19253,13 @@ enum {
     DITI_GEMM_PAD,
     DITI_GEMM_UPSAMPLE,
     DITI_GEMM_GUARD,
+    DITI_GEMM_FRAMES,
+    DITI_GEMM_FRAME_FORM,
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
@@ -18820,14 +19304,19 @@ static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
 }
 
+/* Products of K values that a result is the sum of. */
+static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
+    return gemm->image ? gemm->image->kernel * gemm->image->kernel * gemm->image->frames : 1;
+}
+
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
 /* Wide tiles run faster and take longer to compile. */
 static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
-    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
+    uint32_t rest = gemm->columns % 64;
+    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * diti_gemm_taps(gemm) >= 1e8;
     return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
 }
 
@@ -19178,7 +19667,10 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[6] = gemm->activation;
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
-    c[9] = gemm->image != NULL;
+    c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
+    if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
+    if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
+    if (gemm->image && gemm->image->ends) c[9] |= DITI_GEMM_CONV_ENDS;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
 }
@@ -19210,6 +19702,9 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_STRIDE] = gemm->image->stride;
     push[DITI_GEMM_PAD] = gemm->image->pad | (gemm->image->pad - (gemm->image->above << gemm->image->upsample)) << 16;
     push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
+    push[DITI_GEMM_FRAMES] = gemm->image->in_frames;
+    push[DITI_GEMM_FRAME_FORM] =
+        gemm->image->frames | gemm->image->frame_stride << 8 | gemm->image->frames_before << 16;
 }
 
 /* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
@@ -19217,18 +19712,20 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
-    uint64_t in, out, margin, lines;
+    uint64_t in, out, margin, lines, frame;
     if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
     lines = (image->height >> image->upsample) - image->outside;
-    in = lines * (image->width >> image->upsample);
+    in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
     margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
-    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
+    frame = lines * (image->width >> image->upsample);
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin + image->frames_before * frame,
+                      margin + (image->frames - 1) * frame);
 }
 
 static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -19276,7 +19773,7 @@ DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gem
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
+    uint32_t taps = diti_gemm_taps(gemm);
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);
@@ -19515,23 +20012,31 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 
 /* --- convolutions --- */
 
+/* Images of the result. */
+static uint32_t diti_conv_images(const diti_conv_desc *desc, const diti_gemm_image *image) {
+    uint64_t frames = (uint64_t)desc->batch + desc->frames_before + desc->frames_after;
+    return frames < image->frames ? 0 : (uint32_t)((frames - image->frames) / image->frame_stride) + 1;
+}
+
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
                             const diti_gemm_image *image, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
-    uint32_t taps = weight->kernel * weight->kernel;
+    uint32_t taps = weight->kernel ? diti_weight_taps(weight) : 0, images = diti_conv_images(desc, image);
     if (diti_graph_failed(graph)) return false;
     if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
-        !image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
-        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
+        desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
+        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
+                        "over %u frames",
                         name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
-                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel, image->frames);
         return false;
     }
-    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+    return diti_linear_operand(graph, desc->residual, images * image->out_height * image->out_width, weight->rows,
                                false, "residual", name);
 }
 
@@ -19540,8 +20045,8 @@ static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_
     return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
 }
 
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc) {
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc) {
     const char *name = desc->name ? desc->name : "convolution";
     diti_gemm_image image = DITI_ZERO;
     diti_rows all = DITI_ZERO;
@@ -19550,6 +20055,12 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.stride = desc->stride ? desc->stride : 1;
     image.pad = desc->pad_before;
     image.upsample = desc->upsample;
+    image.frames = weight->frames ? weight->frames : 1;
+    image.frame_stride = desc->frame_stride ? desc->frame_stride : 1;
+    image.in_frames = desc->batch;
+    image.frames_before = desc->frames_before;
+    image.edges = desc->edges;
+    image.ends = desc->ends;
     image.above = desc->above;
     image.outside = desc->above + desc->below;
     image.height = (desc->height + image.outside) << image.upsample;
@@ -19558,13 +20069,14 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.out_width = diti_conv_out(image.width, desc, image.kernel);
     if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
     gemm.x = diti_op_align(graph, x, name);
-    gemm.rows = desc->batch * image.out_height * image.out_width;
-    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.rows = diti_conv_images(desc, &image) * image.out_height * image.out_width;
+    gemm.depth = weight->columns / diti_weight_taps(weight);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
     gemm.activation = (uint32_t)desc->activation;
     gemm.residual = diti_guard_release(graph, desc->residual, name);
     gemm.name = name;
-    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside ||
+        image.frames > 1 || image.frame_stride > 1)
         gemm.image = &image;
     gemm.out = desc->out;
     if (!gemm.out)
@@ -23256,11 +23768,13 @@ static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint
 static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
     const diti_gemm_image *image = &c->image;
     uint64_t rows = c->rows;
-    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel * image->frames : 1;
     diti_gemm gemm = DITI_ZERO;
     if (image->kernel)
-        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
-               (image->width >> image->upsample);
+        rows =
+            (image->frames > 1 || image->frame_stride > 1 ? image->in_frames
+                                                          : rows / ((uint64_t)image->out_height * image->out_width)) *
+            (image->height >> image->upsample) * (image->width >> image->upsample);
     gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
     gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
     gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
@@ -23297,7 +23811,7 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
     double flops = 2.0 * c->rows * c->columns * c->depth;
     double us;
     if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
-    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel * c->image.frames;
     us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
     return us * 32 < (double)DITI_TUNE_US ? 32u
            : us >= (double)DITI_TUNE_US   ? 1u
@@ -32504,9 +33018,14 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
 #define DITI_VAE_H
 
 typedef struct diti_vae diti_vae;
+#define DITI_VAE_MAX_CHANNELS 128u
 typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
     float scale, shift;               /* latent = (z - shift) * scale (docs/models.md 4.1) */
+    /* With by_channel each channel has a scale and a shift of its own in place of these. */
+    bool by_channel;
+    float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
+    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed; /* scale and shift: no config.json said them */
     bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
@@ -32538,6 +33057,53 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
+
+/* ---- clips: chunk after chunk. A job that has few frames on the device at a time emits the chunks of each kind as a
+   segment of their own, which is run again for every chunk of the kind with another input, and reads its frames before
+   the next one begins. Memory depends on the largest chunk, not on the length of the clip; diti_plan_measure of a graph
+   with one chunk of each kind tells it in advance. Chunks run in their order, for what one leaves in caches the next
+   one reads: where a guard wants a chunk to run again, all of them run again from the first. ---- */
+typedef struct diti_vae_chunk {
+    uint32_t first, frames;         /* frames of the input: the latent that is decoded, or the pictures */
+    uint32_t out_first, out_frames; /* frames of the result */
+    uint32_t kind; /* chunks of a kind are made by the same ops: 0 the first, 1 those behind it, 2 a last
+                      one of another length, 3 one in front of that */
+} diti_vae_chunk;
+#define DITI_VAE_CHUNK_KINDS 4u
+#define DITI_VAE_CACHES 128u
+typedef struct diti_vae_clip {
+    const diti_vae *vae;
+    diti_graph *graph;
+    bool encode;
+    diti_video pixels, latent; /* the whole clip */
+    uint32_t tile;             /* latent elements on the longest side of what is computed at a time; 0: all */
+    uint32_t tile_frames;      /* for autoencoders that cut tiles in time, too: latent frames of one; 0: as many as the
+                                  original takes */
+    diti_tensor noise;         /* an encoder that draws between its halves reads it: F32 [latent rows of all pictures,
+                                  channels];         0: it takes the mean */
+    diti_tensor caches[DITI_VAE_CACHES];
+    uint32_t cache_next; /* cache of the next convolution of the chunk */
+    bool first, last;    /* the chunk at hand has none before it; has none behind it */
+} diti_vae_clip;
+/* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
+ *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
+                                                         uint32_t *nearest);
+/* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
+   failed. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
+                                                  bool encode, const diti_video *pixels, uint32_t tile,
+                                                  uint32_t tile_frames);
+/* The chunk of that number; false: there are fewer. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
+/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+   in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* All chunks, one after the other in the current segment. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
 /* ---- inside the room ---- */
 
@@ -32584,9 +33150,36 @@ typedef struct diti_tiny_half {
     uint32_t count;
 } diti_tiny_half;
 
+/* Convolutions and norms of a video autoencoder have this in common. */
+typedef struct diti_video_style {
+    uint32_t groups; /* GroupNorms over all frames of a chunk have so many; 0: RMSNorm of each pixel */
+    float eps;
+    bool ends;   /* the first frame stands before itself, in place of zeros */
+    bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
+    bool cached; /* the last frames of a chunk stand before the first of the next one */
+    bool both;   /* half of what is missing stands behind the last frame, and is that frame */
+} diti_video_style;
+typedef struct diti_video_kind {
+    const char *name; /* for messages */
+    bool (*is)(diti_loader *loader, const diti_json *config);
+    dit_result (*read)(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_vae *vae, diti_loader *loader);
+    dit_result (*finish)(diti_vae *vae, const diti_json *config, dit_error *err);
+    /* Latent frames; 0: there are no such clips. */
+    uint32_t (*latent_frames)(const diti_vae *vae, uint32_t frames, bool encode);
+    bool (*chunk)(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+    diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+} diti_video_kind;
+
 struct diti_vae {
     diti_component base;
     diti_vae_traits traits;
+    const diti_video_kind *kind; /* NULL: AutoencoderKL or AutoencoderTiny, for pictures */
+    diti_video_style style;
+    uint32_t frame_factor; /* frames per latent frame */
+    uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
+    struct diti_opensora *opensora;
+    struct diti_causal *causal;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -32605,6 +33198,7 @@ typedef struct diti_row_band {
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
     uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
+    uint32_t images;         /* pictures one below the other, all of them here: 1 where there is a group */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
@@ -32622,10 +33216,45 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
+/* ---- what video autoencoders are made of (video.c) ---- */
+DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
+/* NAME.weight [C', C, frames, kernel, kernel] with as many channels and as wide as the file has it; the channels that
+   it gives. suffix: ".conv" where the file has one. The bias is loaded if the file has one. */
+DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
+/* A convolution's input: rows of the frames, and in front of them room for those of the chunk before. */
+typedef struct diti_video_input {
+    diti_tensor all, own;
+} diti_video_input;
+/* frames: that the convolution reads. */
+DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
+                                              diti_element format, const diti_layer *reader);
+/* x, normed as style says, in front of reader. alone: every frame by itself. */
+DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* x, a copy where there must be room. */
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader);
+/* more: stride, frame_stride, padding, frames_before, upsample, residual, out; all 0 for a convolution of stride 1 that
+   keeps the size. F32. */
+DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
+                                         const diti_layer *layer, const diti_conv_desc *more, const char *name);
+/* Two norms, two convolutions, and a shortcut where channels differ. */
+DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_kl_resnet *resnet);
+
+/* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
+   that is decoded, or of the picture that is encoded. */
+DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                            const diti_video *size, uint32_t tile);
+
 /* The parts of loading (diti_component_kind) of either autoencoder. */
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+/* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
@@ -32656,6 +33285,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) {
     diti_row_band row_band = DITI_ZERO;
     row_band.height = row_band.lines = height;
+    row_band.images = 1;
     row_band.width = width;
     return row_band;
 }
@@ -32712,19 +33342,19 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     uint32_t rows;
     diti_row_band to = *row_band;
     diti_tensor out;
-    desc->batch = 1;
+    desc->batch = row_band->images;
     desc->height = row_band->height;
     desc->width = row_band->width;
     desc->above = reaches ? row_band->above : 0;
     desc->below = reaches ? row_band->below : 0;
     desc->bias = &layer->bias;
-    if (!roomy || !(row_band->above + row_band->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+    if (!roomy || !(row_band->above + row_band->below)) return diti_conv(graph, x, &layer->weight, desc);
     to.height <<= desc->upsample;
     to.width <<= desc->upsample;
     rows = (to.above + to.height + to.below) * to.width;
     out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
     desc->out = diti_row_band_own(graph, &to, out);
-    diti_conv2d(graph, x, &layer->weight, desc);
+    diti_conv(graph, x, &layer->weight, desc);
     return out;
 }
 
@@ -33012,7 +33642,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
     diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
     desc.weight = &layer->weight;
@@ -33086,7 +33716,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 
 /* Keys and values of all bands, side by side. */
 static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width;
+    uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
@@ -33099,7 +33729,7 @@ static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t cha
 /* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                          const diti_kl_attention *attention, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width, channels = attention->out.weight.rows, all;
+    uint32_t rows = row_band->images * row_band->height * row_band->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
@@ -33109,7 +33739,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
     keys = diti_kl_keys(graph, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
@@ -33146,6 +33776,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
     const diti_kl_half *half = &vae->decoder;
     diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     uint32_t i;
+    all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
     x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, true, vae->wide, "vae_conv_in");
@@ -33369,94 +34000,9 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
     return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, row_band);
 }
 
-/* ==== src/vae/vae.c ==== */
+/* ==== src/vae/tiles.c ==== */
 
-/* All autoencoders share this: finding out which one a file holds, the scale of its latents, tiles. */
-
-/* Single files of several models put the autoencoder under a prefix of its own. */
-static void diti_vae_choose_prefix(diti_loader *loader) {
-    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
-    const char *given = loader->prefix;
-    size_t i;
-    if (given[0]) return;
-    for (i = 0; i < DITI_COUNT(prefixes); i++) {
-        loader->prefix = prefixes[i];
-        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
-            diti_tiny_is(loader)) {
-            return;
-        }
-    }
-    loader->prefix = given;
-}
-
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
-    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
-    vae->traits.scale = scale;
-    vae->traits.shift = shift;
-}
-
-/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
-   better. */
-static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
-    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
-    double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
-    vae->traits.assumed = scale == 0.0;
-    vae->traits.scale = (float)scale;
-    vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
-    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
-    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
-    return settings.result;
-}
-
-static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
-                                dit_error *err) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
-    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    if (settings.result != DIT_OK) return settings.result;
-    diti_vae_choose_prefix(loader);
-    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
-    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
-}
-
-static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    if (vae->traits.tiny)
-        diti_tiny_load(vae, loader);
-    else
-        diti_kl_load(vae, loader);
-}
-
-static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    dit_result result = vae->traits.tiny ? diti_tiny_check(vae, err) : diti_kl_check(vae, config, err);
-    return result == DIT_OK ? diti_vae_read_scale(vae, config, err) : result;
-}
-
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
-    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
-                                             diti_vae_load_weights, diti_vae_check};
-    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
-    diti_component *component;
-    dit_result result;
-    if (options) plain = *options;
-    plain.types = NULL;
-    plain.type_count = 0;
-    result = diti_component_load(&kind, &from, &component, err);
-    *out = (diti_vae *)(void *)component;
-    return result;
-}
-
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    if (vae) diti_component_free(&vae->base);
-}
-
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
-
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
+/* Pictures, whole, in tiles that fade into each other, or in bands on several devices. */
 
 /* ---- tiles ---- */
 
@@ -33486,8 +34032,8 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
     return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
 }
 
-static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-                                diti_row_band row_band) {
+DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      diti_row_band row_band) {
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -33589,6 +34135,15 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
+DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                            const diti_video *size, uint32_t tile) {
+    uint32_t factor = decode ? 1 : vae->traits.factor;
+    diti_vae_tiles tiles = diti_vae_cut_tiles(vae, decode, size->height / factor, size->width / factor, tile);
+    tiles.x = x;
+    if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
+    return diti_vae_run(vae, graph, x, decode, diti_row_band_whole(size->height, size->width));
+}
+
 /* ---- bands ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
@@ -33630,8 +34185,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (!traits->has_decoder || traits->video)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
+                               traits->video ? " of single pictures" : "");
     latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
@@ -33642,12 +34198,1176 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (!vae->traits.has_encoder || vae->traits.video)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
+                               vae->traits.video ? " of single pictures" : "");
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
 }
+
+/* ==== src/vae/video.c ==== */
+
+/* Clips: rows are pixels, line by line and frame after frame. An autoencoder of pictures takes some frames at a time as
+   so many pictures. Autoencoders of clips each have a rule into which chunks a clip falls (diti_video_kind), and share
+   what is here for convolutions over time.
+
+   A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
+   kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
+   the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
+   input become the cache. Residuals are F32. */
+
+/* ---- pictures ---- */
+
+#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
+
+static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t most = clip->tile ? 1 : DITI_VAE_PICTURES, first = index * most;
+    if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
+    out->first = out->out_first = first;
+    out->frames = out->out_frames = clip->pixels.frames - first < most ? clip->pixels.frames - first : most;
+    out->kind = out->frames < most && index ? 2 : 0;
+    return true;
+}
+
+static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
+    diti_row_band row_band = diti_row_band_whole(size->height, size->width);
+    if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
+    row_band.images = chunk->frames;
+    return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
+}
+
+/* ---- clips ---- */
+
+static uint32_t diti_video_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    return vae->kind ? vae->kind->latent_frames(vae, frames, encode) : frames;
+}
+
+DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode, uint32_t *nearest) {
+    uint32_t latent = frames ? diti_video_latent_frames(vae, frames, encode) : 0, near_by = frames ? frames : 1;
+    while (nearest && near_by > 1 && !diti_video_latent_frames(vae, near_by, encode)) near_by--;
+    while (nearest && !diti_video_latent_frames(vae, near_by, encode)) near_by++;
+    if (nearest) *nearest = near_by;
+    return latent;
+}
+
+DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
+                                      const diti_video *pixels, uint32_t tile, uint32_t tile_frames) {
+    uint32_t factor = vae->traits.factor, nearest;
+    memset(clip, 0, sizeof *clip);
+    clip->vae = vae;
+    clip->graph = graph;
+    clip->encode = encode;
+    clip->pixels = clip->latent = *pixels;
+    clip->tile = tile;
+    clip->tile_frames = tile_frames;
+    if (diti_graph_failed(graph)) return false;
+    if (!(encode ? vae->traits.has_encoder : vae->traits.has_decoder)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no %s",
+                        encode ? "encoder" : "decoder");
+        return false;
+    }
+    clip->latent.frames = diti_vae_latent_frames(vae, pixels->frames, encode, &nearest);
+    if (!clip->latent.frames) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "the autoencoder makes no clip of %u frames; the nearest that it makes has %u", pixels->frames,
+                        nearest);
+        return false;
+    }
+    if (!pixels->height || !pixels->width || pixels->height % factor || pixels->width % factor) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "frames of %u x %u are not multiples of %u", pixels->height,
+                        pixels->width, factor);
+        return false;
+    }
+    clip->latent.height /= factor;
+    clip->latent.width /= factor;
+    return true;
+}
+
+DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    memset(out, 0, sizeof *out);
+    return clip->vae->kind ? clip->vae->kind->chunk(clip, index, out) : diti_pictures_chunk(clip, index, out);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
+    const diti_vae_traits *traits = &clip->vae->traits;
+    diti_graph *graph = clip->graph;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
+                     *to = clip->encode ? &clip->latent : &clip->pixels;
+    clip->cache_next = 0;
+    clip->first = chunk->first == 0;
+    clip->last = chunk->out_first + chunk->out_frames == to->frames;
+    if (diti_graph_failed(clip->graph)) return 0;
+    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+        return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
+                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+    return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
+                     *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
+    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    diti_graph *graph = clip->graph;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
+    diti_vae_chunk chunk;
+    for (index = 0; diti_vae_clip_chunk(clip, index, &chunk) && !diti_graph_failed(graph); index++) {
+        part =
+            diti_tensor_view(graph, x, chunk.first * in_area, chunk.frames * in_area, 0, diti_tensor_columns(graph, x));
+        part = diti_vae_clip_run(clip, &chunk, part);
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, part,
+                  diti_tensor_view(graph, out, chunk.out_first * area, chunk.out_frames * area, 0, columns), "frames");
+    }
+    return out;
+}
+
+/* ---- parts of video autoencoders ---- */
+
+DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char weight[160], bias[160];
+    const diti_stored_tensor *stored;
+    uint32_t rows, frames = 1, kernel = 1;
+    diti_format(weight, sizeof weight, "%s.weight", name);
+    diti_format(bias, sizeof bias, "%s.bias", name);
+    stored = diti_loader_find(loader, weight);
+    rows = diti_loader_dimension(loader, weight, 0);
+    if (stored && stored->rank == 5) frames = diti_loader_dimension(loader, weight, 2);
+    if (stored && stored->rank >= 4) kernel = diti_loader_dimension(loader, weight, stored->rank - 1);
+    if (!rows || frames < 1 || frames > 3 || (kernel != 1 && kernel != 3)) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "%s: %.100s%.100s must be a convolution over at most 3 frames of 3 x 3",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, weight);
+        return 0;
+    }
+    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, name);
+    return rows;
+}
+
+static uint32_t diti_video_taps(const diti_layer *layer) { return layer->weight.frames > 1 ? layer->weight.frames : 1; }
+
+static uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
+    return clip->vae->style.cached && reader ? diti_video_taps(reader) - 1 : 0;
+}
+
+DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
+                                              diti_element format, const diti_layer *reader) {
+    uint32_t before = diti_video_before(clip, reader), area = size->height * size->width;
+    diti_video_input in;
+    in.all = diti_tensor_new(clip->graph, format, (before + size->frames) * area, columns, "frames");
+    in.own = diti_tensor_view(clip->graph, in.all, before * area, size->frames * area, 0, columns);
+    return in;
+}
+
+DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
+    const diti_video_style *style = &clip->vae->style;
+    diti_video_input in =
+        diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation, reader);
+    diti_group_norm_desc desc = DITI_ZERO;
+    diti_norm_desc rms = DITI_ZERO;
+    if (!style->groups) {
+        rms.rms = true;
+        rms.eps = style->eps;
+        if (norm && norm->weight.part_count) rms.weight = &norm->weight;
+        rms.silu = silu;
+        rms.out = in.own;
+        rms.name = "vae_norm";
+        diti_norm(clip->graph, x, &rms);
+        return in;
+    }
+    desc.batch = alone ? size->frames : 1;
+    desc.groups = style->groups;
+    desc.eps = style->eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.silu = silu;
+    desc.out = in.own;
+    desc.name = "vae_norm";
+    diti_group_norm(clip->graph, x, &desc);
+    return in;
+}
+
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader) {
+    diti_video_input in;
+    in.all = in.own = x;
+    if (!diti_video_before(clip, reader) || diti_graph_failed(clip->graph)) return in;
+    in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), diti_tensor_get(clip->graph, x)->format,
+                         reader);
+    diti_copy(clip->graph, x, in.own, "frames");
+    return in;
+}
+
+/* Fills the room in front of a convolution's input, and makes the end of it what the next chunk finds there. */
+static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), i;
+    diti_tensor room = diti_tensor_view(graph, in.all, 0, before * area, 0, columns);
+    if (!clip->first)
+        diti_copy(graph, clip->caches[clip->cache_next], room, "frames before");
+    else if (!clip->vae->style.ends)
+        diti_fill_zeros(graph, room);
+    for (i = 0; i < before && clip->first && clip->vae->style.ends; i++)
+        diti_copy(graph, diti_tensor_view(graph, in.own, 0, area, 0, columns),
+                  diti_tensor_view(graph, room, i * area, area, 0, columns), "frames before");
+}
+
+static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all);
+    diti_tensor *cache = &clip->caches[clip->cache_next++];
+    if (clip->last || diti_graph_failed(graph)) return;
+    if (!*cache)
+        *cache =
+            diti_tensor_state(graph, diti_tensor_get(graph, in.all)->format, before * area, columns, "frames before");
+    diti_copy(graph, diti_tensor_view(graph, in.all, size->frames * area, before * area, 0, columns), *cache,
+              "keep frames");
+}
+
+DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
+                                         const diti_layer *layer, const diti_conv_desc *more, const char *name) {
+    const diti_video_style *style = &clip->vae->style;
+    uint32_t before = diti_video_before(clip, layer), missing = diti_video_taps(layer) - 1;
+    diti_conv_desc desc = DITI_ZERO;
+    if (more) desc = *more;
+    desc.batch = size->frames + before;
+    desc.height = size->height;
+    desc.width = size->width;
+    if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
+    if (!before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
+    if (style->both) desc.frames_after = missing - desc.frames_before;
+    desc.ends = style->ends;
+    desc.edges = style->edges;
+    desc.bias = &layer->bias;
+    desc.out_f32 = true;
+    desc.name = name;
+    if (clip->cache_next >= DITI_VAE_CACHES)
+        return diti_graph_fail(clip->graph, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "the autoencoder has more than %u convolutions "
+                               "over time",
+                               DITI_VAE_CACHES);
+    if (before) {
+        desc.frames_before = 0;
+        diti_video_fill(clip, size, in, before);
+        diti_video_keep(clip, size, in, before);
+    }
+    return diti_conv(clip->graph, in.all, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_kl_resnet *resnet) {
+    bool alone = resnet->conv1.weight.frames <= 1;
+    diti_conv_desc more = DITI_ZERO;
+    diti_tensor h;
+    diti_video_input in = diti_video_norm(clip, size, x, &resnet->norm1, true, alone, &resnet->conv1);
+    h = diti_video_conv(clip, size, in, &resnet->conv1, NULL, "vae_conv1");
+    in = diti_video_norm(clip, size, h, &resnet->norm2, true, alone, &resnet->conv2);
+    if (resnet->shortcut.weight.part_count)
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &resnet->shortcut, NULL, "vae_shortcut");
+    more.residual = x;
+    return diti_video_conv(clip, size, in, &resnet->conv2, &more, "vae_conv2");
+}
+
+/* ==== src/vae/opensora.c ==== */
+
+/* Open-Sora's VideoAutoencoderPipeline (docs/models.md 4.8): AutoencoderKL takes each frame by itself; a causal
+   autoencoder over time takes its latents, in chunks that know nothing of each other. */
+
+struct diti_opensora {
+    diti_kl_half decoder, encoder; /* over time; the first level of the decoder, and the last of the encoder, have no
+                                      resampling and are the original's res_blocks */
+    diti_layer post_quant, quant;
+    uint32_t latent_chunk; /* latent frames of a chunk of chunk_frames pictures */
+};
+
+#define DITI_OPENSORA_PICTURES 4u /* pictures that AutoencoderKL has at a time */
+#define DITI_OPENSORA_PREFIX "spatial_vae.module."
+#define DITI_OPENSORA_SCALE 0.18215f /* the pictures' autoencoder has it whatever its config says */
+
+static bool diti_opensora_is(diti_loader *loader, const diti_json *config) {
+    (void)config;
+    return diti_loader_find(loader, "temporal_vae.decoder.conv1.conv.weight") ||
+           diti_loader_find(loader, "temporal_vae.encoder.conv_in.conv.weight");
+}
+
+/* ---- loading ---- */
+
+static uint32_t diti_opensora_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                          const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv3.conv");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static uint32_t diti_opensora_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                         const char *name) {
+    char before[64], text[80];
+    uint32_t i;
+    diti_format(before, sizeof before, "%s.", name);
+    level->count = diti_loader_count(loader, before, ".conv1.conv.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, name, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(text, sizeof text, "%s.%u", name, (unsigned)i);
+        channels = diti_opensora_load_resnet(loader, &level->resnets[i], channels, text);
+    }
+    return channels;
+}
+
+static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                            uint32_t number) {
+    char name[64], weight[80];
+    diti_format(name, sizeof name, "conv_blocks.%u.conv", (unsigned)number);
+    diti_format(weight, sizeof weight, "%s.weight", name);
+    return diti_loader_find(loader, weight) ? diti_video_load_conv(loader, &level->resample, channels, name) : 0;
+}
+
+/* Levels in the order of computing: the original numbers them from the pictures. */
+static void diti_opensora_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    const char *scope = decoder ? "temporal_vae.decoder." : "temporal_vae.encoder.";
+    uint32_t i, number, count, channels, latent = vae->traits.latent_channels;
+    char name[64];
+    diti_loader_scope(loader, "%s", scope);
+    count = diti_loader_count(loader, "block_res_blocks.", ".0.conv1.conv.weight");
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %shas %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), scope, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + 1, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    half->level_count = count + 1;
+    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1.conv" : "conv_in.conv");
+    if (decoder) channels = diti_opensora_load_level(loader, &half->levels[0], channels, "res_blocks");
+    for (i = 0; i < count && !loader->error.result; i++) {
+        diti_kl_level *level = &half->levels[decoder ? i + 1 : i];
+        number = decoder ? count - 1 - i : i;
+        diti_format(name, sizeof name, "block_res_blocks.%u", (unsigned)number);
+        channels = diti_opensora_load_level(loader, level, channels, name);
+        if (decoder && number) diti_opensora_load_resample(loader, level, channels, number - 1);
+        if (!decoder && i + 1 < count) diti_opensora_load_resample(loader, level, channels, number);
+    }
+    if (!decoder) channels = diti_opensora_load_level(loader, &half->levels[count], channels, "res_blocks");
+    diti_load_norm(loader, &half->norm_out, channels, "norm1");
+    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out.conv" : "conv2.conv");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The pictures' autoencoder stands in the same file under a name of its own. */
+static bool diti_opensora_pictures(diti_loader *loader, char *prefix, size_t size) {
+    return diti_format(prefix, size, "%s" DITI_OPENSORA_PREFIX, loader->prefix);
+}
+
+static void diti_opensora_load(diti_vae *vae, diti_loader *loader) {
+    const char *prefix = loader->prefix;
+    uint32_t i, latent = vae->traits.latent_channels;
+    struct diti_opensora *own = vae->opensora;
+    char pictures[128];
+    if (diti_loader_find(loader, "temporal_vae.decoder.conv1.conv.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "temporal_vae.post_quant_conv.conv");
+        diti_opensora_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "temporal_vae.encoder.conv_in.conv.weight")) {
+        diti_opensora_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "temporal_vae.quant_conv.conv");
+    }
+    vae->frame_factor = 1;
+    for (i = 0; i < own->decoder.level_count; i++)
+        if (own->decoder.levels[i].resample.weight.part_count) vae->frame_factor *= 2;
+    for (i = 0; i < own->encoder.level_count && !own->decoder.present; i++)
+        if (own->encoder.levels[i].resample.weight.part_count) vae->frame_factor *= 2;
+    own->latent_chunk = (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor;
+    if (!diti_opensora_pictures(loader, pictures, sizeof pictures)) return;
+    loader->prefix = pictures;
+    diti_kl_load(vae, loader);
+    loader->prefix = prefix;
+    vae->traits.has_decoder = vae->traits.has_decoder && own->decoder.present;
+    vae->traits.has_encoder = vae->traits.has_encoder && own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+static void diti_opensora_read_list(diti_settings *settings, const char *key, uint32_t count, bool inverse,
+                                    float *out) {
+    const diti_json *list = diti_setting_numbers(settings, key), *item;
+    uint32_t i = 0;
+    if (!list) return;
+    if (list->count != count) {
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
+                             "a list of another length than the latent has channels");
+        return;
+    }
+    for (item = list->first; item; item = item->next) {
+        out[i++] = (float)(inverse ? 1 / item->number : item->number);
+        if (inverse && item->number == 0) diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, "zero");
+    }
+}
+
+static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    static const float scales[4] = {3.85f, 2.32f, 2.33f, 3.06f}, shifts[4] = {-0.10f, 0.34f, 0.27f, 0.98f};
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    diti_settings temporal = diti_settings_of(diti_setting(&settings, "vae_temporal"), "vae_temporal", err);
+    const char *prefix = loader->prefix;
+    char pictures[128];
+    dit_result result;
+    uint32_t i;
+    if (!diti_opensora_pictures(loader, pictures, sizeof pictures))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the autoencoder's names are too long");
+    loader->prefix = pictures;
+    result = diti_kl_read(vae, loader, diti_setting(&settings, "vae_2d"), err);
+    loader->prefix = prefix;
+    if (result != DIT_OK) return result;
+    vae->opensora = (struct diti_opensora *)diti_component_array(&vae->base, loader, 1, sizeof *vae->opensora);
+    if (!vae->opensora) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->chunk_frames = diti_setting_size(&settings, "micro_frame_size", 17, 1024);
+    vae->style.groups = diti_setting_size(&temporal, "num_groups", 32, 1024);
+    vae->style.eps = 1e-5f;
+    vae->traits.by_channel = true;
+    for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
+        vae->traits.scales[i] = 1 / scales[i % 4];
+        vae->traits.shifts[i] = shifts[i % 4];
+    }
+    diti_opensora_read_list(&settings, "scale", vae->traits.latent_channels, true, vae->traits.scales);
+    diti_opensora_read_list(&settings, "shift", vae->traits.latent_channels, false, vae->traits.shifts);
+    return settings.result != DIT_OK ? settings.result : temporal.result;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_opensora_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor = vae->frame_factor;
+    (void)encode;
+    return frames / vae->chunk_frames * vae->opensora->latent_chunk +
+           (frames % vae->chunk_frames + factor - 1) / factor;
+}
+
+static bool diti_opensora_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t chunk = clip->vae->chunk_frames, latent_chunk = clip->vae->opensora->latent_chunk, frames, latents;
+    if (index > clip->pixels.frames / chunk || index * chunk >= clip->pixels.frames) return false;
+    frames = clip->pixels.frames - index * chunk;
+    latents = clip->latent.frames - index * latent_chunk;
+    if (frames > chunk) frames = chunk;
+    if (latents > latent_chunk) latents = latent_chunk;
+    out->first = index * (clip->encode ? chunk : latent_chunk);
+    out->out_first = index * (clip->encode ? latent_chunk : chunk);
+    out->frames = clip->encode ? frames : latents;
+    out->out_frames = clip->encode ? latents : frames;
+    out->kind = frames < chunk && index ? 2 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_opensora_level(diti_vae_clip *clip, diti_tensor x, const diti_kl_level *level, bool decoder,
+                                       diti_video *size) {
+    diti_conv_desc halve = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_video_resnet(clip, size, x, &level->resnets[i]);
+    if (!level->resample.weight.part_count) return x;
+    if (!decoder) { /* one frame of zeros in front */
+        halve.frame_stride = 2;
+        halve.frames_before = 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, &halve,
+                            "vae_downsample");
+        size->frames = (size->frames + 1 - 3) / 2 + 1;
+        return x;
+    }
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, NULL, "vae_upsample");
+    spread.clip = *size;
+    spread.columns = diti_tensor_columns(clip->graph, x) / 2;
+    spread.time = spread.channel_step = 2;
+    spread.side = spread.time_step = 1;
+    spread.out_f32 = true;
+    spread.name = "vae_frames";
+    size->frames *= 2;
+    return diti_spread_frames(clip->graph, x, &spread);
+}
+
+/* From conv_in to conv_out. */
+static diti_tensor diti_opensora_half(diti_vae_clip *clip, diti_tensor x, const diti_kl_half *half, bool decoder,
+                                      diti_video *size) {
+    diti_video_input in = diti_video_plain(clip, size, x, NULL);
+    uint32_t i;
+    x = diti_video_conv(clip, size, in, &half->conv_in, NULL, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_opensora_level(clip, x, &half->levels[i], decoder, size);
+    in = diti_video_norm(clip, size, x, &half->norm_out, true, false, NULL);
+    return diti_video_conv(clip, size, in, &half->conv_out, NULL, "vae_conv_out");
+}
+
+static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_opensora *own = clip->vae->opensora;
+    diti_graph *graph = clip->graph;
+    diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
+    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    diti_elementwise_desc scale = DITI_ZERO;
+    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_tensor out, some;
+    x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
+    x = diti_opensora_half(clip, x, &own->decoder, true, &size);
+    if (diti_graph_failed(graph)) return 0;
+    first = (factor - chunk->out_frames % factor) % factor;
+    scale.scale = 1 / DITI_OPENSORA_SCALE;
+    scale.name = "vae_scale";
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
+    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images =
+            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+        if (clip->tile) row_band.images = 1;
+        some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+                          : diti_kl_decode(clip->vae, graph, some, row_band);
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
+    }
+    return out;
+}
+
+/* Latents of the pictures, as the autoencoder over time wants them. */
+static diti_tensor diti_opensora_encode_pictures(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                                 diti_tensor out) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = clip->latent.height * clip->latent.width, pixels = clip->pixels.height * clip->pixels.width, i;
+    uint32_t columns = clip->vae->traits.latent_channels;
+    diti_row_band row_band = diti_row_band_whole(clip->pixels.height, clip->pixels.width);
+    diti_tensor some, noise;
+    for (i = 0; i < chunk->frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = chunk->frames - i < DITI_OPENSORA_PICTURES ? chunk->frames - i : DITI_OPENSORA_PICTURES;
+        if (clip->tile) row_band.images = 1;
+        some = diti_tensor_view(graph, x, i * pixels, row_band.images * pixels, 0, 3);
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, false, &clip->pixels, clip->tile)
+                          : diti_kl_encode(clip->vae, graph, some, row_band);
+        noise = clip->noise ? diti_tensor_view(graph, clip->noise, (chunk->first + i) * area, row_band.images * area, 0,
+                                               columns)
+                            : 0;
+        some = diti_draw(graph, some, noise, DITI_OPENSORA_SCALE, "vae_draw");
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, some, diti_tensor_view(graph, out, i * area, row_band.images * area, 0, columns), "frames");
+    }
+    return out;
+}
+
+static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_opensora *own = clip->vae->opensora;
+    diti_graph *graph = clip->graph;
+    diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
+    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width;
+    uint32_t columns = clip->vae->traits.latent_channels, before = (factor - chunk->frames % factor) % factor;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, (before + chunk->frames) * area, columns, "latents of frames");
+    if (before) diti_fill_zeros(graph, diti_tensor_view(graph, all, 0, before * area, 0, columns));
+    diti_opensora_encode_pictures(clip, chunk, x,
+                                  diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns));
+    size.frames += before;
+    x = diti_opensora_half(clip, all, &own->encoder, false, &size);
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+static diti_tensor diti_opensora_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    return clip->encode ? diti_opensora_encode(clip, chunk, x) : diti_opensora_decode(clip, chunk, x);
+}
+
+static dit_result diti_opensora_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    return diti_kl_check(vae, diti_json_get(config, "vae_2d"), err);
+}
+
+DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void) {
+    static const diti_video_kind kind = {"VideoAutoencoderPipeline", diti_opensora_is,    diti_opensora_read,
+                                         diti_opensora_load,         diti_opensora_check, diti_opensora_latent_frames,
+                                         diti_opensora_chunk,        diti_opensora_run};
+    return &kind;
+}
+
+/* ==== src/vae/causal.c ==== */
+
+/* Open-Sora-Plan's CausalVAEModel 1.0 and 1.1 (docs/models.md 4.7). The config names the kind of every part; where
+   there is none, what the file holds tells it. */
+
+typedef enum diti_causal_time { DITI_CAUSAL_NONE, DITI_CAUSAL_PLAIN, DITI_CAUSAL_MIXED } diti_causal_time;
+typedef struct diti_causal_half {
+    diti_kl_half half;
+    diti_causal_time times[DITI_KL_MAX_LEVELS]; /* how a level changes the number of frames, behind its resampling */
+    diti_layer convs[DITI_KL_MAX_LEVELS];       /* MIXED: added to what PLAIN gives, and the share of that */
+    float mixes[DITI_KL_MAX_LEVELS];
+    bool folded; /* the attention of 1.0 */
+} diti_causal_half;
+struct diti_causal {
+    diti_causal_half decoder, encoder;
+    diti_layer post_quant, quant;
+};
+
+#define DITI_CAUSAL_TILE_FRAMES 17u /* latent frames of a tile */
+#define DITI_CAUSAL_MAX_TILES 64u   /* across */
+
+static bool diti_causal_is(diti_loader *loader, const diti_json *config) {
+    (void)config;
+    return diti_loader_find(loader, "decoder.mid.block_1.conv1.conv.weight") ||
+           diti_loader_find(loader, "encoder.mid.block_1.conv1.conv.weight");
+}
+
+/* ---- loading ---- */
+
+/* A convolution of frames, NAME.conv, or of pictures, NAME. */
+static uint32_t diti_causal_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[80], weight[96];
+    diti_format(full, sizeof full, "%s.conv", name);
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    return diti_video_load_conv(loader, out, channels, diti_loader_find(loader, weight) ? full : name);
+}
+
+static uint32_t diti_causal_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_causal_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_causal_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_causal_load_conv(loader, &out->shortcut, channels, "nin_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_causal_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+    static const char *const qkv[] = {"mid.attn_1.q.conv", "mid.attn_1.k.conv", "mid.attn_1.v.conv"};
+    diti_causal_load_resnet(loader, &half->mid[0], channels, "mid.block_1");
+    half->attention.present = diti_loader_find(loader, "mid.attn_1.norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "mid.attn_1.norm");
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_causal_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
+    }
+    diti_causal_load_resnet(loader, &half->mid[1], channels, "mid.block_2");
+}
+
+/* The share of what is interpolated: the sigmoid of a parameter. */
+static void diti_causal_load_mix(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
+                                 const char *name) {
+    const diti_stored_tensor *mix;
+    char text[80];
+    float value = 0;
+    diti_format(text, sizeof text, "%s.mix_factor", name);
+    mix = diti_loader_find(loader, text);
+    if (!mix || diti_stored_tensor_elements(mix) != 1) return;
+    diti_loader_use(loader, mix);
+    if (diti_checkpoint_read_float(loader->checkpoint, mix, &value, 1, &loader->error) != DIT_OK) return;
+    out->times[i] = DITI_CAUSAL_MIXED;
+    out->mixes[i] = 1 / (1 + expf(-value));
+    diti_format(text, sizeof text, "%s.conv", name);
+    diti_causal_load_conv(loader, &out->convs[i], channels, text);
+}
+
+static uint32_t diti_causal_load_level(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
+                                       bool decoder) {
+    diti_kl_level *level = &out->half.levels[i];
+    const char *resample = decoder ? "upsample.conv" : "downsample.conv";
+    char name[64];
+    uint32_t j;
+    level->count = diti_loader_count(loader, "block.", ".norm1.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u blocks",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (j = 0; j < level->count; j++) {
+        diti_format(name, sizeof name, "block.%u", (unsigned)j);
+        channels = diti_causal_load_resnet(loader, &level->resnets[j], channels, name);
+    }
+    diti_format(name, sizeof name, "%s.bias", decoder ? "upsample.conv.conv" : "downsample.conv.conv");
+    if (diti_loader_find(loader, name) ||
+        diti_loader_find(loader, decoder ? "upsample.conv.bias" : "downsample.conv.bias"))
+        diti_causal_load_conv(loader, &level->resample, channels, resample);
+    diti_causal_load_mix(loader, out, i, channels, decoder ? "time_upsample" : "time_downsample");
+    return channels;
+}
+
+static void diti_causal_load_half(diti_vae *vae, diti_loader *loader, diti_causal_half *out, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder";
+    diti_kl_half *half = &out->half;
+    uint32_t i, number, count, channels;
+    diti_loader_scope(loader, "%s.", name);
+    count = diti_loader_count(loader, decoder ? "up." : "down.", ".block.0.norm1.weight");
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    half->level_count = count;
+    channels = diti_causal_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    if (decoder) diti_causal_load_mid(loader, half, channels);
+    for (i = 0; i < count && !loader->error.result; i++) {
+        number = decoder ? count - 1 - i : i;
+        diti_loader_scope(loader, "%s.%s.%u.", name, decoder ? "up" : "down", (unsigned)number);
+        channels = diti_causal_load_level(loader, out, i, channels, decoder);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_causal_load_mid(loader, half, channels);
+    diti_load_norm(loader, &half->norm_out, channels, "norm_out");
+    diti_causal_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_causal_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_causal *own = vae->causal;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
+        diti_causal_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_causal_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_out.conv.weight")) {
+        diti_causal_load_half(vae, loader, &own->encoder, false);
+        diti_causal_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.half.present;
+    vae->traits.has_encoder = own->encoder.half.present;
+}
+
+/* ---- configuration ---- */
+
+/* Item number i of a list of names; "" where there is none. */
+static const char *diti_causal_item(const diti_json *list, uint32_t i) {
+    const diti_json *item = list ? list->first : NULL;
+    while (item && i--) item = item->next;
+    return item && item->kind == DITI_JSON_STRING ? item->text : "";
+}
+
+static dit_result diti_causal_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    static const char *const plain[2][4] = {{"", "", "TimeUpsample2x", "TimeUpsample2x"},
+                                            {"", "TimeDownsample2x", "TimeDownsample2x", ""}};
+    static const char *const keys[2][2] = {{"decoder_temporal_upsample", "decoder_attention"},
+                                           {"encoder_temporal_downsample", "encoder_attention"}};
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    bool mixed = diti_loader_find(loader, "decoder.up.3.time_upsample.mix_factor") ||
+                 diti_loader_find(loader, "encoder.down.1.time_downsample.mix_factor");
+    uint32_t i, h;
+    vae->causal = (struct diti_causal *)diti_component_array(&vae->base, loader, 1, sizeof *vae->causal);
+    if (!vae->causal) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    vae->style.groups = 32;
+    vae->style.eps = 1e-6f;
+    vae->style.ends = true;
+    for (h = 0; h < 2; h++) {
+        diti_causal_half *half = h ? &vae->causal->encoder : &vae->causal->decoder;
+        const diti_json *list = diti_setting(&settings, keys[h][0]);
+        for (i = 0; i < 4 && !mixed; i++) {
+            const char *kind = list ? diti_causal_item(list, i) : plain[h][i];
+            if (kind[0]) half->times[h ? i : 3 - i] = DITI_CAUSAL_PLAIN;
+        }
+        half->folded = diti_equal(diti_setting_text(&settings, keys[h][1], mixed ? "AttnBlock3DFix" : "AttnBlock3D"),
+                                  "AttnBlock3D");
+    }
+    return settings.result;
+}
+
+/* Pixels per element of the latent, and frames per frame of it. */
+static dit_result diti_causal_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_causal_half *half = vae->traits.has_decoder ? &vae->causal->decoder : &vae->causal->encoder;
+    uint32_t i, j;
+    (void)config;
+    vae->traits.factor = vae->frame_factor = 1;
+    for (i = 0; i < half->half.level_count; i++) {
+        if (half->half.levels[i].resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->times[i]) vae->frame_factor *= 2;
+        for (j = 0; j < half->half.levels[i].count; j++)
+            if (half->half.levels[i].resnets[j].channels % vae->style.groups)
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the autoencoder's %u channels don't make %u groups",
+                                 (unsigned)half->half.levels[i].resnets[j].channels, (unsigned)vae->style.groups);
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_causal_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor, latent = frames;
+    for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
+    return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
+}
+
+/* Latent frames of a chunk; 0: the clip is not cut. */
+static uint32_t diti_causal_tile_frames(const diti_vae_clip *clip) {
+    uint32_t frames = clip->tile_frames ? clip->tile_frames : DITI_CAUSAL_TILE_FRAMES;
+    if (!clip->tile ||
+        (clip->latent.frames <= frames && clip->latent.height <= clip->tile && clip->latent.width <= clip->tile))
+        return 0;
+    return frames;
+}
+
+/* Neighbouring chunks share a frame of the input, and all but the first drop the first frame that they make. */
+static bool diti_causal_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t tile = diti_causal_tile_frames(clip), factor = clip->vae->frame_factor, starts, step, frames, end, i;
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent;
+    out->frames = from->frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    if (!tile) return index == 0;
+    step = clip->encode ? (tile - 1) * factor : tile - 1;
+    starts = (from->frames + step - 1) / step;
+    if (starts <= 1) return index == 0;
+    if (index >= starts || (index == starts - 1 && (starts - 1) * step + 1 >= from->frames)) return false;
+    end = index + 1 < starts ? (index + 1) * step + 1 : from->frames;
+    out->first = index * step;
+    frames = out->frames = end - out->first;
+    for (i = factor; i > 1; i /= 2) frames = clip->encode ? (frames + 1) / 2 : 2 * frames - 1;
+    out->out_frames = frames - (index > 0);
+    out->out_first = index ? (clip->encode ? index * (tile - 1) : index * (tile - 1) * factor) + 1 : 0;
+    out->kind = index == 0 ? 0 : index + 1 < starts ? 1 : 2;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                         const diti_kl_attention *attention, bool folded) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
+    diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    diti_tensor all, parts[3];
+    fused.name = "vae_qkv";
+    all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    for (i = 0; i < 3; i++) {
+        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+    }
+    desc.batch = size->frames;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    in.own = diti_attention(graph, parts[0], parts[1], parts[2], &desc);
+    if (folded) in.own = diti_fold_frames(graph, in.own, size, true);
+    in.all = in.own;
+    more.residual = x;
+    return diti_video_conv(clip, size, in, &attention->out, &more, "vae_attention_out");
+}
+
+static diti_tensor diti_causal_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                   const diti_causal_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->half.mid[0]);
+    if (half->half.attention.present) x = diti_causal_attention(clip, size, x, &half->half.attention, half->folded);
+    return diti_video_resnet(clip, size, x, &half->half.mid[1]);
+}
+
+static diti_tensor diti_causal_shorter(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                       const diti_causal_half *half, uint32_t level) {
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    blend.kind = DITI_BLEND_THIRDS;
+    blend.clip = *size;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    if (half->times[level] == DITI_CAUSAL_MIXED) {
+        more.frame_stride = more.frames_before = 2;
+        blend.more = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->convs[level], &more,
+                                     "vae_time_downsample");
+        blend.weight = half->mixes[level];
+        blend.more_weight = 1 - half->mixes[level];
+    }
+    size->frames = diti_blended_frames(blend.kind, size->frames, 0);
+    return diti_blend_frames(clip->graph, x, &blend);
+}
+
+static diti_tensor diti_causal_longer(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                      const diti_causal_half *half, uint32_t level) {
+    diti_blend_desc blend = DITI_ZERO;
+    blend.kind = DITI_BLEND_LINEAR;
+    blend.clip = *size;
+    blend.first = 1;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    x = diti_blend_frames(clip->graph, x, &blend);
+    size->frames = diti_blended_frames(blend.kind, size->frames, 1);
+    if (half->times[level] != DITI_CAUSAL_MIXED) return x;
+    blend.kind = DITI_BLEND_DOUBLE; /* all frames stay */
+    blend.clip = *size;
+    blend.first = size->frames;
+    blend.more = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->convs[level], NULL,
+                                 "vae_time_upsample");
+    blend.weight = half->mixes[level];
+    blend.more_weight = 1 - half->mixes[level];
+    return diti_blend_frames(clip->graph, x, &blend);
+}
+
+static diti_tensor diti_causal_level(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_causal_half *half,
+                                     uint32_t number, bool decoder) {
+    const diti_kl_level *level = &half->half.levels[number];
+    diti_conv_desc more = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_video_resnet(clip, size, x, &level->resnets[i]);
+    if (level->resample.weight.part_count) {
+        more.upsample = decoder;
+        more.stride = decoder ? 1 : 2;
+        more.pad_after = 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, &more, "vae_resample");
+        size->height = decoder ? 2 * size->height : size->height / 2;
+        size->width = decoder ? 2 * size->width : size->width / 2;
+    }
+    if (!half->times[number]) return x;
+    return decoder ? diti_causal_longer(clip, size, x, half, number) : diti_causal_shorter(clip, size, x, half, number);
+}
+
+/* size becomes that of the result. */
+static diti_tensor diti_causal_whole(diti_vae_clip *clip, diti_video *size, diti_tensor x) {
+    const struct diti_causal *own = clip->vae->causal;
+    bool decoder = !clip->encode;
+    const diti_causal_half *half = decoder ? &own->decoder : &own->encoder;
+    diti_video_input in;
+    uint32_t i;
+    if (decoder)
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->half.conv_in, NULL, "vae_conv_in");
+    if (decoder) x = diti_causal_mid(clip, size, x, half);
+    for (i = 0; i < half->half.level_count; i++) x = diti_causal_level(clip, size, x, half, i, decoder);
+    if (!decoder) x = diti_causal_mid(clip, size, x, half);
+    in = diti_video_norm(clip, size, x, &half->half.norm_out, true, false, NULL);
+    x = diti_video_conv(clip, size, in, &half->half.conv_out, NULL, "vae_conv_out");
+    if (decoder) return x;
+    return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+/* ---- tiles ---- */
+
+typedef struct diti_causal_tile {
+    diti_tensor x; /* the result, faded into its neighbours */
+    diti_video size;
+} diti_causal_tile;
+
+static uint32_t diti_causal_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Fades the tile into the one above it, or into the one on its left. */
+static void diti_causal_fade(diti_vae_clip *clip, const diti_causal_tile *tile, const diti_causal_tile *other,
+                             uint32_t overlap, bool right) {
+    diti_place_desc fade = DITI_ZERO;
+    fade.from = fade.to = fade.part = tile->size;
+    fade.other = other->x;
+    fade.other_size = other->size;
+    fade.right = right;
+    fade.out = tile->x;
+    if (right) {
+        fade.part.width = diti_causal_least(overlap, diti_causal_least(other->size.width, tile->size.width));
+        fade.other_x = other->size.width - fade.part.width;
+    } else {
+        fade.part.height = diti_causal_least(overlap, diti_causal_least(other->size.height, tile->size.height));
+        fade.other_y = other->size.height - fade.part.height;
+    }
+    diti_place_frames(clip->graph, tile->x, &fade);
+}
+
+static diti_causal_tile diti_causal_run_tile(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t y,
+                                             uint32_t column, uint32_t edge) {
+    diti_place_desc cut = DITI_ZERO;
+    diti_causal_tile tile;
+    uint32_t columns = diti_tensor_columns(clip->graph, x);
+    cut.from = cut.part = *size;
+    cut.part.height = diti_causal_least(edge, size->height - y);
+    cut.part.width = diti_causal_least(edge, size->width - column);
+    cut.to = cut.part;
+    cut.from_y = y;
+    cut.from_x = column;
+    tile.size = cut.part;
+    cut.out = diti_tensor_new(clip->graph, DITI_F32, cut.to.frames * cut.to.height * cut.to.width, columns, "tile");
+    diti_place_frames(clip->graph, x, &cut);
+    tile.x = diti_causal_whole(clip, &tile.size, cut.out);
+    return tile;
+}
+
+static diti_tensor diti_causal_tiled(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
+    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
+             step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
+             keep = made - overlap, i, j, count;
+    diti_causal_tile tiles[2][DITI_CAUSAL_MAX_TILES];
+    diti_graph *graph = clip->graph;
+    diti_place_desc move = DITI_ZERO;
+    size.frames = chunk->frames;
+    out_size.frames = chunk->out_frames;
+    count = (size.width + step - 1) / step;
+    if (count > DITI_CAUSAL_MAX_TILES || clip->tile < 4)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
+                               clip->tile, clip->latent.height, clip->latent.width);
+    move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
+                               clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
+    move.to = out_size;
+    move.first = chunk->first > 0; /* dropped */
+    for (i = 0; i * step < size.height; i++)
+        for (j = 0; j < count && !diti_graph_failed(graph); j++) {
+            diti_causal_tile *tile = &tiles[i % 2][j];
+            *tile = diti_causal_run_tile(clip, &size, x, i * step, j * step, edge);
+            if (i) diti_causal_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
+            if (j) diti_causal_fade(clip, tile, tile - 1, overlap, true);
+            move.from = move.part = tile->size;
+            move.part.frames = out_size.frames;
+            move.part.height = diti_causal_least(keep, tile->size.height);
+            move.part.width = diti_causal_least(keep, tile->size.width);
+            move.y = i * keep;
+            move.x = j * keep;
+            diti_place_frames(graph, tile->x, &move);
+        }
+    return move.out;
+}
+
+static diti_tensor diti_causal_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    if (diti_causal_tile_frames(clip)) return diti_causal_tiled(clip, chunk, x);
+    size.frames = chunk->frames;
+    return diti_causal_whole(clip, &size, x);
+}
+
+DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
+    static const diti_video_kind kind = {"CausalVAEModel",  diti_causal_is,    diti_causal_read,
+                                         diti_causal_load,  diti_causal_check, diti_causal_latent_frames,
+                                         diti_causal_chunk, diti_causal_run};
+    return &kind;
+}
+
+/* ==== src/vae/vae.c ==== */
+
+/* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_vae_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
+            diti_tiny_is(loader)) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
+    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
+    vae->traits.scale = scale;
+    vae->traits.shift = shift;
+}
+
+/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
+   better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+    double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
+    vae->traits.assumed = scale == 0.0;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
+    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
+    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
+    return settings.result;
+}
+
+/* NULL: an autoencoder of pictures. */
+static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
+    const diti_video_kind *kinds[2];
+    size_t i;
+    kinds[0] = diti_opensora_kind();
+    kinds[1] = diti_causal_kind();
+    for (i = 0; i < DITI_COUNT(kinds); i++)
+        if (kinds[i]->is(loader, config)) return kinds[i];
+    return NULL;
+}
+
+static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
+                                dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
+    if (settings.result != DIT_OK) return settings.result;
+    diti_vae_choose_prefix(loader);
+    vae->kind = diti_vae_find_kind(loader, config);
+    vae->traits.video = vae->kind != NULL;
+    if (vae->kind) return vae->kind->read(vae, loader, config, err);
+    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
+}
+
+static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    if (vae->kind)
+        vae->kind->load(vae, loader);
+    else if (vae->traits.tiny)
+        diti_tiny_load(vae, loader);
+    else
+        diti_kl_load(vae, loader);
+}
+
+static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
+                        : vae->traits.tiny ? diti_tiny_check(vae, err)
+                                           : diti_kl_check(vae, config, err);
+    if (vae->traits.by_channel) vae->traits.scale = 1;
+    return result == DIT_OK && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
+                                             diti_vae_load_weights, diti_vae_check};
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component *component;
+    dit_result result;
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_vae *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    if (vae) diti_component_free(&vae->base);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 #undef DITI_ROOM
 
@@ -39278,7 +40998,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     conv.width = p->width;
     conv.pad_before = conv.pad_after = 1;
     if (p->height)
-        diti_conv2d(&graph, x, weight, &conv);
+        diti_conv(&graph, x, weight, &conv);
     else
         diti_linear(&graph, x, weight, &linear);
     result = diti_plan_create(&graph, NULL, &plan, err);
@@ -46961,388 +48681,397 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/FAti_PKhZREaoH=3Dbj>WKB@WMF7iGs[6>ubNL8NE#hyOwB*YIZ;]LJCxhmlAgIK]4$DrG>@@25s`t-1w6sr#G9Kcsyxno@]4hO5sj@/JGVS"
-    "k=F33C`ahc,&5]q@hfO(BI=@J38'ppS5S,l2VDDm4<m;[CmrM2*Im'_@<1iXqfSDOF56D88'WnO-p&%x;P@O&#q#Gk;q4FA,75mMN#G<g+0UtnLs2;[iQp"
-    "8KSi$*^C$l57'O[32LU@1otJsNy2/+hW%K/j%[u1XPGSDK]lh*O$sr'4Oof5,Q@0c<=X;j&)2Km00OhYXbIO$GL9gDa6-Xi^kL+c-DD<Vb4.$K'kiZ#C<$"
-    "HcE<J+(QmdoE+'cZwPIvu-pDK*J@[WdPeT=&lq$2D&pfw77cVu/Oo5qX6$.]C0q5bA@miOXaoB%MQhvtP=sC<]xOE.E1Gh[6VsD9IN>Jk(d>X<.lh`3`8>"
-    "jL1lF9mKHgi6W6Nc/95J2w@0>Mv0i_Vd^VmsQL6;a[@H)0ROyJYCqtS3Yp<PbP_SNB4T(;F$wps@#;edwJ3/5PlR$fTFWTMCyS4I&Gkt;(9hab#@>yY3G9"
-    "DIZN)8cN`C^3:HJF<aYnC@T#+730N<:0&@86>4vvOJ6V#'liV9Q$[F98+.aL)9xLQx:chD0.nfGPB:sDrV7.eT4YlB#oY3Qr[[5W$ZeV6u5nr[S#FtAA=B"
-    "]YBnepdrOYO17gua>t.M)F-mH]t3yujU&LRL:`e):sy+7I%prdnQ2TP(73,3M'cT2;l0EEX7lA_;u.e]Ko,GyGg8SH5;@nW1AGj-f1(GCkv`<:a_Ui,l.="
-    "pV%ts].RYGZgy11`D^USJB/3tOfWCM+]p+;NH.>q@h_1-)<;=+T60`>gRYT95c+&^VN;$'7T)B%n=*B#f*3D9R5W6Kkyx2<oe.PIQLfKqEMRE#xLM%yXBv"
-    "cW6f,XBYVa(Nd^;eAIo1Ze6C$^[#mb>bXJLMw@RBrde2==;<B769N'#&$A%vs7Rd2N_hyh@-:E;3b,0F`K.qqFPPC^qm=hw1NH@5AtYc&W.5tYDqbURt:q"
-    "v@Scp2b:h/2t%O^H]rn3n$LnR^U]sK*0PCl.`g&+cwA^](]>o=0FdXP+,p0K:`cMna^.X=aq8nY`^IV#Q;'f0>MUk:^OhE)ZuM;wT/PGGZGP3R(NBbc<73"
-    "os&J0WyjJY20*EB/j*VIj`x/5b*453m>0PRCy>YY,GaxZij@(iq<Hp]4RdZXE=vZhYrS(dZDR*BSa&i%afZ'>0dM-a&;oQqnvI<:EES11i8t8tRVggq-of"
-    "h2*JN.QF8CbL:kx7idy#_klbS]1-y:dT([a0e9cyL#q8iNkyoiSIDuQmk1h/[J#O8uGPnhxWd_DoNc>MP-0q1>ksX_M&[Ue^<Wg$&dgbh,*O8),14o/i7Z"
-    "EVMT4suXr3mwChxlqI%9D1j^tg[%pHOBE%pxkIDQjw4vx];UACONWXYGrOt35O<7.SQ>_2vV`s$*-[cMGjOC)C*$Hi173Av1C]=iY)WuTLn#(:K_P_ccRq"
-    "b&tT%@tQg4j<NMe2:feruK0u)+Wl_P6W>,mJ4f:=OWc2$:q,;PPZiM_st9Ty;46EVhc[4%.uGT>hYCnP*A&LIP1P5.,>i7^H%0G]B`i#O1c.y*5W`0h1E$"
-    "tci;SuI63CBg`,>JQn#3%:Y1/lUMSc(YQ9C7/UsaX`f+nP#&`[DG@bM^-*X=^:[7C&`SZV649yU%(.qeZmdA>vc;lrFwM3PG;E)>^05(.M2*WG'p0bygJ2"
-    "A'8-s=rseC`YH<-L]_:k''0WiRfT[s0,M:p/p@``=.H,)#>lbKJ4G/cy2Cy^x0v1sHm3J+7yp2i-lCNTCaGKEO_bn(aF;/YB0<U8]:bn%1IuWeojO=4mK&"
-    "]R<XLFPXc74)KH`si+*UXW/hia:SWOx4.t:gZ=>aCcx8=T+ZPCO+n8x*A[0Ttb,Uj4A/Vkx(JSvKJ)M/=+AG=G.`.'21it@[`fn9->uvL`d6<h=M)G;l'g"
-    "V#;Cr0-TfO`XNe2QCWOcoHx76seqCC-I73xaJ34J03YEN(mxiC2MOG4ft7$/]EAkoL7pX85s(FDo)BU4X,pcXn-n`7k#12iw%MbaT=0BkJOWmmRiN09<M<"
-    "D-)&eq3HOo),>eFgG7IS+^0L04QUT8RR]KpY6M];^[wpR;yY#1L*vH.klCeV$NG&eXnB(,s;O#IsY]wq9A<W^+@oxG=:bW89[0JR)obda0hEP2@-yP`/+["
-    "4hlSoBN-3:/`H$7oQ+PbY6ALE+iH;9c'e*TK'`$s;8wUlqwP.YLb/9iQL<1:7t_$&9'wUeM]k7uA3KYEgM4`H[8eY4vv.SuS,1mk<>M7(AgS9&D@_i^*_G"
-    "_K/lMb(p1&d-sNH5gR#.mGh,MtZ9I0%OqrdWN2(inQ$SusEXamRO=OQ%KE_%.T)$m<3JlUOQ'aGW$$oqi5'Uu*jj.HuyJkU5J1fPeGjACgVf2S].E5w;XX"
-    "lCGO8ABC(Jrh6MdH%t(lk:oa1>q2O1H+Toe6;NCN;kI13K6lPONC@l$;qf3uFSTs.8*c4Gv`u5976,P(lH<IM@lF=>>Bw0f3Dyto/9>O8AWJW@6B5WRv8/"
-    "Qnm,f8YU:r7-8h:m^h7iXIhjFEO_$Cp;wLT>g[W.#8R:-DH.(`i&8Ns6yNgq,BIlXa1ivVgvqiMSM;q9;0@i$62;%^Q<]_rbL07-L*S;Os/:BgV*ZvD:&Z"
-    "@B(i'8;;hrG,Pd)4;yWi,bNPk%y]^l9VvZFKNc-^+'^jOJpBl>6J;Fp]OhZ&MF`(xC7aE3$WCWRB=y%[Y(uua4_VgFYU9B(`adHpmwU;SlQ46(bFEtxKM0"
-    "FL4C+Liug7t+0>k^ULRupj%qellU,)$WTkOJytg)]s-9)DbssWYBLI^t.$p9:cV>;+IFJFRS%I*itO<3rR[wUd.)#N+S0cHfipOvSvSBG`'<K0t`o'=S2O"
-    "<kXQ19XelRWtv-q&'o)j=SV1_h%s_v.XJY/=y&/pKH.Q'HqanSK%DOs[L'WDtIT-Flt@_W_BD:=$_uDCc,abSrmv7f+MT5oriy]J7wKGv=x8<gs8>FV@H/"
-    "[hYBr'AsR4w)`*+WKu2),SbpXA_>Lj$#N48FUjoGfImDL0%62NuNWjmA:)Qfw;MLRGoPEDARIJ1oL31^&Y;2w#NOoa6`_Ix@an3Lp;Ofe/q1>cn[Z,;^fk"
-    "sLL'pf'tYJbqAq&OZGeYFS1MmAKm*mV%JHM_<DtDN)Zg_FCriFkPC;a(LuXJ+9a-+6LWk/[80NA*Er@Hl(y_gtNf'WRx<I:m'7L]Z&X2Hm+LP6U<;2`;4-"
-    "A&+`q2Ugm5'Qa-%jgKc6cU7vgIrBt[I5elBUlKa+SWRK+<BbhhJ3su3ki#i+S[FRjXkFu/BwmvP_8R_p:2HqkW8,yKuByGO;6a=*MlwTa:Za4T/5o+#'Qi"
-    "1I7(A9>`2%:3Q@fpZX`Ak$7fqQCUCppHA3ZB/BSWe`42uR%Vr.HJ+FZ*a^#9g_i7,n.)mWEhg'9NyUUh&fcVo4a_s%1lGwmu=7)772Fet9D5R>BIIk+kan"
-    "NRJnJO&(4'ab^d]J]$cN34j`;js'KR^cojW=9i)QrI0&lp78Ds=,OdictNva+I$/2+'(G,-eU>TD'A8D1j_O31+=S6Jn#L2fJ7>&ifP1'E-N79D_-UU;P."
-    "KZ6XJ]]WjqRa2l9gReIF3otRxU`KHmE]Px2.Fnr=csQ=JnJ+tZ`9-';Dr8#%O>&hmxpvqM6=u%DI+2Q)54LPLL-bEwaMCn(XZ#v;0M)$;3)_:ouUPR>%-t"
-    "s/_7`<VDot=4-.U(s2^a*HOPiq%OZ>dYN&nG$)(C-`/(,Lg(&oC.:b<nbHh'<4,aMYL^J*6G.$3.av(Mx47R2xDB><QC#-glP$EF/%1*:bP86VZY-gZ'5_"
-    "^K&8iE2TAnh#vQWWSnG`b$0&]_ZkmDgpk29eTD-Q#87yA6:i_AJC`jvl@1Ni2A89;mle&Sn>U@90^LQK4j'w:PHhP.L.+yW_ZPkcO3CUgM",
-    "`Z1bQ3F_A>+Nh0iR8(Ta@X9r;X^bA3:26tvP8KZgr%)=ib(%8@S><IQo1hKPKjyW4/o=.MC.x2bXwEXKlPr_oTxL'=ZcF6H+W=mbv@&WLI.&0c2%O^kYWV"
-    "m#[VIaPb'D&AWd`Lj0%<BtQFkHc/PP[Lx+slCAlWZO_/pF6:Gwwrq$yXH@P8W:u/'kQN-py;nqsH)$M[_<Sjc[gyF7E:<SaKF[S+u-41WG08vXlFS=7hK="
-    "8EBOcP74k^KUi-,SSPPPYoJl,2;JvbqbfF>5Lcn$u+al<1s:D<*QTcep<5(uJdJsh84+8qgBCmjPP8Dn;PUa-e#G]_gXm3s.`5t09<DlvZPuh^pal.r<$i"
-    "og36Aho[AbZ(0^iS3K.3$x.S)Kb5&BDy;Y`$r=G:'YTi[Qr0NFJk#]QX2p>j%D_pO=6M&('4(6t8*J&HJrA61SU=+/>+#$%a7CvZjiXtS%Yc+kXuke6nX4"
-    ";V-NOiJtFZtU/Mx2efgMh4fA=;,6m^)ombZCu4S_TJYgcYC]x:GgH%$P0TA5)GE_,+mT&)pOJ.p(B-:p2YPiNZQubd5R*L]qm>HLpOLyu]AN:fM[NF-1OD"
-    "3.3Tg^r[fGfvjvJQ&)-$&Ogu=.$Tr2k6X2cY422nRll*0]2olSLJ2D@^M#+S#hS@*+@;XE-xeaAJc'#=E.^UWXc2G-%/NQ9UWR4F5LIugCJ:k;6g+Ku)/E"
-    "HOn*ky]s;(O(rYL_c3)Sx1:hqu@c,yF;^u`e_-d_wf1XBFiv.BYcr6^hAE;5$%7tY=r$m14oP,M)D`9f%4DmwDH8'eX4US.d,p&>f&Rh.*g^d&9U%/@pi+"
-    "jR*vY.W6JeZ#V4XOPl)+MG^eP+YY;>'Q9-eVqu)tQv5LKwJO^jnq`:n/Zs6TmRxl_uMH7IGLhOK=eNb-WZu<Q4kUBREu0V&$3f%6wbg^5o*OoyP4)@QE%c"
-    "iv&v<7*5$T9rjC9WZ-1PY1y<.Ax@9yJO5e<QqCAbP[sU<OU]pT0<<+QpVvVnFwqZS2KgvLJX%aN%M8]VSHrq;67)<pE#rcZTworW)Z&3r262b^c_.SKcEa"
-    "C2;ZQLOpf`,K1cD>FuR;%+)#jC4ePj]8.2%5yOkRoxn$j@B_f.=FLg(XM^]_/y(XS(8X,*OCS6J)ce&M</qL77=j']q=mwhDq(Z7uHNeF3(bT#$R(ZuJGl"
-    "@psMD5T0#r5ke9D_7ZMpJTOTjSFO5mp5%6Z3I6V_qZs#SyN=eqH,$KjE+#2^d'TUhBIh^,(5dTb@,OdqxZI>LyF=2c<<:wXY,b6ca^MyVuE$%=`V;gt'bZ"
-    "+MgG3U<WWtelJdAdNJVYoUoXVG&s7RWvDO#JS9r^TdLW0N^>h=1S6yanj+Z=Jkm<mJj0A'6)h[$1VeEe+n.=qIB.Y0m5rxDf`cTrpduKX0._*b=18Ad4P3"
-    "Xl@5Q^Zk[&cT$XLr*$Dko'>)%Qx`5Hw^_='a$@PQMgj07;7rK(_>[b6@yI:kA&F'2KC3vKV(Y9o'I$bmTe3GpK%8$MTx(<0B4FF'9T9o(+sA[YgT$=@cqm"
-    "'J[S[du('Z<s($s#pdS<-$P&(a,y`TGU^9Gg/c_T)ue6D6'RSthUXjpn.x-0[>IWi*bktXGE4*&;,6FnBnr7v.v&kf8A&uIhm_ak35eN`,='8T3U;[Chw["
-    "vS<7I[[;V)9Ha^iQ80&mqQk:lP>f>>hqeX^-MTd,6he<X2Z*78=mXY9fZ,gjxE1&gDU)[xIXlyJ_HW1UG-^,)r$Aqw2C=rFKlTp$<Yv<AFORWWqI-h[rT*"
-    "y6R%r6V>fhWJ`ZMXJF6KXcmQC,m`cX8>iApo-E80BEvHv]Hobm3F6X*:BZ1b:O/k+h^@%uQ=8b)IAI,h&m)gtpyU[.]L6CuQdDgL(VtQko@+RGTmR0[YDH"
-    "'%XdjFeC;g]&g:PrC0N1H&NEHZ]=B5R.lD23jJQq$LTV$:v=mmc/wcMq#S,Z83w'<l8Q-xY]hPK@br/iA<C6+I)]bb0/X&'H3)rQyRcDie*0ehxVVi3_3C"
-    "$6#]dB&LH206&9cMlORmC+t4_LXNpy.8M0^q])[kDSj%ordPJE<WO[bRB[e)o'Uq][=(lNp7OhAA1M^H`Afsx'O])$WT)BPwbIOUe[ee$KW#/%6Md0YxSP"
-    "$sj[>N;yBAX#1e(67i05K<,^AM+#w[X>W5IsSVBEqgKmbIX)mVld5K.ImUyW</_(>Nfg$C>)O<i'K96%+$HcHf$4w4%#IDe=<pUM<aVe6(jT$Z1ZclSNLP"
-    "8U]QH,Rt&`iN&5jm(uZ^%1<5s:q7n,CTI%j+9Li6)htdpl,dL=k0V;FQLPO`ux[eZ&&N9kFXLl%B_-]cKT:u+2g0'lN::8_w#*Kw_plCJru^n/uLR@h,O6"
-    "[IaVPdFlh;iRcJ/06#0tMTRje-cx@`eaM&O10LJ(PFuO%snd9i_mOHdw(<F'&=`F&kY,NS*YuBKfYPLH#+D&%L9k,2lT7Uv)+%r&d;VB'tSZEAqCqHYF*<"
-    "<nP7j_CrkSS:_i,/4`r82McA1n3N8ksMKbAEnW_KH5YF8+pP3mVMXJCmai+OY,Zexb<Wb;9u(B3Knw2mf/)n:PES,WenqYc9OCjd>ShI@O1[gSyp:GHTf+"
-    "1w=U8HTE6NFo:fwyIxifh)2;(mxyD<F6kssm^oPN]'['c-ok93h)u(hSbN0*6Oaff4>n>Cdj4sXV6DTY&l][[AL'ZbC&B/s*OoTSeSDrvu8bOtpTEm.d/x"
-    "`V>'t9LLX1i0]/u]8.9`r(X8EJBab>Yrl%j@Y/-/#=2Gs+ZJKTpO`#I<<I`c4$5[T8_$@>NT4=Q86OOS<G9MSI,QcJr=G$hn<'@[S9ji6]3NA4@)uZo-GK"
-    "xbP_)W;-Z[6XLU6,DA9GM^iINxNBQR@E[r<`x<3`T=3(7#6h*&]4:$e]23ype:H[Q(IDy.@nC'(9EEg5]U]Nu'RnDH[KHB@JDexYC5:vj%Qb`Ut-B)MkL:"
-    ">W*lU5mvGU6H<a1hsDNXMN&u0ObT)Z#LL.QNr97>dnmnTvR8b6:6ifOJCPR2USAPq3^mKL'2<D8#<P<;eLLOTfnEpDJ,<As)r+Gm]Ob8##2pxt'6AJqbu*"
-    "l07fFb2m7-k7SdZD1$f:*qWg'P>YIF'wcu=WaHj#LZ+]RVD@Nqa4d.#*+sIE`oSZ6e;Fo<5lkp'_[BRO1u:3U%P6na`YZDu:J;kXa1tj%3o:$g3uKlDAAp"
-    "&x/19USN)ZB:.uj<t+ri/=nXuV9$96ygXXqoNCBZZsH^D=DkF#38%LK#f5Y1y+PkcQp.()^-SN>^#aH1cnFL#M'Q6F,72;nYV6C#####",
+    "n0C9%1VZI/IWKj'/0lZREaoH=3Dbj>VB&$W.IQFGRyXvKi&RP;)dG@W%WP.*;aPc'FljVF3QCFo[##C,f&s=iuUni`3_0CC/d+l=+<m>2*bqVF64vr&m9["
+    "/,f3LRq^vdM(]AaloK1b_<Vf2qDXwG)+18ij6#n5:[938n6NBv+jy]q'rUs^vl/4AYtc+W0]f6-SI;/1593@uKk5CSD)MM>vc`et]Mote)cjK/PG&mi,F."
+    "C4R(UKTrMa],*p&n*1aIhZK%$TkfR4Kc-99D@6E8u[ubT#[Q6c4MosmhD][V_sF`[>G:C3*0**KU,ouRoTniKba8<=FM6Bt6#6@d:028p&WBV$6*Sgl[Gx"
+    "d$7<xKuBi@mXGhsHeA&CEru2S<^Coptxnf*1=XkjJ%_Cy*7Ei=M`#`=J;xVaQvV'-Xo-mc.72BvWLGuAF,-9N.6p0A@jShJf1yjO^.@Y(hB1`KM(e)DD)x"
+    "jV/P=4[ka.0rP<BwwpNpu:.B%xxhh[D3msSb`&>nRvicbV1sp'c$;k^UdFS/'fZwyAf3VxP)ar9d59(5I5BKf:1d9#E@`e=*F[#e.oB-Gr+J#[be&ke,v2"
+    "(#;f/hmya>$RI<j9QQxVWr6ep0xQJ<im4+hg.IDHZE#bSk'jW8`)f<#kY;+'O6vvRIuh6qU+R%9w-p@B-t<lmXD=u838d1@1)Vd%_0Y#Jf>;Ou#H]d6Ntr"
+    "$6&rDpVWKc2e#X)(JXi1E@xR8$38DBs;]X@-3Psq-BrgGa_$6;#YS4gfR/:S>ALcnbQ8/tfB_g>4%m5,];23al=vr%]W2PT(e>3T]:_[]l;HQ^<G=Zk*f+"
+    "mj+m6[9uQeCVu/QT>JSvZEuP-u/$jS*1X1fA[Ws7y'MBc3YK1f^e@5IPoS]:o&(=;P#rASv;r%fChP)4%xGc>(-T;0NgAV31]x>DdBee+R0++dAKJ=x*IC"
+    "cQn>`iTyb6pV+;5q_+Ol*EXmBL]X.q1Q(BX^w92Md7h8L5)+APFHnZWFeE/1h(lsr8^r)1S3By-V9U,eNwM9/RW-3((28mq3Z)_pPv]t9wJ@W3XPA'xn1S"
+    "iF+Dp50)cwUH,74Ts1k&.MPZr%>4N`4_/tFi::`f'Jgla[Z[2Dr,LQ1mX4./m6rXNtB7'=E#GQ+i6Z2aD`$Pe.#v7w'.-TXpwEff,l8VotuRR_0Ub#6ZAv"
+    "`HN.,l4'd]tC(G-T7a;6:P6d,,ZTROvM&&NfYY$M7APF)cCI/&EsTSTY;Ua5sCVRDbJEYa6[^*$o;M@gY9b)mXkml&JxW9/U;Do@Y6S0#fXt%+)6(Bt=nr"
+    "G-thZiHi%y.OagDQ(iYYr/CFCX1JEvAc8::g-*0RlC1J)((R;d%,nAVulT^GS[_QJARrLU2)9[sC(ydU81I]hq#i#yBs2OV4ZRa']l,/;TfP]j%)>5c=;l"
+    "n*17CQt27)YinviN)mk/dw^1.>a4+#M%9X>&@HA&11/wVihCJEUd4;aLn/*sbFQtao](l*'mn@3[%Q%[[P0</3eA1C)Ebk1II[YePqiXT7i$rP-F%:+((w"
+    "=<R9OCRmqAI>u0q;Fc@/=mWSIU#w)U/AF6uJg;]Pr6>#lGM>DOv9`j5_u8N+te4nq]g$b5Du7a3eXfW4)+L1yWY1*D7oElpcy[0jA_q$;nf9Ss;PVElS:w"
+    "lG<.-vG')h4B'Db&<0gVsmpJg@GY^t1nXCCTNo>'jw+Ac90C5T$5g=*@c,-20N=fvGIM3w;aevZ;Z37t[K/Tx*(7e0>Rs^a[['+FxF9V[)<I+F5Rt9n_yV"
+    "&:$_ioH.F7;qs%4G+BY0__Nqiv0M&Kfg/Ud.<d.Dt2m71#4oX3#YU><8d6veDOcG(V)j$`sE8M_B&V;&<yeW`f95Bv)>.o:9O'g$lS2MEBuxx['Yx^U1+3"
+    "h^Va*8H71vm43O0fu(.gJhcHHg/:x&8nw(iPFSY[oKKXD6*.RQV3u:o@IS-t$jl&R.<6EYAPq6][E;EOt-EQUkB0Jf%gPp#f5gW+_JYCI9gja<AS;91i+3"
+    "rn<$3=Z$lW^>D7#/@V9m9ep3Gic3)3Jtikna7#vEhl'$K^5PUSTB2nTKYXNlri(Q9S6^DPZCZJlEju2e9vQ]w%-yMyPeuM,.96SmRl7^o/mQBQaaoAt5]A"
+    "-W^UBn%&gc9Otd;P_evfB>SB#GaaYdiqDIo3doujp8&C=*/:y^CBicCEP[l`7g`S40PPVW.Lv0u6psxR^ex6:KaQE@`k@`l#&Bk4VSSXC.FA`Saou<$7hI"
+    "NaX67wF^4:KB^/<ot:t$OP0/MbPP#seLpo<ul%3N;jUbVrocD.a7lsTd:p1_,mZ1>gi0lxk^@;xsq3xrVC:8]=@rdfY2foA^4XqTKB:wwyL%pw,y8aC53@"
+    "V)k]+B4PX1A`5i8J4jSMb0PW(*mTNjrn%E<**B-:=Z`gHoq$cV%p^BZL2^G@ugi.76ny6*rIjq]1od)G@GZLbn@u1k==@k:ZY8[mk#JP;g72S=//1b*ym:"
+    "'^GZ=+J0MdL@+,U8q9+qq,FWVaJ&/%tNlbd<,TO3COZo5dI)7VwLxEF,^bNU@N*(@BjO<e9+kEZ]%D>B9*KMl$IDvdh6=o>P+ygU'_8OroUa2LbCbp=F.u"
+    "xLHmJX63tW2]A9-7bqgtvodhf]4jHU7Si#[)kT3txv)@>_;Pv50iji+^a(H<Zr)4dcv.f8RZfeF6mNbYbt2EYcQ;r2]<MWy>seeR6t.[@[&&hqQ73u#WtX"
+    "`Qi2v>/6hVr/_L;t]#Mi.%b82hpQI0>gt)+B=VX[ftsto:tXw60GAi]uyPq[2G6%I8$s:W1.EK86X27butDXtD9`P8k8O)qtMnbS0K_*X+%Q(`uBx9s((L"
+    "`SJlm8,Mw:rNfc.8:F2j6.Mb;>uR<.Mt#FMfN;t$>P6'hNj3xb_3u-V+:(da(b;i*3Z0OGfeVw&]R`Ll42@L>;PjPhA11MB-B5,n5j@0ho_r5G7PH(7T9`"
+    "_Gm+3sU3BfKr`y(=St5k'HXGon`Ym`wL()`:I7RFi@M]UVI@l=pPH$-sN'X/QdTrgb`b[_]/^aSK=6_TjBf;I$E>v@q:_c-kJ76,Y$A/Sol15.oovNIQ&<"
+    ">PdjVB+ZtqE[HlmElC5'ZgN1('EEK/;*>[YYVlX]4YViT_*]MjK9(UFPLhYS]De/&/*y[wxNHYY6)d4e@di%ZYovPcT)q0SL>H)ju2J2hd6>2Mt-2B+7IY"
+    "`brVg:iFGgbjp)Yf%4Xj_Wd>&7V/YmQB4=KHH&DBrPT0iy>F&GUM8]+M8Rk+CFv4FX6@#e>`8`'Ee2v=^I<BhEr,qfBWY#<V2<FOU:-5-aRUrXVU)*t9.-"
+    "wW1/T^I#(j+6.N;H[6x2f.f)np#YLZAEg0G*@N;S(H$td.9H3..5PHaqcyC0'$<n,Lv6YMdxfbr,p#r2)c0e/F,Qs+K<Z9>L8m,MXO%QLIHSDi]Q(%x1E;"
+    "`qE2M%t^>g_;+f.U8w&Lb4Iq86%N]CvZuFIIJmL&OlU@NqL=eZfL.$6(W-_uBTs,xJ+k0^tbrdoZLi`vw6%iXh.I8B0TDpodqPNb&&PVmLH70KQ`3j46^+"
+    "]``Ae9kMdtWrH2s6Pox+vvG0TXaub`+.'XKcBv<sA&QnHM;N/Apf@p)8m-d>^JyHpP_txMc$.PXl3,nLMCG1kr38:sIhPwk)x`#egSf@fqydZp=^8pKA5w"
+    "B@tNbip1dPU)H;H*r.=*d<(-Uj<f0$[eqk@JB5YVH]-`'V:8D`>_ZACDGa&v-McTOuS[bnDkM3E#,NQkAYiLvhWd/Ui8,oPHP6TIoVguSK:xd'fDW3qYal"
+    "hKZ)>;,*n0qI6p/_d9DiyPr1Q1tk.wJw,[[unOpV'eQonVsm%g_mbQJ)YeCspq_75KIP9&Y3c.ok;fCr3A63:BpxFP`f1W=9+F0CWhHg9sjrtUsJH#e9&G"
+    ")>Q.P^@oWL5$kT57sLRx1tD93h9UE4Ek>WMhd6J)2ii95I39qtXomX+TYRGkb,XWUoMa'h&%4`KY@@Jcqr']VHk^NE3h-H0+&TJ.MW=b%b",
+    "xyXbN>Pqept1YcM_E><aSKZK8fbs;Ji'EU0^i/l`@95nd'IY.0XfJl<+(X<L%xcDEKlZjoNcYK5$=Gakf]>;ssjB'J+g$e-A73K0>aSB%fC&C[=i_)c]CK"
+    "P<6x3AD3:S;U=73^f&4qT8af*9TOT9UE,D[($Ev$%-XnaDk*;d>^lpImk2feiSslKA<W0sWV4arNBX_Ik24u7Fs@EFaB<pg>-lnR1X:PFwTgu[6g9y6X=<"
+    "Z.M$qe8TW`yQcN.+uv/$i'ia[Dm.PTWSIhpk(30qtRM6t0ZtX2vJB)oWCx[kBMyjhAi$kf<J:lZU6-JeH):@r/y54b#b(Irj$gi9i(aNCs9)GocP7^U=`s"
+    "$X4VH=ViEt(*GYlmm,,D8tG+BOtM-3(Bd4c7fo`G#yhUwOohT@t3U`FG+(/:N7*y2toVtL1c'>,3GDa;/[8c&8s^AI3Q%gGN#bdOFP5Q75FVZRZVlWf%x%"
+    "p^pJ_<N`cYm/AKDhck4ne_mbo,;_iPg$AZt'e`Q5DF^ufWjn+82@*/GVM4/0..Ol=E3YQ>%u5o/<aXya1h@`*%U.UdyQ9hXOufrkW=7jqwBbXqBEbiC6h#"
+    "@%.IdjlV84-^HsT<sA`r)Ghp=E,O9cN(`K%#gMP;$i]mVq0@P4q$99BU&SWp<G9=FWnZB#$`l)2q(jmCVAB''ZPLaa5yI<4*a`sYnsIe@E*U@:Q^m$*ltu"
+    "&m9N7@g5MFq3$Mb1J-Rnbs77il>p#UAm#=`G8A#M.T+dA#a5enW-HsBx*XEu6lJX/TF)&blgl5:;:)BZQlw[4:1)5syenqtGYH@k_-b%EIv*1^V=DfI/e&"
+    "O*@]fCgulMT]xj%F*rtqP^qDN7M_:#BF<Iaggw:pQX35isTc9NFiIG=Gm:Y;NVCPS+g`Fb=,NVZ,B&%&.`]vds<m>Rbl#U*Zi]<BVE'FPXbw>[y>qMKN3c"
+    "KuY-LQ%<>BeR<U@'l*B$QwxH>gCMATKPN.jkOfc)s37BqGh^jBPDX)'&pfNE'XR&[8n,mYle^tL[_N.CS8[X(7lW8QWv*omTO8I3Xo&6,Y)N#1_3%2-0S="
+    ",$,c-i]u<n+6g,'`VZ.-^h:f%+yB=Hq-QZ$x=j0lu*5=4A990A,c<vP#A:H,x'8$wF^C$qE-PO1(wogN9HGF6jB0A`wwe(cDT<&M5[6.9>DB(1_cr'dAm2"
+    ":g(BmBxO-C4$_T.-m'vZ.4]'R`u3k5j*j8@hHvq0MUdys1D.R/brE/L=0aic],sb6LcX/+-7&@07OV7AWv(7qr'umnF6)fr462Za,XCbaij/5(NYE*1=[B"
+    "fI5&/@6w#`O,3`W>F%rGesF)BMe8X*;GSgby*UY]B,A0UZ7E`*[;N.q4P$n#M>o]l+de9#4qnKCY^3Q-:odpi^UL$o$b555FnIpo5Pp[S>4ZNccVT[`2k<"
+    "/*ko<3f&G5^94&CSY9+Ual8I$vd`Jt3C(l<$^C=OU2Z',4cw]Q(In[i*-L3j)JKId`MAs*Knyi`&;l8P@EX#R_-yNE8-]tWepBr9McrY#0#@_)`7IQpYLL"
+    "3_;,CNb4i._CbWS%429qjMFL0qYZww`MYvM5PiBP,1c'Yt0DCH.vfdcS_B7[G2f7eigOV='e:j;+(h7HZQIKC13l/>^I>`i;x*&&%<eEsGdqV$>nt'E:K)"
+    "sksY).,dI4eGM<WP'Q>-8laG^o`#Po4Y92]^7*%:`vN_[slKcG)%QIp,tccI9j:<Tqv9-9NmhY4w&_5RBMuDf.RLJ(ooU)YK(L)cijuSJ9;1_dZEKHQOpv"
+    "x@BGV,6MdB7,roMhgbB0R59xj/B0.m1n/qU#AIAbE2##cLl'xM_ew$c4Z1d'u_HZul/XVpE.Rk-_,4yX/f=T:=_DuO>gNPR;`ErSo.DTs5br]`t3dPCKf6"
+    "pLI+j2r@-[U>7=tk,MoXN*85k7G[d@:Wr2cn7_iwHN'D^@3I'qeE(ZW351of,;fGEc(u'2dLrO&,(GQa4PAj&vQeB(gCFw3YR+1(<Ja<TRSvd)=eo;@r&P"
+    "%#`K_2qKWL=pp5`GSxW)UmHV/Tu^a5_0#0%Pyb$.2EWt^C8yT1l`DUGZ^qKu$v+gS6c@8)VBlI;Q7@;0fy4fYxn#k<#.N8JQJ3&'=NKrfsHiQxeITKi-kA"
+    "0Z%NCP>#0@3]B<;CU9#yb*c(dHsYqbPJeN8'i^V^/bv74D_d0QY+d:.l/+<Ti,ucWNvf3xJfMX5lVrW_1ATb7ZnojR8PRu0V*6XUt]n^ea@:@,'Ybf@Jp;"
+    "$bU@d#%4-UbYT<Yj2^bewaWSbtt]jw4KheropS/$c9vsZDwq%T#U=;g1^F7^t[N@PEauyfieBJ'H^>'T1*C<-87;=AWNfs2m#6hkD'Hq._]Xn6lWgaeluM"
+    "QU:[&#)JrsCMeCFv-V4=c72[HdJnllnI$4Yt1LZfE3eQh=@V]S=./;-,:7E2SVwp;(_>]c[i<YDsG-]:4+EaPM6WB])&#hl5+GPIu8kQlV@mn,D:Xic]5V"
+    "3M)m)ZY,rcj>330k;Ro<,O9scxVIU'9YH16=W$VKeRW33d9*QLhq5ivPRe3ep^0]86c[$7XflI5J:XYM^_HvZ2;R>j'8HG0JSn8QumDgM5Mq1t7%S#lm0w"
+    "mO##lT<B7iJDAU,Xx.JUD87ps@SH(dbq0Cvn&H)`gOB_@0s=;np0MLCeyDS3y;HN09oBu&=$c1c@Q&_0;P$70:/bLLsoIrQK4KE./,rPUYNmmBR]@Uo)W&"
+    "wIqiCP6c63I%R>#<2oOvV*%AL#b4yg#AopTEv;Bx+*aRI0(U>2.lyx9tMPyqgAhrWau6SA_Y8kmAu<ngIT`RMY,h=`l.wlvayP3*H4YsY>%_h*1BR7F'Kg"
+    "a+YO7j2O>:]`@lUW9+t@[(s1f:@&M.%eX'hMYW^.m$BN[:ap9O`cSh#2blF`e4[uv#^p(/2C;oA+%dc5O(1Xb(iY8*9UAy[@PXdS:YZ*fX*lXiI<qSfLnO"
+    ".i4d,YI+hGkAg*kwkA=9rE1S1w3ho&B]a2Somm>jrb7h39]lGYrq6RAAq]aN/HOEZ&'B1Z4I[m,FK$_JBUHCtwv@2LBWp+$p]&v>x`*JnT'J;J6>A07r<x"
+    "AVIT%cm_G<sFM_`3kc+A.*^,ogg9(nQ=&a3g$f8UT=2`gj%^VaFJ3*Cc)m[DtI/V_%_4d.vl[/6Pe,oerqniyr$C9Y.Dg:1^ZW4gE#l]I6Eee&uhmapEow"
+    "6fqEdrTgVK=-vP2fXDmnGfT8D*n*<Shr;P@KM)]HWo`3b>,,+ZVA8OhvEYM$VUnOn,]IbibCq)^W+Oqso.k1[&+fWk<hbdibQD*,Ru1dScH2Ysx-=Z'&dt"
+    "H^8,nVG@SOOEnBKLDi;T07SVdb&2gv<pV%_&WXUFkW:mXQ/B%9_Ao'tET5$U*Mta`;vyS6tmN@f33^%@.3b'B$TaGM1mUZlE]L[ZTVZ9j.1[&45>H<W58F"
+    "ZB5X4*dv4sE;&GAbmu3D4x/q7Z2oT)fOBBx(%JHH;U5)NRvSS7HyT<ELd^LoHvPle(RH;D8P%mErLsAZKj7)nE48n=6h(VGXKYKZB%1gRbrZ>l4J$[FibA"
+    "(:URo,295^B&`btrc)>2iOYR_Ujtw/YjXEp_QVJk4<Khq6t1WbB^]_g-vGnfVEd^ZgCam;<ccRiALN(]lnx+2x22pU:o91#",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6247u, 12149u
+#define DITI_SPIRV_SIZES_gemm_cpu 6537u, 12738u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/Km=g(]@89@tEo'Lehq0B_/D<+iQ8XiLVB0#At@>JKEUU9:p7<<kF@#Om,+GRf(+(,,.&ZKF2PFB2*Po9r*Da%2(%e,OdJ%E.lH%b>MWIECTX"
-    "YF*/hbo22c[-Z5MO=[]bupu4)&+CEQpBa7/l4sCGB80>K@q_q@IlhUD$92n27uyaQuoEK1e/lk91L39nIMXG=usQ%,jtSK8l)nNk;O;''7g^4tl';Z&O@]"
-    "cpZ)dRM[1qa4H$@5s0#9SDh99<K5^v8OCmB%&mEAyh%%=EC=>@-$@-pJFQ&XPth;:YEap$O.Sfn*<2m][PPW`1Xjuj^K.%=]P)VX+S3WF2AA=K<sFF=NL,"
-    "b%kvWcJNTY[G%BOdMoY6vcehuBo1;MOZw)&nTH1>QFctUA[9*Se&D7nAc/T-,Xlul+=^(sE,&%GhCKEM/LX8[dEW.I4#owCqa0FLS^g;aFi:Jt9$VE(>bn"
-    "Y^l8b90FT#Ovn&l-)[MmmaN@QR8Q/3sFSUF*80P+DrJN0Y3%hb37faT#o--e2gN#j]vW)#%.#G_WrOS/xC5E&^.=Jk(JSwWVs.S0qt^yplZ3][*x0h&koL"
-    ";-KKpm=]qlQ`E5s5Fcp:EJKRbNxpZld2qu(wL#@s#>e6o@ZhI0*47jg+dfvCH0`Y,$J9bn<A5GuJK11#RRsv>*6)q-@6XmsZ[KshxPF3G;o/u=5F8mF$&&"
-    "cSeLa&X85`]u6;f-]^6m<p,w1Fu8u#uDgs'UD//K`2SF-`0*ae4YyK6R_IwobUD2.&:2l0&:>KtVt)w(9M+64tZ`T_QKHscgG[XxE:S2p6-f)CvW(a;b=5"
-    "+pF&])VWZ<bx#Ed*R=W1WfXnZGa@>hE2&dT2(7qG6lhaFsl0a@2DdOEB9.$sr6ZD#Or4o9gN.oo/2Z_O1;mueY'V)hu2:<w:T_,jibQEEhut+al0XFeiNO"
-    "u_ip&[pPQE0N1/%0-K9F*3M]vACqXKncHUhDeMZBW*uNt/#6vZ.K/;1spL4oV4MuB0Qw&6Umxi_g[TtiIKpup=4Jmxm'v9ccjW%N^m(ku1D')5#ttwe/)U"
-    "925kc0sntUStXOYc`ni`oU2VPKu5VlC'5ntQg9E`TwvD^V#wRv`2&&T0'D@E$[T[G0.Q:BV;XC.a**nILSRU<i-P)^>deC=6WjSSP%ghS%yvu_eu9jf5(q"
-    "fy-2+Mj5[gY[BZWm3hSAyHML@e#9QV;EisUcDd'>,WWNH7b[^IP[GOf*v:(a%QV3u;l0FWoTF4JFUKWQIf,ZGfgafL2'+wa`rng8^_pNN1*e.pE%)&l%1O"
-    "ccGyYy0=;M5.bRgfagBIJ)W7*O@k3AR)'X.p&4ZH1v45jmUQjTqXJZ,$Su6GM2m_Eh0epxn`Y8I$&cp;k:<^6Ymr:4Jk[x'Bqj4UK,w,v&1jNx+q65_P79"
-    "PZjPas6_MUKs)XkPhlt)gk4H+7UQsks>XLTSy.].m<Z#SS(5l+nP973GnhC@s0Q7#68K#ed-I-`)8atJSDjhWxBm2DVNE.ru@f.l-#o+Kw*ZPD'7;a7#7l"
-    "RvpW-s#inQiCcIBrTy9APF-O;fv7kTJ.g=^eJdJ,#*%<f[:`*^fGB[.1xI%(i+RcRJww&;G:]BY9]K@RCpVy>NfA@=7i`vY&p;MQAm<DsowV.B$[hu_9M."
-    ">o>bydT:Wxi5/iMyJRdJX3Q3M36/Pl.<%Xc=xv%1-`-nl)(JY,i`9yO)I,($MadPw`5#h4TtXsu1(k$9d)%`<0k2rX[xt9[a'sdoDs;A+v%)nr.ePq(6=4"
-    "CWJm59JltA5(x1h^`-0%ccjWrR@&eSjArMNocA5Ep,cOnb]/B3q9oDS0u:'V43XopuI4rv`ajxCgZ^fP7om:H*bcIC&T]f31-.[(r2L))EIJU[nv3<b<,D"
-    "VmxX`^eY8oV)9:1nt%/BdjL'(q/egtXM'>Y+C(Ar#^DmIJm7n/f++>e^TV.'OL>7N83O+<Iu2MCCnHiM#&xX9bUfp*#Nqj%wS;2y@`kOa<TQ9K30JY[b%g"
-    "Iigvu*0S$LRNF46Odi;v2vIjS_4E:b628tH#kd8[sng#y2$]$`76/`HL.AR^+cE_URetU]0iMBX#4;p0K7jLp0c=0#Z8l,_Zy)GSu(:pDNIR5JgbZKwN>m"
-    "U$YcKn77xGi6oqUUSR$'iDg#@'KRrNDX)wi@wGNfp7;_CB[5fdX#h_+MC*:;`VAt#;.<.gXi(&4VPSdNb7rf^NF9u^j5PAshOTh%HX0A_mJ4gq37e_n)m<"
-    "k0[Jo+C<R6Qp>rd8E5iJMRV&GU/Os[kUuk2bA:5o^%%-g2':>@*ZSsZMM95V+-P18Gj5RG(1QJycto0TOA-LYhKMXCMG8U8KAJ]ET6uv$ehf+*3UkWvUFv"
-    "C/xV833f;b34jUVh_**kOt`E6p4jWdy[NMXd3=FGD6e3Knn+-A7]:K23NsHt<&6Wd0)F2fHIdEL:X'QoaM$#,7ftVPq1&*SM_<lS,Sr76HKi0kb^*'G/<`"
-    "<bN/oTKh$1FQ*9bv*W2)g@3o/OMjtnO6R9wHFBoxmg0&`A]mX:>a1aNu:Ma11[nW>A7u[Yth4Ft^@iJuZL`Z9GFR1:D]y]a>$Mn+j@F(PJ_qM5[O[Aqe>C"
-    "7q3s0CFpfGM/dt9wks^rwj3VtPcB=ddAiD-=0RJN>-F7=]>Dc)$rY5g/v^kFnK&d[6E'nx0A[B,`56XWuu,WMZ+nVaeypELy%tbJIlKuyF)T[0=+CYp[tG"
-    "bEl2;*edn:48_N]JY2C'qK7fw&(T%=U*tKYfPF:[a@aCnsA:Ey^hRS0;JY-EBb+,8nTX.OfD#+uFl9v.5jC8=h7hOZC][c/G@OZ1f%(@kvydMmR3T1ZVnr"
-    "wkOfowX,V@69^cy6^Z#O:;exq;-c65VJlB0Q=nOA:yFC&[6$@%ya`D897E]rUa7w^5xMq;C2%omip-m3R78)OSl7IA+It]^WhEW2H*7&B0r9T48^Y)h*:r"
-    "wbv95*I+q1[r`X#;/<[;)d'AS0SmEupNM.F0:]KJQ=SyrTY*hc:4^Ls'jmyi>aT`(ah;iE^>HgdIb>N>9yn$7ThoOqs[CQ(:)9iu[wK/$sllK,3gq,AvF8"
-    "UYE6ZeC,2f&)nLsH83e<.P#P9VGv,g&;qht43KIHHc*Ga*pG,t-PBI^==CIU-so$'FI-MdrtB<]yh,KD7/<M)936,sHs/a4/9ZbB1.'$aw@2_K]QO#^x;7"
-    "1LF)wBOV+*;4L'oxOnbIhhOog3G(i#bM'8(2w9vMgo%Y]FND)#0xLa9lv/9#yoZW]1[%dK#g=$7l2AOvsHms.6YqGhbVd9Q=d0bCF1Qs'r9.@iuq.#8Tfu"
-    "o^8D:WkQ3'hpV^/F-htRL]KMeSlhO5VFV>P-,)iMjG4(`$L=u&O$6dO,hP]>(ymjE7VIkCIik43AAlv@-$S[fh782YSy/D5;OPYMH<h9PUMA)1(7]f0.k)"
-    "hYC7t:]9SV&x61OWqW`6X4Opr50a%(_US-0Ee8jY=n%'o`N##xh9sWaQR1H+B^HY:M8H1v>NcIVXi5LC+_n:H8$4tej^_`sc;i1/*[.-NhP8M^oD%p<4yv"
-    "YgChh<>v:+Ov1L3aef'Df)p0dtqxKZEU82D(=TsS2.d#tNS-n#_AR]PZnU#X;=5iLT*;/53>%M7l>EcS%CPyuc)7m&0_:H.vsv8[ta]df=*NXtA#x+>2kK"
-    "R<nOYmtyR%>&p_QL*klZj=GZb'RBUNk;Y[GVN#1+Qq#4QtalKr`A(F6+jX`[3Yu(nrd*Wx7-SyId_TfrW+Jrjj,29MpPJgv8chfD_KD;jq'qA]<VTsVB0p"
-    "BW%.iMv[C%k$OjVj)9fYd]X*hc]D=3^)n;_J(VfUGXgNmJu-_Mt5CNPSNYO1DJ*_C;x1QH/.hsyK'n*w4^.SNH1K^m[AHD<:iOC)*c)eVZ77IYsb'S>8CR"
-    "s4RJRqsmJe8T`1S:<p1qKbbCMo'GWxX-sH$rR,dncYYgQ_j9DMEG=<eXEsM]_y0u3L>A+0(=mX(NPJ:H5konIN50y^]Scu=8;G`sN&vY5R",
-    ".g3GJMi1XY>^4m<VSdSh^Ut'XwwU5=TB&avo%wdqFKB9R>oZ>k%lyf.bSP,(<]U*).sYrepua:37%>o,rh2%=QwgC+YiK7R)2#'[0W#&+M/0<(>4FVbxjw"
-    "*PE<@;o%&`*MNBuDJI_J1R5kS$jD)#03QD`#rSdMB+9;mZ&Q-E]QqW.C'59;qho)1'nK'U7M>OLqY[<5d7g#v$-q<OEOFwPaRjrNQ=O-R9_iLUg5/n<3%Y"
-    "^QQoO%N*R2DKsD*5DeM1'_V7wPJ9l8<,y=_V(r-Zwh%;-+j]JII0#2HqdFXVtyMov'*8E(/w.=51w#o@X'dFfyV<tVFx#dbCWRVK%`pnmI*WP/N2b7,ihP"
-    "AM8i_A0S8iDC`FBNOa*S(D(o)`>WATRnk<m]-O;Mb0OB3)*>Rpv211_AE&T<GPQ20787d)[8A2%LhNHx*eO]k_.*$2<:=;W,*ZUd:IL,A1a+V`(NVH9^he"
-    "uT1h+C8YAfQMe)0TH>=Ao;T4iEeWEJgpE<)Xo9b4,2tgt9WlIY3K8.=Jf(]sUCHGEMeLiL0V,BRf@6WO1nk]tma3Bw,m(DY]A7CSo>djd;#'BFu]Tl6*L["
-    "l^#]o0^)ULx)#j;UOsV+m/3[sLa'B*;[^>)KNIlG(5n-jA(dMab>a:fK#9HSq';M3O'1q_aK%Qqk+#=0eW8b%>=n:kcNl3`a&U9V/eC@%d[6u$F17H^flW"
-    "YEi^oIMH=`4AF20o1^umh8#dqb1Asji54v,Y;E$89of%8w]j:*IGsgc:eE8FDU:aG[<NEIGmd1fkaJ4bm)xwI*7Lw99W/XT;Ml0iV$R9lxNVh4j)hd8;lM"
-    "YELflXsP+`'`VdKPVYdr_FXC$c#Ws(ctx(pTa.t&oV8h]-CZAoyj=(6RsiLcUWf$>e#Z,Fjb'Y('E9-[4Q;[b=y6%L6L^pK9lT4OgpTO%2OU.6Wf0t/A&`"
-    "X1QvsbZuO2qBsdJ@i*S$2FYvO,>ibviv1`=OUh@XTm_t*&$7&1oh:jG,g0wZGDJv%1;vM8tg_I`&M$ojVcvRsFQW^iVrklPSs(Wj^67@;ZlPW3SBT&K)ZO"
-    "MMhxGQd,HlZ28K=TccTHbjB2Gcd]J$@/+D+kOKyM;Zk6tPjLuhY*1o8U)b6v.S+>xi>E(ZDqDT0<QCyCdYRpu=t=mSpK[XV6]bP@j-g*VS)f5v((7Su/k#"
-    "WP%'a=GATPctFq$pDGLRx%/Pr8+g<:`HU$@s2;C3;D/=v]7aqAc$u,XJ/%,n$OYXa]SOMb$1$y3[=S&)gbKlHFQOVCB.75GiZOP0L<c*v95j7M$7(7<`U%"
-    "S&5;jTENo%Jt^4tw1@OH[Hx`M-wK:eEgw+Q3wL94_Ma9/VrVX_3dQL-on[hMfeeD0]oh9eorCV*)cxlNx5QE/27#%JL*:]]4:5V2YF5'6Y9^r*:W>O1FX7"
-    "j<Xg`:>EMpal_B6lfuhY2qrd7cDu,HH`/=`AW0V<sXx`dNHCl^374VbcsP^3bgLqs8xJePb-]W[@l5U,PADs]l<T2G&_ceRm<IIfckpAg@U^QaJj=T;3cv"
-    "ILI3VA/F%S`]tB.QeZRqa7dq$$qm5l3,(M.,U[QLFxQ8.OC@54$_Xs'];R/j>Pt-i`cbT3g'=:Tg:o`E$iDDeBY2YBov(CiH3QlqQFgS/uWE6MBio76gXg"
-    "pSPFkkE0P-QT5p^R5'&u<<H((:L4Mj<^[(cw^IHE_IM5v.jf^jff)K')>,l-7d5SIjggaxRyt4L-]j)w-)tZ>F-61UKJR`mB9R=Is@@T_^<aKj.wN;0^0%"
-    "nuOuG(o'[h]$4SlT(oJb4/N5/RTN6o:GNZt#G.&=#Y690hvibf176oD.`YUC#U[6SlH,Q_;vsl:.NN`)-#bZG5NqF19S6tf+3uRb%Z5t8Y0Wg,B^uS7mGg"
-    "%,E-EN`wCpO0j#a%L=PuNlH7&96&Q4F-uV=w,+6@SDM+ubr4*:AFnM''lINwI7%_T]c4ppXaAc'63)6k:.3/Tv13[D5F/DyC6F[S&BX8GwL>iAI/5+K:$O"
-    "'7qd2Rk1t%Zj7BqfI:_fgMr@2*l984j:hN;FCXrv#4Zs]'ckS9g'cK;sj@.+1b2DXJ,DtWKiD8y&P>'t#q4)-GQcO[h&J[V=ouCW+wMGGOPa2>'qT_3Hc$"
-    "Uo[vmLWkQx1d&xb:HDmVXLAR4NA0@+cJ0PS/@f<R^8.p(:2&9KUFmkbs@IfJt*$P#bJ:Z;sRn;x$)3-Jp%>,xs;7h(C<WPf&>g=C<Rtv4rektPf)_cknb*"
-    "PxcJWYRkeE/C6K.Q^ic2CTHeP'p;*+2XuFwj0'6CqW:t3Hb9@l1_>+k[[u]ElfUod1S0`w0#<xb8s^GbHfM8S]oc2R*lA6YAu@<]fdhRg1gS/L;e-Y&whC"
-    "d1DS1)MM2)$RBRAlQBmO%AO-ASB[&7B9.J12JN^3IK#/gg2QY$NkZ(c<ek7ao5[3NcGFC%x):ucCe2-iwfeL7Tp3pJtdUCoP:87Ku9GDgX@G)0Y,U/:iK<"
-    "<Yksl5l=7*4h`pdiOQ4_CK6Wq&IBE'<aq(b4=UQZ#5dC8p`ptBn0tHZ%K-<[*[B6+ehjBQVlyiwK^:)bjpH8+-1Im=<D7iQ4+N.tqu#nn_Y9(;Ye.ft*/."
-    "xfE.,Eh_)26pWcsNr1_8URg^e)&'8UFG:.Mc:7&@9e5=7S,4.wMsZ1ZB$tJCD&ushMt$=C2;oC=W2wBa4<E'ZfsRl6j1L#&/6N^4S+RvqA+-puiaE`vc;o"
-    ":$.oN`N`mORU0&FpMm'UNtYv&*$;I#)-SDCMrsCXu%-Ml_)ZfAVD50LZEte$g=Q+GP8fwtW/HwapKbO9S+OeE;iRH8u^^JHlmS4Q5G1-f4E'5GN4yi.=X7"
-    "K@2/Hfv;:CHwmn@mDr2tGbM%KLk):dU/:`*U-%^*V:2rsP>vuJjK4-cdCR8pP[YRyDJ`M^,k5gRk^5b8[1br;trNeB%^Jc2yD-CQo)_rtNI]ZJtF4](TUQ"
-    "wFv6fL200kR7Fr5_):]4;]xOo(96KUwfR<=gscXKo*O`c8%p%7=xV/RBZr2tG@3K/kS,5q>+x$,Q$3PJQ[C$NoliYP8k&6g'+8wJB=7wVus1pudD7239Va"
-    "Ad%y(]6w^$hOrLj>G2$kOmL^Ddm0k.J/j,(bV+aHg7(9tuveitB6:NDy&8*7m+jKSj7;^#eT<:sqU(HA69*Fa:1r]bb^=J2-X/b2P*=h2pPV<HsT-jSmI;"
-    "Z4eCl(JHkmoT7hE>$&UK58GqJZ`a'BTB=fSYD8&FdY9MO)^fR-Zj_7IQ.^WaT>#@OSS&aj:hW5u&6G8[me.C]>nc'CcODv*JR<Ygm)]I7VQq+WQ/lU%DlQ"
-    ".7BIG]T]f.tjMh+4C04E*A@d174g2va=5fv9RqejMd_+#jg&($Ks,]pHXPx/F)wGE<Nl=gc/STU;%Z#WuM%GP*TSqhZ9$k_WuP9@lP]5A[-wB5pK1DS=A4"
-    "Fd:mUb&,#O@bX1A-yUUpt:Uqv`#s+J1$XiCPyt2K-fR*iHoQV_RGipAP#J;yYoWwmTA`H]00A*))hMKSK$r^e:kfaUiiPa&Q%VAWsej/eo<Cya5g2U$U/q"
-    "$i^,DG)DiZIGjl-j'A1BF^kc6uSG,eLT&>b[[sT,v,BvM+9'<G1(KKdmtswe#WnQ90/o`JY@a.ene>@qW+=<>1R#aX#R$pQUbR/'Kq/+9^'H7bwgrDs'8."
-    "+P7#I%%0*&LV(AZDS)H=OOoLnTK^PPOnI*AuSpX%D(h-'5,lNXA@5K.Rhdo'1KYj=8[@r.mt&UedW;@8k,G&u;C%**jupphH-BJ2SV,wL%oAU45.v>T4+="
-    "i%NhfHJ90<;QYT#;19$ALt0H*xfv8J&A@]XL:H6,r=.fwmCP4'W<Y]HOj=/yTmVaiSD[-WH1op'4R,'s[;yJx)yfrQ@r7di3F=PR27v>PYKk;&-O>6m[Ab"
-    "YA6#DrST#uHZ.W4%muYB2N8=<[HKmWBEv%,=Vra,[X4pO]#TvlHQd&ySU[xAh[1<^;^^XYn=V4>Xtj-0;mDmE22;Fd#[`YbqaukvU=lA%g",
-    "Fl>m;]ncP9+j_F$CG8RpO_^L-3-K.J4$e8'_=y,<d'^#Y`<v5;GH4,4>W2i2_1*fQZZEx#0'CB7)F2WB$478XDHD&Fkc#Tl]0X8-m)jq9JxW1C=a.IP<Ay"
-    "-7KaaJ^VA'kv`^1`X)ZY$pb0^[RW=khL@V&JV*1*@/JM6Mr&RvAEV0TQA7>KG>])fXRcTo1>y@oq:KSItD%MT8JE-(.LQM@cRWe9_WiQa&,m>lW.:J^Rm%"
-    "n=%bn[.59_fXN'.JH:Nm_3JMry1#1;'uY>]*Op>l@^4#=Okrrg8rOWrVn+:JRat,[qqVL$eI0;[9*'/2/AGS=Sg'fylV_HOKE87_=yhm,pO0BHt-uC'QHl"
-    "FEr(0]4Bt^-c+IhDq_8xe%#xyAf%s3TW`#wAopkkd@SV[8:&SEelELCg1564-;Gm6jt+r#bTX03f]eykWfcABOdqEuBFQk*tnjJl4F5&NKsD((MC,a77s4"
-    "CRkL8f.MOtTCFJ@>Z$DhTcHsh^Cmt^Qc;pRaF484A_Ww1Q=M2=pe;-Twa(/OW95L=tg7I2Zw+G7d1d$pJ*o)#9<B<_'H)ThJb<EvT5VL9Ff:A1X>v92arj"
-    "yp0tjkgb,nWqOs7Kll,T5+7)nj2kuYv_Qu/T3$'dl_W&maceEGE-iEt`Z'jSmxtHEpu)XjN+>>r_>^X>WYRN3kK=%&EDmsjQnc0mkLQG/$[#`74fTp@PgU"
-    "8oQ0M^v[Gf<NPb+T-L8$=th]Nq^t`3GTdhkhe<I-1@F[pORIO+9pX19;@_ql[P$gjqqka`<$4*fQ;Z&+<Vkn[v_<o*i&tRvB^#_]28=T6<jO[thktYN@N0"
-    "xh)Qu4q4$/FN;0I%/wU=$<hQXN$4]^E,6Ow3(bf^ryBN_y7kK<raQ=/Y:O>%unt[,qTwnyx=tUO-Yxm6$#N7j06_4oN(v/v.FEP>3wKP$7+ku;&'*Y_yud"
-    "U`py2QFX6TvC;.vccohfNmwZ%MB7s`+8qys>cTx0cw3mhCum[*$aJD&`33@v*&=g_Gx_)/7gg<'CnPyVHa/Q8@m6g(b5x4c)HK83(DSVf/76s(*q*Edi$f"
-    "*xl:-&MTbpBSPH46-Ox;CvS1h2W`n@B'S6l:5Kd7;e*=2MSE1>5EOGNVVop+SO'8Bg^7+6/Sl*Ka,Ukc8vh4p]^b*iLK,x$ILXdI$,U08&hOvgJo$bBMIV"
-    "m@&*4F4$]1%Nv#Iu%oOk'UCq+#a`:uf1v0s&P:POD+A'RJfmnBn]K,a1=IetBG'pd:O.vlEhY`S2fw8`^=MO04o,sO2j`J=[C%>2A'eQILVuY2jV/ulA7^"
-    "/>&.l@-W@5^ka7rBX$U,JWnRr#)NFFWjnwoQ$8[*%hAA/'rbRA7YkLFrs[C7CIVMfk4vVA/`C6sI:<4TK.PqpV#bAeHEAdZ0YxgdSF.xlbeNK'ye]#_v-&"
-    "EvDcs5;O2x[HOaTE([pY=1f4FXb^/cV[(8tN7&&0RX^J;N_XJVCPh7NL6.is>@Nhg*tNh(LDjnxTR:J:iCJcBen9W7U9L4D=b7Os*gTb,>Je3*ib1KVIOu"
-    "1;f)Pa%w_=_yh#[d=`y0DiT6fg:^*-%WF)c3Y)([7D2gSXC.Kffkxja'r89Xc>>u]K`TuxXHV4lC7A;#1[+LZ=87HK3#2-CD]+@9m)I$]m=%,1*;FlO5mk"
-    "blYc0vQ$;rkOLPE:2<XVt)H4MQ*YIT,853Y39F1v):Uq[]@XRgio`;ufZF:w`QuVuZTvZ-M:TY0f31]`MXqS(2TZWoxuh&&&7j$-H'[oJKF_[[IZ#X&kbe"
-    "p<S)@+DjG4opQ1Hg`fU>9Z$8F<bve<M':A'ds)B;Ls7i.sJ+^-xNX&V'ES8A]pwrcj*dCUIJMy0wjgrqqKXr23iWR)LS>5bu+8bj,tS2oT*mK#*TdG#fC&"
-    "aVc%4#qh:,^=9t):Sk>/#F8[c5fsX#Giq#T0lA`t53FD;XVdEv>HO9YRb==D:h)0tm';SpXv>H-gWE_o0)@>NjS*-G&QrNUJLLvsieFuT#S>g73o#Kq=d%"
-    "N:V9VkZ63ZjOtt,.yo-XwcW_ho;jRK2bOesP(>eN5@B^y76ri^]IWaDn#]BeBq,@(VTXn4Ju,I;;jl>%dAZTS-uUXh:,sl'u;^`'f/_u@mD2%HhP;6lPFJ"
-    "JNCj^40K%V:lj1,U$ZE$a@K/pEo%#Bog`jAmZD:s6;D`'hZcS]rKOY1>^`jAcjK^>Ze633V</7cpV@Jsop%AnA[nW_L25*eHd5I;af09Lmxjus7X@M&,1-"
-    "hQ.mQknEx3Z:73L:&hYZ'5/Pk0&)_*(8m(JuqJJ2=jTtWb&Ge8iu_+xk=.y]d_fRDH`SWuM>^Ya@(=4H_g1/*][a8x2-9UD75MPfZy]&7%>tUi`hIQxSZ%"
-    "<'6oW6*-<Oecy1IewtjE@>1g=Ii]TR#7a3f7J(eoIY$l.S3T%8mfWxI+i_HS2C2PJ04*'>=bJVB[ZPfN$uGe%_aR1qZ#Hakp+L9,eoe/a6y+_MPB,4.mN."
-    "Fpwm=muqL(TERY[>=+HV.V*>c%oQtWeTm,9APtv%t#o%v$=TF0eh-'*R3xmXlSw#24(S'2:MXv:<*JM$4Etls'QaMyq5KHu]@xCf*`w'$Fl-x=p&NK^s_m"
-    "B@NoPIF1fiyA(u'FG^-Pb`4l@7Ifk%RlNb/4vdU19fN+,f$Jau`40R/(:nEak-tFFr(ZsC86I&M-TyCKt:w9+E<Z,6K%*3D+oF3jjc'1j*vnZhUk1Mbo[-"
-    "pSvo/S2]3F0tg>jT76;V%BfT,H,^Mf/Oaxrq_DNft%gs_II]h1%0&JbOYom,-ZF$c_Rj744[;Vk167firyUP]a[Mx)k_-h8jD0ZM4Sg@5TahrAeKW]jWQY"
-    "r#]2mru2&CbxW%n],$LQ=A)8'8(4H04GnG'hgnf)>%59s.pI_$i-Z2/HF4.GUbWJJ/wa,Dhoiox*IKdDQYR-YV$g4FYBH]C*m5v_>-keYd.SV2]*S.(wlf"
-    "TYiF7CnAevKBh>F+<c<o2PAHNioL@)0]e-Kmc0sTFrp4IHCW(17QM'g3bFVXEF_'JglQfuL(J4&HZ=%TnW0PDf5;],9#7L>LQg^CPS&LcNdB$GJK+DV)5M"
-    "0EF$OZkBKllt[x1A*5K3k)6-4^+mCJxmf.q^[PjN]ar]8w/54VZ^.WuE#Y@NFCni&n5'`h^:'`nvd7q#_k&Iq_M.Rk;gsV_SLx/P_%paD6c3F<XbRo(Y'0"
-    "YXi%Q2LC6OT0,'W35XI#d4MZ+me#M3([bPKuDlMf5a'e-(iMfOsA(9AJTx9.h3]02PYLdr+7*Dkx#-,Xjyx@FayC*MRqBlwUl9:-`Q'ZEmiBWha&-(*c4n"
-    "n+8X-F(=E3_ZG<A*,`KfuXIk6tUgqYuh=Du=HlXF*Sx:;`vVo*SmAi8`n'xI,HKU7ajF0,MMsq^q#:9j0nj1coFdOb,(UT#bGe)##",
+    "n0C9%1VZI/p^q]P+61]vR(wtMqepA^K:/sTm$GP7Pvf1Z'*B*VYm4f@kL&LiMSwqT9l2d@:GukeJ7B@=H8<EML*PO(<ri2S+-Atb>urPHlr<81`]HuqyT5"
+    "wT`0m58X:ix`=N[OvQ=b6ue82w)VeSLYX',s:0EB(U$8+CEb*1hUxnro<+q(A`Nf3<1E4C>71M7W.=PjRkeUB-.;2LE:e3hLEhia(f1pyn0w:>l$YO'm@q"
+    "5=VL4pduaQNVJn%''.KPV./swKxQ7A(hgm]#ndT^0SjkV5ms/O^T:PIdJNbF.6V[ZWoV)X:&fH-l[^W(&<,DejTo-4(R>$2Bq.2p1/yAIh>6B]f,Xvpg>v"
+    "gae:+[PfqDZ[^sXph:5-Ja1SrepmmLZv)u)bR>)Y>^/CYJJ=#b)^diK+H^9KE%Of.3@<1w2>Ka4c.A`sVUjg4UrN5VECIt=(-@xihuNW:E<f@XNNKmcSbN"
+    "3)aGs(H-,c8jPT<mrthYOL[6H0LInN51[7iy@V%W1#X9)4q5.wgVG-ul>8j@P0,HMGl+.>&^`3G3Xj3L,$=1X;,IK^p9-*cYsQe_A6hi'Gp63(:f'BPsF)"
+    "jMnp9E1t24$;EMY_PbGR%O`l=P@r7'cb1WX[](QqW5`n^[y'S5xudEB@DNv.vG*ZE;8PQDTn8gHp+$O<deu@_Jg8Wr-KQ[U+u6HZTO<PN3_akVrrx;=$%G"
+    ",1NtX(2wTe5]H0&0dvm<wGV8a9@d$#-j$%UZTD;'n##<YuK]-h7UvR&x.SpfZ]2gTqsL:3jqH17inHQGkX-u/G>msc1*&i>oel+IwM0*gS(5`kLq<6OB/I"
+    "]Y=7rJjBKos>_'@&Sr=[V6uHMS=ap[FQ2f:sB*;RvnVQ<<CLglQ(Wt[X1qhAl5iNl1C5vEKp*$.t==MQ_;4]Xmvo&=]ITe[G>NIJU.Ua9.v11fV1G:RceU"
+    "CM]o7fZ#RsdT^o83X0af#SZ0.^<C>lty#=c$jJS%k(q*YOFo(Hf9&0C,OBWWutYplG@u9L5.Nm%.`U:b)9vrBI]iTA7rj6::$y>M>3:y8B20x#ee;ti)[c"
+    "CE5lXp:`c>0@fQwg/1G^3&gq15ef%v;Wa:8x8gspO-7.4-'7In@ol[eF1nAQ</h*lPo's>ii]Yc2WQ+C*2jR^(Vf]m^/$&[y%vT^0f$52>x,D'%9,1R<Gv"
+    "jrgdrcptRK$<R[jb]y17cG%;Ck5O&-RZ019MJ.te#D:Fkj@lNSo5I-P=y&WqUihcG,LsB'a'1Y2t,xD:VCfVB`l7UjYFtO,tq7gZykGaoPqIJe18+MtgWQ"
+    "2bA>eITy[Msv'`d$FbjCp-uh*HYc4u:)Xl,FL4@x'B#NbC+$pF##CjU#O[D+K:H2M^&+#Hy>h&fHH_IR<%V15gKekQ]mvpJ'hD@25w)UEM#=LB1Re>Qw*u"
+    "]f#X3kG'_`JIP@%J(eH^)I>VZtJaum5PJ5.U%ldVWm%6^2JlA7ykP@4u4J;f(Vmo:;J96:2x4;$KDf=WGFg&)MGWVHG<*ZsT55-lZCL,IG*@<fY;]RBI*o"
+    "D8#a)Wa.dB*o#>xUMw-D1$8*1>R3&pE#@)mblF*D4knV8#&HWuttO+X.hse[q9YjsFp2mS;r+PwX`ij@Jx.kp^$m&$#raugJGfFiPxLvJQj#[TFfw1O&3;"
+    "[ofW8gSA1K+DbG&#tR'8d1Hw,93m8+k$-r9V%sV/=wH$@fW,EG<anL6MhO>Yc[l7&Php]6V.H9Reylv>UY.PTqqZugN6H//0mAcOvX6Ljrn0lE-`Y8hjgs"
+    "_oPvS(r@:k[w-GiW-IZHs_@wb#kYG`0JET@CL[b:4gjR(G.53ZeLQY)#SgYRr$t<jtO:f_w$BO&2m5J3lU`(,GjRWF'9,FZJl+;Cm]*^>yJM`k1Z0Dq^4b"
+    "Q%1O'@b9t:cO]6k3]bJ%BP(Lg^MOInlX6UW,^w,#SkDS-h2*ONQGFv'GZX)sZD^AYO6Rl:AK'lSD:R9qg]&WVyoN-F<My0(WVTEW_^lt]UlX-JtrP-*5(B"
+    "LMTL:`,D[1uxsgkWoo9R9>EeN<SrWIWV%#fiHNgBS'S5*&YYDnM9N<tKQGWVr,Nqj)u(W/^5],3YY.EZbZZd1'BgO4F%iB5[PXNc>VB:8VmK2Ucnyl*Wt7"
+    "n[o3)tyYj=16dZlMwNm@[b(:&asf[-^6%xkrq$<u1No5('0J1Al=3ou06XF[I]i=2R`3jk)cp<Xr=KaNP31lT7N3&JH=0i6tY.^1ais4=ncd%'vwbI6'4/"
+    "E)QCMmodbG<(A4VH)qn^%[7+@M=Up_qovmW%)ZpJ^<`#ZCrd$dw<=$lTP%ny-&1g/,Dely5/LioK3*4$],<`35dG5b9@MSCCD<#^VtSh6daYnSIj#CNQiV"
+    "<K/dU2FT.i`U`p):<jStSSEV8tm)Z4@t3^;B#-1'cSXW=o;5`7sSl3T`&q.DP34[RPTUj+MkP,-xNui)N<v;Lf_:d#@']jEEn$'Uh5q.woX]1WdA4InRw7"
+    "9i.&aY1L/R8F/>4OIsNNDAuql)aB10Lu;4HNCkKJ-LLyML]Lor))w-)pOyI3aR:M:-4@Im.9Ewx-D4$R0VYd`msXtcr1ceTBi1PZgFs86Wtb_G]<K.]lcx"
+    "8efe$'Mc>xaky-8l247''/P[ig]vr%-uKgdPtn1iUhobqQWy-(32/qcL@D1a=W4P+OJO#%7#@HaBjgOx9v2Fd*ppH^W'a+RJ5d0YCROVBKpcCPEFFEEk8n"
+    "5-3pA-WhB:0t(iZ=.pLAFd)FKVG&/WEKXu2;L.7LNBI/#sOpxSvmdTX'7,4`@5:'>aj=hU1x/$A'A6ke2fb66w)SC8%Rwa#&irA>Gt*:o`g_wa@N6nY*Zv"
+    "TVW%2xrpC[Z+hmk%$R'&f326xQ5;7RZgP99=k/g+&4LXUWyT]5/sDKW'Vn#2l6^m,dJpp3,[R#B[Pb>%Lr_v])RRmfZlaWXxMJ&Z@E%wNv;jS(TT`4iB%F"
+    "KsPhc:swr84T/1jhPYU']#bQ$&$o7jEsTdlR5^wUi$AiCZ=>taOIFm>6=8XWohu'AuZ=X@&mD/aa7rR8hb+]Mu74r-Wc:vfG9@mvXR=L/i]RZfAQ]Ar8lE"
+    "1v6)bcd#dtHGPHrSIA2lp`FBW,NI$8,^M<qFDmg6$H7e'Ibtw'QBe*8Jm$iUv+h(XDa=cmrLKT5,rn#g&l.B-/'x+F0/appJM..AG1B$h$O-%,pg^0b>#7"
+    "8yh>hCgbupjM+0WegN^S`87#]6i%OTSwrunngaoce[BF6[UrUd1*F>C:f(Vbyd&(L9'^M1C-1G9>$SjToZtpb:IPGYr4$>MV53SYcjCB*=QSLu#5W8Zx&M"
+    ">'#35dYG`ruGa*linEj5Z-h^[]Axm$m(AA.)>yWy9-@D_YDO,cfxd^O:NQs.DshM)2%2l]@u@<O5=GNjgh(YndxR9iSp$j;obHH8+X]>mj5@$k]lXf2,`C"
+    "p,w@CJ^sAkZ8P+3'c+l#/3<C^^2$]vEv7(y<sGcM:2+P]+PjP(fS9O:7kLl_+pDah[KAnRuM*6Y6F@2d52pk0u/[S4vJieA9M*Qf.>lP8K#5td)qMiW).n"
+    "s>qMGg`:v0:T.2)qdPOAN^SB=StC8#j44E*(7<UeUXq[O[Q;8Eh_<Hn8eG5:f`%XY,:8/^)X[0W5PuEg6h>)jKU8&Y$x%TJBNHj5ftL/8]O/s]j0HY:(KP"
+    "bLi+._$Q3)FJ$>;ndL*oV92fMuk0a+;/sln+6DM<lDNsSYjmgqRQQ4aN'R4JI<%'TR7+X-wniyWrtZVijM%'yZ&[93IXC7J-rAD,36,`H%3c&@hh%io3km"
+    "wO1G+x]]HK)ghcxGD]t_7gZUvj[#5^<)oB,SXnhb,FO5s]jd>ZeY9j6cH`nIq(,LtGbH>HLS-Ug;h'Eky):31/BRvK,^bgGNCpU=;6[45]+.5u*rJgS+.G"
+    "a(-fm1%g`7Mq'bNsuStL_C]$YGW#oS&%#tM+2R.%^*8EUMVsQ`UbQQK.Rqk-5>slN-`lMYH=>1&Ljx`eP-_YsMp;qmI1u9ikvhWk/..-WX",
+    "RZs(;.2qCMN*I3Fm+pp(:vqXo3x3L#EIU-j:II;P`/Mdm4:2]d4vS,a#hQDo(D;j:$:nZ1:^,EQxxYOh))GLDrECqH[3;-C^]<8F#@M)]:-h]lB)ib2U36"
+    "+]r,jypM^nLYbwjuhjO[.aWa:XYnAWZ6^InuCiO+T&dN`QDev<$`i[m]XA&%'cM_,.Qn;wXQx:Dkdr:(ipr[imWR^PQ8w8+X+j3P(I/1_c,,GC5&wL#ZvU"
+    "AiBuiY0xpTKk>H)@P(-$W^sqQ4c)#nC7l.tR+Jb-fBuk2P<b$x>Lu5u+-A(oyjy75[q(=c3a]HF7:oB3/qj03Eu,w:HtBoT31>6Ff_K#kq<_6i9Z`@3ouJ"
+    ")0=KD,wMj'^-y6aSe>0(k3Y%9>iY]bdqCb'[=])UhQtmM4ps-la-4Wta>n.A`NsZ7BUiTE''`i082dKU&JmylomG<cn9/b@Jq(9vZCH'8UE3TQllw,&@Pd"
+    "q>0M6:a3yvZ3Z'dc[pZMoEB5bSLpS+Hs*+28*:&pdtvPPC^BxIB8J/U8ENn8RO;'uW9q9[#;9gWO3;4PvF_'Ipv6No&4cI:3'N`Wnkq@H`3g3b&_].`ZZ2"
+    "VkskTxp4]:`Go8]@q%GXG7uAn=>+U#5;Mnc#Wtn'E1iY3I^ZyjHJRh3KYm-<C@w3<TXr^3iW7%f4`e53gGCotsHOv]RNj)b7Rq`G%,7wU%&a<ZZx40X1_C"
+    "f+]I,fdEG*c>$)G7sMHy%h=_qsqWo.MDC[SFZPQjmL1<W2q%%po6pHn<I3.+9%pmE93Bk9kKkAGX/UGerpmvB]OB#l%7Y1LgvtARErcj^:8[5c`sfad41,"
+    "1ZdV3F2Rd&(B2C;f[#j$Y3]'_xxdYA,yoAm(8G8M>9&#Dx>)WYg8pNwfAW=r_cs4f[^kaF.QjLrM/6bKk0LiufvnBMt=`di60b<<_i$)3CaVI8vLuZ:-tY"
+    "vHgwVp+WWI);nuvRCtT7PqC(xRX>bi*YE0#>Vj7J2eO2@Ac+@dnZbY5ZB<eek8OL79>g8eDVQ7vj2P(4OG,KqleG-%Hx&2V*u]f7`gH3es3C13,S+<eJ.o"
+    "t4heX-EEyO#xZht'r_7u`,_h4l%Ub(I4$1A)aZDY^w$SlmJJC5BlR)gC6A4lNg0o;JV.QWT[TB=]$cn[87Y)`BRRf=-5-Yu%iGxq02=[CoQnX<x)`v]l(n"
+    "=fot)n+ldV[L9Ke^.,:MOW&7srcvEM;Ud5*iRQcnLUrk]ruvppQ0%N^b<jM7QpRWK(f20lj*AHIi/f#d;:7Bc1OrZCbacaDn9Cqu+_p1OPw,Y.<a=E_38e"
+    "pLo1R*+VXg8)d[GOhBo<uh.TVUhrB+gr&pW].#]qRByBBx9ApAAV&Ao#N.'0o4,XL>:[$>1as;nk*N'g2j`wwwQ>*(8.[G4XfEHGP''P)V5U*m,wQYeY4l"
+    "UOBFBA;1^8wp-h9o$9=^egm5j7D0YlGEv_6`JitHF%Q(+S+_V3Nv[_Ju:iC]EtZ/Lgjm'K216F>WAY$Bv>d7>`vTB$M2Fgyfxt7f:b-Vrm6#M8Wq,##0g-"
+    "28p-*;JES]`d44C^/*RoY7S^9*c5/n1%;-M=o*=YIqex'@Jy>w;b#pCI&@+i+RuP=vGnOpS(&N4^$2)_+dueMVm.RM64aCKAORp2`I]vF+Q`&/i3>(8JGg"
+    "m)'`CNShSaAq[fQ503710%78%B@60]#OjZ;AB`bPfC;=1P$^_uC(Dq^=gPL_Gy[#`bnX4XExMP<uA(kb][-rvy%-.&4PeXH&-v7o/[NSK#v(YGHkm)y.N)"
+    ");H>HTvUsfqmr0-4`Yg(U/Ztv1m3)Z:gyYFh+U_639^8AsbbvbwGvL68nN.-Sw-PCj3EC8Y^R@<jtbDRvG)D@+m_wG>:*S$Gp,<A+r;;bX-^*D<8g;4i:j"
+    "u_rf#Xj1GiuJEb$vs7r3]+:1E_7(@HUUQmt-,M2&MdsHX9G'vJZHp(<)#0_Dy6H2qX-Ge1cSQRk*4yLF.FQwfc^abmr:wg&Kq6^M&<e7=&(k8<tKJMsIXF"
+    "b>oJ<n'Kj:GPMv7wo;*p%$p.c>Zh]o/kwIx/$C2Z2fh;4+Q&Plp(`0UHNXh3mbIIk2>TSH_STnxuK@-^[6X4p`a`v0N&o*V/nkJV.W6[F754jHT(*Z8(&0"
+    "Yi.dT)<*vpt;B#=NiIAEam%j,69AM=3Rb(+4b+FK8#Mx5*d%=9[OFrM>=v+UbHGQW6K26ujE3bo.k_AA&OkG/Pio5gi&_TJA+&k4d+UhN6'Ai$e5+7I8(`"
+    "cn`%UT,F`n/d4Aff61RseW'MSEyBWE-(Fc4^I0c&@6jhx:'[t]ETIgE$G#'+#@FVK(;#jN8h9T,wc@1s_pUM_t7:$Z5,ooRJSn]DqBV7^F*Kaoi#EbrT(#"
+    "I4*0$_-s1w1m5c2Nq>]at-T><R9@>mFXjYQblrnZ1Mj:IEDb%Qj@_-24knUgJ+%em=Gj9,^,FKhY$qvEPHRuktW:ZblZRs.tc'kco:i_TkAN5lEn'Haa_v"
+    "oQp2;Bm3jDG$='.rU^wQRaXkI<][A_(KCZ7b&THJ:G0ZdA0w.>d*.hrU`SW0Ci>$qd*#/1=txArxCikgjc[n=iO2lgFYaU8tZ6$_I)SNc'Wu>Qo-u)Er6)"
+    "IJNG>8$dDii`<GbSg]>je8:hHXsHk*/*Z`Pusfd;b&dqU;NXsaGdAHOpLZ1M=p;-Z^MDAp5q8r0mN^ma._$PC=do#<.$4BA/otf._[)DhHqS8)2Z&Fo3`:"
+    "+8c0Q#`_UeD+.7yL^w8L3u^C=U#fu^0`Fed@*e%]saw2'o`dD8EISuDP]sx;Y1[789vxb-f7/w`Ujg^Cs<<=:a0>G`QRAUY,b;oM7O//^2SU9el-uJHj&I"
+    "etP)gwI`CdGc)g(]R=^jGv>BXgC],P]XU-6XT+<X$:)t3ict)]X'*YFq6=c/Zi@s9;=r3/6v'.VaLt5buk/O*^)68Fi]_>sT;/'.Fn3<0flGI5Y9rG;c]S"
+    "'O`/f0;$JV'u2S5&c:NDCPrplw,k4NN.rBnmmfaW2@a>O1'MeHSaA<EAUJC%&abZHoFO`8e;QU9)0,DQrPjb#Bd>+wi]5KHK@R'+'aHd8S7w]3T/;(Oxo#"
+    "Qn=Z1l)/If2G42EEI]oH/bWI&Y577vh8klH=h7c(GlNYSPA3T635Fb>VXsodSWLrJK/x1=pn-J49k5QGEb$$gX-[:Ou-lZ<7rci4.Hh/Zo.aL,-P#`cCtk"
+    "*'Vj604@F>BdmrwAWnft2iWlp>iFV-9h0&=nccfwjcsBD'_cEFZy3A2;(nN^k>COMb8qYorWI^ZNE=>#ZWt9ehf99lQ:LdY9YrHnjRm']G)x*Na*XM.$i4"
+    "g'Vgl8_Z]nMu@DwUuUg5/e3P$&>-4B5Jmb=l2eV*@Cyg^6vfW9RjO]8LcDhE,Q$*P$]1FE<OH/7o^kBRn6Y7Q'mTx-wSxHH-yRs4'qqB:)G#k)'g.aXi>L"
+    "X>[_c^,PC$d%*<g.uny$KNh9n8@;.9bqdjdZbR-bZkVoeI[6SI&g(vK[Db]hb[YwBHR<LosGGJ:;*Zc8jcg2NYWd>6GMt@[Q#v*3NY]y)F/bwQ-H/whk@/"
+    "CpTAN'xSJcy/h:;CS[y#y[bv$=A39^e6tujI9:,DB0gT>sN&r'if%,kk)dta+fKG=Zj5BOun8r`Sy4vSoc:#<G9NwYRW3f=M^hXEmvTUK09OU;Inw;8kO`"
+    "`3Em9lEp3.hkjEo6;q_du7^U#_OI(G<3e-Stb-X]f%lNy<3h%:t*8t&>0yMZ`dEh6TI5tc(&/,%j0ywv*JbZc'q(@@qEa#&%v7u2]#tgyJ6VH>HSrKl'8("
+    "e%`qUeQkE`fqsi`v*M((/kg/1y^>.CXY86jMal#pE,p%DEAlRb]:PC&@O<i4tGKHm^eGBP,IAA'dSB*<5)FT7HqA959Og_<qYffWxR7OLgD]TqFY]Q]Y]="
+    "mTkk;f@Mp2ewb4$)@dIfa8)me&&71SPyttP[@mIGESEeT$w'Z5A^<s6Atwx+frp(1K=MS9gYst^N$Dm-JHrgq;&ew@v-w3O^e^CH#G1L6[",
+    "woY`BM#y;26#HCt]jsq((:FFp84hEg=kCP_.)dL^O#+B/uW<Ens'2k02h>U9ZH=Z5s1-H6sb]CvYJvelovbkV1ILo/:;lxMXN0_(xURefrnSxKZ2n%QR0d"
+    "ymHu04Q1mAm7lIOus*j=#pmts*#e_Njmkqj]f`qWWH^blgpl/n9`h,uXAp6A&djcgH&>b%YcZ>:Mp=*Vl8f>P9t,Fq%mVX'tZ+d'1)Fg)in[qnUMoar26."
+    ")r7.j'l-8;$VMh/AJe[28DHP&RTa>f;FVstO0Ih]0`lK$nAcZEXQD')$R#aaHp,pxVvt1qEV1LR3hj34$,4DyEZ4q$;gd3_pSx1olBbH3w#FG^>gmE#;he"
+    "I4IIhpIkmA(Ra#Skb+bCg$):^S99&mA-WPGj@aDj+kr-7dJA@@g@w^tKahx#,SH#NnEMUI$'VF%*T>rFlpXYYLf5#[L9W9EZIElB;#1r_IyX;=)M<@h7PJ"
+    "e6]OwyKD(,uhExY*1QZld7H8;d<KArtJSi+_(.1yo2<`e,wK@<Yy]3<J$d)SDD8<hrAvh+OZE2EKG2vr')$Y$kVXxgR:otj%AqA3/y8A>.r-y^;;/%uc^W"
+    "w)9#UK%)]nR[h#grgLdj(iwnmiF%#v9V#y66<Gk4(bbe=2txtZSW]*Pp%IZEA%/Y:h[V&-ncmJK/wI:o#jto-a%qn*-Pej92k<8hG#/O:R7^xF[Rgbekb%"
+    "EK[qK^afbg,-8FNkuC9q8&V0Oh:0ju,PcY09BK.X:q#7.m8>DJH=wOmnCe)mR*d4*N[nMZ4lP1#4ih`lL9T,*M0auOl#mr$t'2Ty6C-Ano$#*h4e/W%1W="
+    "2I6kH/4Iq;c0pUqAMpJ=]FNE#t;,`#pNYj9mnn<5/W/P:(AiFWOFHE^g+X41Q83m..%KtW.:&-ZgAx0sFu;GTcV^UQI;G9=evaovVDVJ`shVAk)eNM9sr&"
+    "vuk9Y`-Rs-sS^vVOJ:BGdbJ9YcuUmC;nKR;8a/ONeSdei-TPv,4#JZU_N,6g%=yP=9-=]`Ts;aSp%KGZka-4Uq]qLXjsmfx6<,Ec;Y)WI=_+[OT:Lpilo:"
+    "B<>7[nUB8M(@fWW_0n.wKGj2</d(L8&e(ue1ZUo)y.C[Ak_']<jijD=&3%C>KqgeOi&ovL@O^*l%,qHhw4bTWC)D9)_<FtBg1IkdOodNdQQP/`PbP9lv+%"
+    "-M5%AcjoE(0CFypLU4fQ1]<4cv[Gc4;).Z0it9^l[eL<$:'#t:Vj^G#1vKw+>317s<mR%H*wq1]Dnbh5Cn-;BqFj_M'eAn<+Qd^VITHGr%Yuaty]X's8>N"
+    ":]iZ@QlZ9hvG[2Dq)4y*K)-`Du/aOf8<[hv7SFVDq.3ADjjUbt1AWMeF82d54.PGLfcg4T:8/I.K@IkJKQq2af^o4`gt]$v#1yxyI-R[T8+yqYoM/Y4aaW"
+    "Dm3%p@I6;2D9UhOLi;E,(rUSaTkagG];+@0VJd8.S-.hR].8#0_s;jTK.s^OSwp6+FRM,[dTTNM]30fBj-#8TQjkW&#-^@7iSwo`=wM3]ettt=>OoEwPp^"
+    "1:G%j[/Jo1''_i]bH*=$^]Q_g>*%nbI%QhRJ_^1v>nO(XY7ROCa)Gh7sKQFhbmlt7RynllQBSNMZ^`%YPZSLOXAuGj1)>/apt=@``%Z)q=q+6*eO<+nj.."
+    "Q_c3aR=#B#x4ZZAVMJJq0v/^ROc#8SdV:Tf(3vfNRE[QYdScDdWVmVKQWg41,[aADXe(E..e0p;d^^s;WO7ijTRnKl3mLFah@3j4&WNP-9(`<FbPe=MP1%"
+    "_mEn(Nd&;quP_x0[>muAgCa-($hJ$eDO%`gOT_a*D/Z#Tuq_3h(pf-r7%=@2L8g2JBtl'e8pO-@wU^XGHH7.0xMOjgC$+ZcWU=:gnRDTP)U(,RwaT5k0=-"
+    "'1D@&<FCnU)k]<<B23r(##VVB50D'eo.,aIOJYr&l`,6X=CD:#SH]3'xjK:@9M+C`nVa=LIn,fjb_<:xj;J4ibNcmy+'oignFn#<5KOn14`j.BNZ,FSwKv"
+    "6.6A'_nV&@Qy7BNZA:N=[.4E/lp;;h[27ltl`b,R2_=n>aMWI<A/Fh7y<9HuWt'cc$G1CiXTGO`;2%[:9kS$eybDpI$#])=K3E>FOLaSR%+ucRM&^v)8K*"
+    "u5aWTrgd-J;,yuv>w[,'%;V$@^nwpImIAY2c</C22WZ:dsD/&jfWQ1bGt6mB@0-_sZ-32C[9tqpPSR2uNkCK`VxAIX`ZCXwZx6.+hKs,6vONRxr$wdrJ>."
+    "wb_V6wO4X>TJUB0^EY4Rtm/wP.R$VBPXb7<Fck_[S-8gnFG1[:2D:dS5WQl$9XGfVm09s(6;aZ3R1;Lmo@)&r-P&cINiDIesnChxMRYCM$E<UeMsi+<W:k"
+    ")>I5g^/T_M(`K*`x<`Gojrv%pkA_5qodZOU1.*19]$yS@Nnumc=u0>-uuLER]o(*0<5<(Edtp>l_A;t*,@VjOE-gP4K@#v%YW;kBCq/%Yn_g(n(VhjD5f5"
+    ":P]xQgT.$2XZWvY:W#,pL=SG'VFCFPd51I2&ve4IRTY1`TEPYqR5b<[BCMlV8audNs2tg>C];i)d;`#bK&VWgp_-f9I;=pAjLLw:`QFEc%kEen@6Ld]Fe5"
+    "dLB0LEAsUd(rN/EXHsK:CUAs4pN@usH:402[,i_lvFJXiq9n[&$hVTfUchC/O+S8i<g;Gta1DpPu_<&nmK0d$2]M(iWx61j/pCPEPW<S>DE6*s;EJ.IV30"
+    "^*#uEY6h#Udjs/,,Pg3On6GjVCe_>C+RTYM]pVv*Nyn]R;6MA.mK%X]FjxLy[;QoiT'=Zr&jV1t9a8hH>`V0#;WkRP+,mD.`SMcFSpVrD$:v^ddV);X=qZ"
+    "DCf#/Mk_NrNaD;s6b<MDUiJ##DNfdKJt#pR0=no`Wj-Zto9YxR#ZsWCATmw=r;#oED]&-r^11d-HIq*:rQA+^*J,)VtYB+OP<[T;EvZ%K$8mxPuIiQGNjv"
+    ")3l9[POwbnGCQ5uQWiDZxEy]q5HF[(.eS66,vbiZwLYB=d$p)+@4ikL(*/[:2%I^M-3JCgG%'XD6[M7_=U=c5fvKWej(wY^&6)B8lx<2NuYbg]5Y;y464f"
+    "3A1'4wrfPpB<RsTDD3yoH[IV6QDtCOO&alvS%@12/dvly+d3+B@;Q.ouUO4L/wVJ;eTeQ,(k'%Qdn2q<ZJJ*V$cplbOnynCSS9#0@-,]SeSvk@<qK2.cKD"
+    "n6V$wYLW8Jwa3MX]0Z:/S02b3Duh#3a>(^LJkRo,Xful@9>q@N.mSmAc9R<$&.uCPQ:3C)h#pSXrP`r]TT$9puE$8J8Cg(.J;H;K<F*hx`]1b)R0b#UE'o"
+    "EMm=j[B<I8vZ^QR@shY_cC)^=,Z3ux`o.^MYZdWwNFHw5X>=FJ*Dhgk6D3;%ZO.yw[qr3/v_A^>h^Ul$h8'9w=54/eg4_-gIpyNgNt^dn)F:lQ'A(W&9,."
+    "@cUT*EG_;[N(Ck]G7&Jb4_ntM=mZclQY_MGnSmi6)xL:=`IC=uCEHhQuPA3'-%jOrBHqtFej^,Vjskj^9[IDpmE$FH'#-ZXY`%U7dfi7Y8p4^eBhL,#W7&"
+    "^]vrOe7U0(<pE>P-94oDC(@lN>^;24Yl7=du;P9<%KQdswpn2Hrw;`cXL+7Ex%K8AWtH($tlnUq`wW/mS1AB<,wPnOEfMvC8<I)'t=Y.[sRF=j=r;+=(i#"
+    "wV_5@2^>X>vCTs=L&DsaQt/[G;;5YBCr+ygTrCC<9E(MAYS5AB<e%n)##",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 9978u, 19537u
+#define DITI_SPIRV_SIZES_gemm_gpu 10266u, 20131u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/Jf4+aaFUeS^Y1A`9yE`Hj8GjhK(7%EKFCF`do0Z+J[KbFHAn^d1mEGoHw+iOsQ6aIcwO>4w8U;^Pbeh4;Qpr+/Q'.<^VB=tZGqr6`0+&^='k"
-    ")%PW4_UercXhI=Kh`P^lhdQ+^+AAxA>G@WnnJe%pu/BJVm`cqks9$Y+ES&CI#68`6jfxgYLN%d_T,5nee>[f`]I`Cf/Ss:a,n+*%mI:(W'Kl+@)DT#'bTL"
-    ")[sA5^]7D3lb8Jpr@q4_^6CM<KqdD=X*Pp>.BlK1C''E,x)40)bcE[/8(O-CN1egQJVtQ)cSV$bqoyDx_2=;#WG_6:+*XWAT8e<3,<Um`WI4)jYY6N3.($"
-    "vW8vWAAp9>EJJNS@#D&PJ4R2^/NWQRWZ-IC<LB_eROUw#C_(a6+=qi+#dpM_EIIWJ;5Kiq[8'WFR(d,-&Ip6'[^CjJ*5.:A,;8@bXiqX+wv,X]C$2gvWUQ"
-    "bHAEo3o^OwsMulu0%kmMkw&>o_&F*e=LZO=MY_J*1*r,$wino@tN5P4m&aNV:l('3alGouGwTFZr6]UWj-Hcy<iQUQGhNXJPR)D5Fo8IT.ZeB'&hd^/n:e"
-    "Y@p`H]RO%l_;TpAj-xl=3&j_JXHxc'kub8jJ%$(^+4WU_c&B&BI%m18@t]14/h4q<;.Ax04Y8Eowdeh//l7/vk4sp`]U2%t6lcts]'0@@`okGI55@wJ^-7"
-    "S$=eHp^sinco3VGZ_:,<jge2EJXtaY-'j6y&Ww9Spj=<f8>)-NHOJSs3gl#20UShy/3Dh.FFIjU>KThx_X`,brVIk1DoJ$h@:&.BFa=5yk>qhh*d24rm<4"
-    "m5A.=hAPM,`1fl18p>dm*<QG1GN#.J^lvfr<(dM#tu8uoQZxqe8.7$v4^Yk.90Z5=Y)A[nktd$qF,DdFKAFW^9M/I;QS'MQ-,'HUQckABP#(M18=&Vu7t*"
-    "'OKc_iV7meYl=.yFQ/_<-BVtgl#D[iA4XdOG&^C=g>VCXra6W^%RLl1bSgvXtB^30I/G&aJsO<;&wE#@K+k;8j$%qKrF'%:f%W'u%._QA)&snbXf,ISW,N"
-    "rjLZr<uJ`v4q'k.cXAdR#+7Gb0$AmsAxsSSUbigUn+5PsG/%RE>v<pcUIV#;.vJDIJod<bASZKhu&*Ckstm-yIV%n2cKu#MXs2SeQt%i1nWAG]ED0Fb4<J"
-    "fW;vQ8A:P$XtKyE5y6b^p5PMk&pUuZ]6LOpj52%f24pn/n9S8VnGoGS+sy%v#:=Vj+WY.)TCLHWtV2nMl@N1oZUb6tEJOIBNbf8KPhS$aM8TYr+0-_Vf(V"
-    "l1,iy%Pe)`(;5`X-Y,A%J0-%H)FC%)d6-iRSG7Yib>g^b'F&1dxcvg)RAR9#w9R'e7SKX^PV#7=`mS]HcCyM`#W=o1,Gv+r=kSVcs8eJv4^f&/g6D'$x@t"
-    "R$m%1r@5QSEPXlirZmNmo(l&cJU'C[<d=9';6@PMt)C4I4p>qHSw)hRKqftF0qn=N^[.'c@/X(F191Q/VXoZeuQ/-uM@O-yIQ/m5DQeOb^>cF20SS.T/aE"
-    "*/^TdNLZ)geKd.fDu&EI-UhaM*DM+fNgf6a$Tj2g40w`PHVw]d).nXP:IHaUM`)w)ag=_5Bm:u0FkJWBbw3e9r=$sp@'d+lvG/PcmNp%XGd$*K1)6sXg5Y"
-    "+$whTc4<6PU0QV'M/%esdBslNOugbw9.Mnb<DSfR3O[0Z^bitg%YnV[i<PTONG.%52wnoRDnIsu(Kq'FC/[ckkOH3-=IF;ufQjGnyWB)ww*a_b16E@YbON"
-    "nuh<+;3qj[s_w(:a,dv>qp&:U82%JnYZt2ZL$i#E<$cJm7Xy*1#,T4&aa+9LJDp[5oamHPZ%MZtNgNu]3R3BAec@&l9F&f-vpj@[]p`/i)7t-]WOE=.Pcj"
-    "Y@h8u,PP_nr=mwUHSLkHK1>qJLRb&d>X];>8j$O7^X'.IXeOcjBT`&)q9fR=RTf$gTKt_RRifJ:hRr%l;qxoTGC*FVwdYD'%Fp[A2H6c6yG2U&3_lNtlk/"
-    "V-gd4eM-XYDA'f1OtvcummI+B%E#dR1t0FZvW<+S8D@DTZ4OViS_-MVJdG<0bQrf([3vFAkGT%VMHmXAs`m*yL3RKn1a4HULg2'`e`-BZ%$0,%xIMDMEgC"
-    "rGr.h4_=RIWDRHaoFJ*BhmovXN,B$Y%6^n#6O/UpGskSon$s7Hv&0PDWiQfLd4HPJYXuDZ#:yqFBMLY;TB_8&@(^5w&IaoDMY;L:(c+oP_6J;ph2g'il;i"
-    "lMb1ZB[B]7)BHwyZ@+l^Z1_]GISn:HRG+_DV@j1gRY=$fpc*;PMiYlI,11//v/TcZ^ZVtm&uQ&rJR^diQZ1%AS8%kMu<tCHbL7DNt`#ud@8l'U%,/Q6=F%"
-    "&qMM)G+05oN4NHVq>m<Yy1j&(*b3n>7BSXls6vd;bmAAlNU^86';M=dvw^]gZPM)TQ#@lWEhO[C=`QD+SY:/od[@k([3)(`/y=EaKH)Yp*n@,>e@5kTi;m"
-    "Y*XP^#*ih5*^Xq`[XhO`G+okBZ6G&xZRO7myZ)e@)O`/lf_VDFuIon6blFRXx.bA>uH`vViAy9y`UpWov*XeIB,]5Jt>:ms3J]D>eNT,UpHF1Ib8WolT*0"
-    "%RP8k6$AvrL-5[rfJcFJ.3ZHe>+_C7;Z`cNkf*&3t;Y&+`0Ps(#>YSswHYt&GSK[[a7@G<qG`8wqSr]QpPO7sFA%9g(lauC6iB#^2doQSO):Qucqh[meo,"
-    ";-bLJV9x2JFk)Y#8Y7Vb.*D-AqF+^vgGYt(63JTfav'<9mA&;_QKLffsvvEy6H$si<5;K,;kKU/nQMPh4H:maqWLsnU6Wnkb-(Dd1qunib2-tFNk($Eu+7"
-    ",nD3vX;<'O/gUM#MSZyN.sn%$j[OEXX8h*ENI4J.YZ.(7fH`AC;`)Koe[DbFR#2]EI/ix3eSCMQkMa@KH-LGZaGr_10IJ+/aS(N6%hq9nM8%eJ5CD'-=iT"
-    "LL0sk5$,IgE2w%0-2$g%tg[@4`YlA2NDd6BeO.B$:88aA/hA@$RwUr*2wZ:'c(Kw]NcFDI)vi4g`VZ_+vE'$-G/B9C'+nua<c_-Im%11.ZL@Nsb1(U',fI"
-    "QP_KS*9wr>.)Zh#[NYpmp+9UO9.aauLr`W7,KkCpxc)@AHPQcxNeWQDfp)>I1W'cekCR$_$X;.PJ<)+;UV&>.otAnWUU@;3T&sWfBLQ$h/lHJ^&Gxq^tBd"
-    "_q2&IS@iX.jJ1ZlfnmAB5],$-Q:w]A&vtNpDdU#yyHMaYG43.hKs.^WDGV+MUwsD/L2Nl$1TXUvldUkpbA@buU#<$_CcRu#Vv%+1iUCY2RIWd%6JGnAbFh"
-    "g=8H78$rbt4=m2G6m6ft6Zal,V&t=@UJpx@DMw[MJl(pbJ&`DRK6y;%sXL4Z)USv>gl-GwTsmWh,t@mE7+2*3K^9)ZDxV;8+07xUI31U8DFkb[tuiNa`*)"
-    "4K437WT,,g)p*EipKNqiA<K#g8.klt-E<Vl%Lf6Q95r(AVrV$udt7I[JZQ9ptg:Yti4dY.Q%RDeE(<6YXAgu:o^iUSaZE/>d3+;kGI5t@<4Y>8#xuv:Ud#"
-    "CNQRXn;w4T:6SAf2Lf]Ds*,1(WL/yOdmKO_SnD=2(8-hh-G`oH8;9,.T[JN;)Yg1N;am5aw>B<^@o2d@u<+K/#QGSGd4Wt.P^6B^ocMcf.Y;[@]<eUn#QX"
-    ";as8<ta7I(cf;(8agj,aQe.pLfnMgRx#Qn+WYL7abH9`-ooD7-ekr+/sJ>ruLJX;(RlR[hlc/mE`,/v;F2rDVHT5blQ;(g`ljfJ^CCDU-&EbME/]%D7X:k"
-    "ocAkm(fRTBC3Z*exhH57U9YtxRaKdM,FxQ==-_Jmc-qbKsvUad>A;E1$r.)HKg0h1:>Lq5%BT'WvC=[OpG'k-31Xpe$CR/,%Y'.lo8.ffjR>JD,@x$0f)c"
-    "m;#*]]y7_[ZCJkr&$@OTJ<V=9^$norJlHMys#yZ-LTaClrvy3t42Gn%wy7uOQb*_^5_s44Ls)>PBBLuaqNV<QKKx'A`*FJ[9l&Rlg'rh9V",
-    "b_S6>iZJuT%^qj8[TqBK3eju=-IclbC0OFK6<B#L2d<(@(ts1K=-e/tlOv%;9HN>*o.Q`[_$=-Ibxpmo3MMO@0g3[AG62c08YbN1xCuqE[6%8[,;4&`'#'"
-    "h1fYrT8_C]SG+&h,8O-vJ*##gx17P(rX9bAk)[Stp19Hwd<U*KLvyi7qNI=W@]W:Dr-p=ql58/C]$=c%8:6kwSXxk9]bh97<6_S99ZjQO&I:M)g1#'-$fN"
-    "F-hI[DYGo+2xL12p+P7lC=(goL>02UMqbY$s&/s*$l`9v<exDV6-/+UGa*7y@5vnhqTQC9;HSeSB&9-B.yv*7ymb7jcX6$s%gxEX]:egd$&AEQWOwV@neN"
-    "sEC@%L_HUk<5uM^rlnuvYcaUxW'xafbt/$`S@PHZV<:n,PqH+>5JW4'0cxsL8Lh[X8a^[xAT7Fq*fFN5w']qo/65CcEumq19toP%i+7sl7+/iNY/[%Z8^c"
-    "4Jk1RQvI>49;&TV.LQFS#dAqC-'J-j+,[moXAtldLDCe2EIA2s5`KZ@Uh,YrOhGE[wLauPqgEx)N6%.q)0n;/oA)9UkD*WK5P_%%f/u[Yb4LP'U3W+2eqA"
-    "+3Y=v0Nxukm%S:npShrep&fR7Mv;<(Bn_U#=CONT5c0jQC'^ZkR5tWQaHbMr-XtABq9Lxk:DbK$lT.RqLR3uHl^xLr%Ro,Dw=fAB^V3.tyMqnN]Aw+LHGd"
-    "4SGZ.7.hGrYd:(y^v(/-T[RATs(axwjPaQu7VDoSAQT#9e+WbOFQjMq6`SNb*G<H)Es<xXNAe4%_DGJ1_>P9`,kYD_FM<tKs^%9:l;%AuZ'v9YyNj&^e&E"
-    "g4BPsB[k9ItsLGX/*4]3$9=R&w8E[@IWd6TFu92jHd(dv5Z#.JF4mGB;C3i(5VM9Ip9*<8BdlvU(n=SCv;kgby4lKE&s15TmI/]1hR4mTJfhrcEJ1kq'Wh"
-    ">G,j9stXU[otEojd;jZ<EFioXGPkNf(rE97QLyk/bcN325J%c7Y@_N04%_8sh8fr#Q^sqv65Dt`51jRCFg540S)<5WiEP_jmNkMeNO+6#Gcwe<S>LpxB=+"
-    "i6VY#[4XTu2rocysZt'L&c##fllaC444Xtx56YH]Oh(MIZm[_%u@glFjbmv`jv0[J,%e^8P>*$NHo]9-H%W46wi`Zq00aN2%4Y/(4^43jARKUsy<4utsIt"
-    "Y:y=@2ep+$B[[PFtqfdh6=l+JeH2O]Dofi$*XsiMLFv^d1Iai#/a,_6fW&v7m['K(/$_AtHqVrV`1H3S&-wBr&KBJXkR$0SRGC3B/<TKaqLGS5ljK,Sy6:"
-    "[SqG$@.t4=;l/ORyMNbd_:WOH>)%fr6dN_'$>'xB*Ew/vPiI/4Ta_fQ9`-cpiQ.e%+mEi]JJUs.]+Esxh<,(`poxmCan+@LEvnj.)(HcgC_Nao8+KW_7()"
-    "6v]d0S3d)*V/RW'E2;_[w;=1A6%;tpbnVA2o:A6UBlwckJtmL+DVrSV)r&4T8fY>WP=E0.d.d3fy5#ZSHpp=:X<s%Bpe62>:6lq[M5Q'C(QMLJ:ealboik"
-    "noHvrNt`%wTlrBRN]So+7`,566@C];Bi+jGu0ryeP_@DU*=GFadp7xLEeK-h5B8F(`-Tf,.<`#cXre+^C>@cv/Njgk<N]Ox_A-Fil+9iPty/Zb0&tV/fKL"
-    "r'DMq[$NW>/l`f7GY[31R$+aq'md=gpY[&nvluc^GYe]BMlg<+WXkx%3,];S;*``pEorENjH3G-n]*]l;7v3^c>IZ=Lqn7U&usaUAfu[Hocv$yG4YRmhon"
-    "&x@KnGY3d1]C+iko9K6pEsS-7i)IKBj,;yWaxYacXl4P=2;Iyc>[P$mX,J9>SBHq@s1BT6y#P9h,Q>,iOkM$+IvwuV@x5XWZg@S^K-/&$u;d'mr>&^[9#M"
-    ".$9_`[L&qj'IgBkgUDBq_Fuc,*c_.t7JhTnCAl9*H-GSId3W&kCPpHA%tJ>)ePeJO%$0@<l@`0#wD;CoT3`$%2M*oAFqYaynN2Gx566Z*Wr4*#_CQCYE-B"
-    "Snn+[ISCE4a[3]wyPl<XRJ/T;U01hOR/^8Q2r*:[ioO@&]7w.a4sKTyi`W)6l_v/H#dw6eUJ#gfVrndy9<j#Eh>v];8Y$Ck.KD/Sk%d@')ocKM7qLnVkq@"
-    "*WW/:B=kS-BaWmY2=A*O/:/db_O&'AVN60S6@sP]m%jLBfF(Ca)/2S[KR.s0:h5n.`%bkFNrM#2[k^V5aG1gstVylJ2^Z:TSWdjuG2GHu'YW);WMmK`_rw"
-    "DE8tmgS)QJW4X+3(Jp#a6/Mg5J;VOqV:wR7(u,KqC5c'[QmDrJ(nK5'majxkJYJU1A<aI<uR6rcS7U8;2Xl]W&90rXwvW:Jt2seAh9cB=(cqlu-wZBhA&w"
-    "DTo>g'l)%]UsY]au+VS/E*Rg/Y@<rO5A3hO)AuP9#m]tHa.6+mdDDN5V,t[;d*)Agdjed6ymr8%wi@9;%d/4J=5YR7xI[C3NrnM643+:l0_M*cXICZ/^vV"
-    "C_aiaHgx2Tj$eLM;^o'@TO>T:tM^'..RHvx%cvoNSoe.i5^BAb)u=i@ibI=FZ2B-a0UMatW9l[ileytS^1$aRNo-1<tQE0ZSd@7ym#@)&ltqevqCA1NI%O"
-    "y<)n(Te)T$Q^$,/JaT-6e1cHyU:<Iv=Cd^w$-uqEReu*6XR5_x`_3<GC'8q3yuobVD6[2UXMxT`:Ko[^8SA[)Ues#-T*VdxS%):dF/bO-fU3*2toG]1Hv]"
-    "Sf-D/8qAM(``>Cxl34mw.QA7G9gniH$JkTYOpu*Dqxs^p/HhQ%kfp-K'N9Z+UPa[uda7h>YKKxRP5QAcIg)aMJ]AS>B)2yF`Ca[0j-n2n4('vLoEV^skDe"
-    "L_'_QR0GgWh1C[f:cq=-3K./*uuJL^IlSjXj.f3Qig&d>VQ/mg3FD4C/br`FCsK^Fitk2YX.Xli7H=tKIJu5dG;.lPo*oC3$tqEp0-](GrjM4B<2<^$MUc"
-    "@oYB-QW(r$h3WIFO;vukVnT#u.4ki['Mmg'*)D:w'>7Qrq98[n3H.>s_5N9uVZg&CU1Ef8,66D*]**fSp*q6T@6F9MqX9[JU]'JM9DAZ3h$-;Kq:Kg>Fkg"
-    "(SM,bo6#W$m1^*-XO8(u#5P8FH)^v'@;^dTXC*HRwg.Uq[VPA4,R&,37%ZAQqjVK+kP'AAfSj($6/#wXwI#QEnrf00P7p-3Ip.RxhV5;/EHt1#xfH2fh*6"
-    "Aly7VRmx(G/-m1MhNJ71s&Ti*wXKZAtU>'Jyn)Jbhp*(xFS$FNvpC_RTsRI5Qr*h*EkqFsNYA>-BX:<`xmI1YulXKkWndr)^cF7h*Wyq[hFiCq-H3I%5QT"
-    ":2Pr<SAj5)l=o5$l#UY-86Dvuq5^hZ+JLOMH>)HXb]0T$K^/UFf_lJksND,<p^y,DoYGJlfBnN]a>DhycIYd@@O*0;'a4eEgdxmNi([w)bQnCRv.n4nql8"
-    "Oy3RTKujI4Ip[feb#oDb*HVm(I5v9NS:0x0$[X[hd$@@-w2pekieqPHMgXfp>@M(<h]90K7]JMa&^mQH(fnhQ,v41,rl#apCm5sl9=,`K#jVrq0GdYt)Zg"
-    "]'YT$<1Pavcf:0/#ZI[.M*=xG:eZSK:FY<_r(hO[%;%)-HG<:>haC.b^sKA`WOCw.$hCkgvA6vRNpCjKk)>EVlq#'8k>#33qk5jG>UoY;H.%x*YhE*C$_["
-    "<tiv@]@'rOrdw7Agsn_fPau#v_JcY+Wa#s'Rgkc2h:&@$#OW=b1knN-g6jQ,y9I0k]2nVCcmjiq(Y:'wRm&bpP5QWQ7sL@<2-(O:/P1a:c&qP0,ix&]yW1"
-    "`3<Dyy('K5KY>B)LOGcGHM+f'Qh2H'PbsW5&k_bf+6%&bhS5;b,A4-.Gv8Eh5wx1inNHX5g/J4UqI'#Rsn5s4m5bo:nmEkBNj],Aycu).BsIp80oh_:bw3"
-    "[hmJ;;7nXFI@'#:t%`jgm/4--OxtO5:T>@UtS-&iW0V,1/rns1v9s.1`%CBOP$<MNW=W-_8uh_)kA2P1=47j+NiO*k65=C0)QcN7>puCG_",
-    "ncTN0h_4^Ne>p/;&.uteEs7Vtwq'sTNx[c8D%B)6qCh;kwZUZmm;)DV8bUs7ueqH-A8'1/@]9x)N5Se4:b36Xy][%%H7XOpq*sm-;o1<4rxjr*r3tiSdLv"
-    "+@WyvnDOHlsOn:Hf(Ryic1ic0<B#=q2LPuRXAB)a.P5-HcF>P0g8]^p_Y]bgu+W>FN6OSE*oXcrNJ%wg=_=uPSI,-2/.lVc=D(,Oe=<='8ZUfwNc[Ie%T3"
-    ";LnB#)H]qTE=QGJHO&7</;.uyI^$i_[qEDPDWMBW=yn$_5ox5cn*T8iA[56Zf/`'Vi-BpW'e*N`oms7@`tLD)$:R.sV+k-(s_lt`:qLmbjD/0xc'--UkrG"
-    "Q`.qv$b'#<-Dk+r+pwpF^;XvL><OwxW5P$Vb=w3.w1ZC#N;vwnN)&u:5^RPyehRxRAUd/=:>:T@4a1,$.t[wYBi&/+`FrtYs'UylHI5Gf6*x*J8$j^AL5@"
-    "woJI8[.@)S>YPni0W(x62A><+Z`-Wl5*;^64x=A9Ryj<kbPNP^m8F4IcT:Z4q9ZD3nYd#<6$5#c6,pvp9kLXgKV(n&KtFeC21OVqU>kvGiO@X^,P0V>,r-"
-    "[g8mYSLvS:6co3YF5mH+YVLgsxy^LKu*YG53]4*<6A1XZ`D].pPj`TBWY*m[-VfN*WO8q*5XqWeu(`,d;T.3OY3XP0`&iPRrdg/U7=GlHlVlkd/=MwV&xh"
-    "4`u@JgJfOSxNe*epW:b*;f:Zr,XLxeJqK`F>Ay*k0;/BeXYtqVY_dt<shlqrEJ8vAN-7N$-sMOf75tYe@[(=wCjopat<o($j]$3x6BK5h-4-GOw#9/_KD*"
-    "%<pC%Fpl)^eSs&q+O$U(W'qatW`H^5LebG]gbo/2'q+8Pk,=nNjDkY<s2`,+w:6(filfv`Gppsi^i[AhU$eprTeV2%V-tt9y<.$41%,s(<xE46f(Qg,DQf"
-    "]H:ti`bddX'h(-2m%*RkXH)yU3+cG,dEy3b+FW=q3ro6XvSbYN/FW=O]h)VY0&O'ML8mu3tm31[Db0d3s9N_,YFfbMF3['4.Npb.>IUAvg^WG#icj*$'ey"
-    "&)Ss]glUE7C8ug@wcf$sNL^[4MA;*&YIC2C/E]oO8WGLra5pj+nv1rKJ=f)kvV+BrJ$pDol&<dG6'b$Mb:X%^kw+=EQrEZKCSM'1jpCJB-C7sZkHvNu<[R"
-    "`8on^7LrL)-r`v:f<+JhsnY*;in0a87SXv-8&1li0^>:w:*W[>'8k:9r/->0UUsUN*9h>Uj[NoP4vn^#%99kcSK><HJ%i[Sw+gLOQ&cpp#naDdsJBn&bJ+"
-    "3pP;cdG&Qb:$GPGDNZks4ljnWL:Ci)CnS+y)$+&6Hp<`><vx%#)TmTUL$=)nI#QJbqa)h$fv%*igr9TJq5XhPQuMFd(7<ri@Sj809.))m>k;+5ipJ9'X7X"
-    "N6A.,<*83/&lteaOhQTjmfO7u%c3(UFx:pQrX4^xmQHZ8SByrV:dLpam,vX(x3kBa+58uO6x,g+%f'#-+j:6'**eFp&R_KCKN$l03flf>)j)v0tbrZp+NQ"
-    "h9ewi+bx->OEC$+^B[1^nL[<4NLH3[g-nc2(THVNNaoJ/'LJLa^8cT+Y'R:sufjvEtP+X(OWc12[P#CMf1,OWr5_5+nxyGou5%D#wyd2A#`jfEqPY:q&yR"
-    "S'@rIBDl8bLKom_415,H4X'Drw:UH4pT8>,k2cYuN(&0l=ne;PpRP>W=_UIpQ_rVw_U-`%%7SDhqCGyj>aA1%EJU]7<+2-y&3>ef7]Ap.G;GL-sc1d]6=O"
-    "YuqpQPWl&U`f6bBu>$DP/eFLv7jE)1.O<>IdBitRSuj'ZeKi&W,%uN]L'rt4TJN0tQeVJkWpxr_Le^U=0BZB^ck;`lpdZamHG%G-Mb6Ep[*Y/(criPj(nU"
-    "X/peYQMB<cxMGm:u45EwCODEScvhZ-m$GZ9'[(QK]P'-vf^+Eb[<69G^>sjgr#kU'HQ6W`eng0l,IpxTwiXh`NiYwA<7@1,yJ)ecH=w[deZr=hAcxlNT>c"
-    "6mii^=5x/M>.,U%=B#igeMR,pU/)+#yg0o4NOXkApD6u1[3[K$GTAVGoTe==wFa-Fgk`(VJgFfIxQ4h%^FVE6MKJ>MBtsUT9[]>gre2iCq@q#g2EJJEBdY"
-    "k/4HM'[O]-40:HUA/8cXPoZfJtmZq[PVJx-ulDq<iuAk5dJ66uP20tRIT$ydort4TD.u=.1->Z7_bTe1(>I2k/xwNqAQ=l>VX=e.s8Q'PY<mJ:Y;cC^b2T"
-    "p'@,d<t(79I[F`N^OOjiFY2d_o='st)0VBkAR@Ixv#RmNE3JExeI60bqaJw&c/#C34HJ$*m5F^g.Oe6i0EaSyoOhH;yd%^31x=j#YnsvD5h9t9Y=GB*B`+"
-    "jT;xlI$9OOo####",
+    "n0C9%1VZI/M%d+)HDYeS^Y1A`/yPi)cKTkK6k_7@)L$vfjp-wO%2CqpMrqba@<:Ll+:u@pY*UYmr,c(atTJ@%gro#3)*6:)DB$FG9mRa#AE+%=.e:bDqt7"
+    "BHv`,O_h,y.i][H;p9Z.ioQI8eJT86Q2hh0KuM)SF3/n'#U/CMAO@U$f4p*;S9P_:CtDSp(CZNkp]$:YpV83FDY@6<Clc4IK@MUCdiQ;lY#Rc5Q4F)>094"
+    "mQ$ca=^qG^hQf8%*hEbFkH:v2Xp'H%aH9VV4(ro)hWWULMJ^idg,tGI8A[f1RIZLuo3Q27paHeoXjp1liCtmA+Rr91-;OI5f6-uy;8A3NmZE'7S1&]Ggee"
+    ")AmU5fV&4t5eE+)6>-3@odpc]oJ*6d](%vbr2I0=i1T;BAp::<>6*dK@jFw*qYfBp$Zhux^W<ZC]O,4cJvkh7VX9j*']qpeGb[>,0%UNp3q@0I8q#-IAXI"
+    "HP88]yU9@w,n`k&&9CMwvfUZM6V1wufvCkiqhBosu8Cni*b29Y$wL`S;^qLo*7RO$Xk>;@4t;l25$:2545L:M'5Q'l%b<_qFpjq`k.5dUpWI@[X=aEV5gf"
+    "N%Nb6qN(^*/5uCA:E$nbe>Vq`Ra>'#I)Km$3V*0H*LKk>Zbppa7oKZ$@/TE[DjcrouRw;Xs1WeKL#/+(`%I//^f],Mp#1vYFORh`DKJl+ssT7b1Y(q$k=k"
+    "j2'`j1BV)D0^0eNl;nA]dlxD.cLBps2:4Tt,KKVD@Cro8E-Psw-a^sLp6[FZGVb+HAa($.Q]N;GTEn8(,W$>C[Lx.Nxm*fZ)--#PL&P0fxUL,Hy]O5s%Tu"
+    "#IT_ME[1-3(]a0w6mL(`gbqk&ss:@):]f7po>mO43)fm+K+m-k$Cu9g,iK7ht)`ba>,nafUX'F8>LH-]8X-D1^&@K1G9:to)t+^/xGnMjj4d*0`;+=<jwk"
+    ")G6HF);b^L;wyuL70*@eH_6o$9>7A6O[b9]#IL2hQ4FMFUJ@1yZL=UN^3:ILqHsPhqN5#6]Nw.EQY-prQ7yGVTMWQHVubbb[<RPm=9Q>qFj'b@a2j%dJdn"
+    "Tk2:>ffU0vaQUC7tV]gA$X*VJfgWuV70GJjxPjiVL=Pvq5epC^LyotPn/;o[KFH/$yDNwXbK=+(By[&Ga%;tJ5^&WlMx*O)HcLv1ENlq6Rv&R/FE@1J`[4"
+    "=r%dXM8:W8e4qJmI2Fcf<7@7<eDp<#4Y_-uXiC/(eS+16uJi4pV85N)nkkOU-u&&U'2[yjN*09Z-GIZC;D]0RV3yYlnEcMJqBnTf]FGNecfWW0>TgK`Eq$"
+    "XdXCPD3Mq<4aYomFg8Qx1J=+fh>=p]sQ]M*Ja=m$,%wf_AHffka]QVWyDKWGIRb+7m8CYo:N)>*r24x.-wN8Wa9]bVt&bTrS7=<I3@.k8BM5U`Dk**Av#^"
+    "<OIr+<4IKd39*5hhwleI*4vNgf095XwrI)T5_]G(R%CH&jRd%fdGM@A7SmXB/o6w'COI[O76;.U[S;IWF;/bgtT2ADE6E%<R]j8D)meq^dv=Y%J5kjyA(Q"
+    "9LYC:h20/+&FCo-+$%O62[u04W9(B*bt@$>tW0Rh2W_^F/+VhbA8V[U[M3.9rn'QI;8-fblmCHy95C,N;EOTF-CsQq@By5um(&`&0UTaoOaEmA^c.vo#[@"
+    "dg#[RL50XE;5@E+vWMI*CUNOJH(B4jR0dB22Cj'XWbkcort$Qh@@GJ_a<G8'Bgk8QubJ*irvGgKCJW6&L_JWCr09aQ&@3OUd)4eTT>o:(`6;egYLJ6__-e"
+    "A:a>pUynb<Etq*d*9,.S46d>pQ#F#lS04h]5Puy(;ciK]3+>$dA6ohFt7Sup+YgoAsa9rld@OY*d++/Eg]Y)YF8cDItnIw<RJe'Xu)@_Z%#r:60K#mGg5y"
+    "lcFF1C9^a.Sl0+pnaq5lQ+f<<.4hr_QO$NVCkuMWj-a#/`6&o<BAWS4*o1OZ14jNk-]dooMgeUWZl>(DV`jIX(--4[<<9oK+I^OY'J-YbRED1;TMfR[2GI"
+    "VPu77tiu3`mTiiqxVb<ny#;C#i;=56.`-;72iLvqMCd_)BT.9nEr`gmtwVl*L-2X'#PYmC=L)^B'+dg+qQO$`+(.b&bhyRH2Ng098iw42ap-_4s]M_FkiP"
+    "&Aw6Ibt07d*7`.^mdQ6CRV>7olnSu9KAcSptQ(y+[05h=IfYu+^V.-x]A@'sZ]^[OS*rxHL-`5lM>gpO`XqM0wS,Y=e7f_^JIMFK$d+[K)r>Sy.9e%kOjQ"
+    "YS(MDM5S-@:x.eZGs._Gt8KRWeM(EJn=TPsxAG2bE>c2*xj4,XT[I[FWC+=DYM_8y+C^cM-k+;1yDliRAlL3Yjnct2=jVu[hj]Y;0sH0PYO(vv+F*JO>w8"
+    "=AC^Z2Y:pa8,dciU'PvVdlB_h#Cb%dDd''>f74UPy)tT`X1)2jVNQpK)H9Lf1yAPL&1G(7BN3o=CA,l#@A4;5VN8;aVU>S]nWmGgdojf5(Fc']9&_oimcP"
+    "c-84x@gDq,k8%qsQO<s0W&t0op4;1M0FdO-u&49y_9wxGdrZvItlS)RrGk'fiI^gHGHCWfJ*ynXLNh';KZD-lf0;:_H)Le^GUnfrGedT&Wbxmpx[d4Md@S"
+    "US^)wC'ArR%6>@]lNIQ/^tG7oR;+$may0>P9]kTd#_24p4QNJ)3pgPflBM<oI5iYxZvMsMMBWjt0OUkZ(qL2tj)kI+-tMHhQ%fTS<A_rUhi;3nhr&u/S7I"
+    "dCN<(Jr;8IDiRP$&/jWZC5_'NU79voPqS%D'ncN9_a=%HUDX[*1-$%%/._Zs4='a/KL8wK'I1scpd7r%0gWL=,^$DxXm2/s'rZWWu_<id*-YD0_P;1Jm)'"
+    "8ZM/'MEW'o'%d)dG.J;YDQRKwm2,Y9hl7d2dxF8U0rvX0Dtv;W+BKm#ToW*l_3/IH(1TvL2k_fp+5#ngTGU8VUM#J&5oJnOW=.t@XO>Le6nZraPHmsT%Qm"
+    "(SUycSO<Z#ThvvZHOP]ZaYfT]W+W;W0J6@nZvlaKY;:_<y<X;>trD>Vfrk2AWD@Xv<Ql9t*Yw3pWs.5.jo+<<@5$%MIS*U#^%-*c1*p+'Y2fdkL5P=/+XQ"
+    "mn&co6aRW)>9*jvG&6gT*c66F16.85m:.0tKiZOvdOl8O.CN5pTRKrfMH1;,YX'e:GSlsng47*h]B=nr:G,enW&yj$$EDX<y#%aEocjGwwa.eVw->msyd>"
+    "$KOe@2Ia/JBOXYJj04JEAv3OqX/XBH52(wdo]p^qTsF&hLv60dmO%Q6:yNN:dGrIKS)[.+n/_3PQaD9aQ^5KWS9YNGc,SEBc0%NfA&N/CIHA2KBP8:cD(e"
+    "^-cM$nqT)R[mA#JshfI=0Uk1`9St_Pijka9sIVIvQxY0I((scySl9%%DBETtUgruUp;YOuoFRLu&L@hwolsG7,:DtOD]C(RM[3h13Nns3%($+JXaQqn`If"
+    "0jU1RndjbDRyY;Y`#II-@:H.ByyiFAR5t:^G)=YmIf/R(#VjXE.TixhhNmF%t+JyMcC_5TK7%=+2<#H80`WJJ%Co]8y1s.8%(`=([n@BaU]@)8Csj+&vBu"
+    "Wq$`lR`y_6PQ/cOL&o#DO_wB1kbB,SW@VN0L]8gt^2e]ZuUE8)9s9=bdni2/2u.hNP[VpD'T,sIrZ*VnVNmITy5r&>Ah;mFu+DK2X5p88eZgxNbt+h8p7)"
+    "X$rq&Fson]^Gd`<fKBAGj>fNOS&Oc)5OCO`Nn&#^-4q;@tImkS6Oxham3*ci[L'ItBh2Tl^L>ZkG3fTgn+R(>rWrYN-lLa)=41e;YhFLT0KSP3Z27X]D%)"
+    "2t<_i$u9T&i7AIJuKJMWBFj:gB*)c]6tM#(o#DQ5w1WhhcK&X2xZYU)@QK(_UQdX@(QqC+oC0>Lc*v1gFT$skP;'b-h;vF@,6nk86%r`)D6SF>V'lJ(g8,"
+    "t>CLiu975UD&40ng<ntv2AnMZX(v9-9+0H,O%7l=U^iVJ*fxI0HYCVp/y$i%hVL9*S9emWMxfQ'+dQ5:PA@N`%bEMI_i]C>f@E,D3_Lc80",
+    "xl:p9wZ`VrI;4;<:WniJeTSg(^Cbv[mbZDlPmw<PLibE'<OS>cX-:mF4K4MT(c^9*+=U'cEt>hWecB#)iUxrXa=@=pj`OP:eARc]mrnf9;,K.#tl^XjoQl"
+    "EgD88SqmGY-H]n98:Fbk8j-;5$&Eb-uDXXs2]BdHf.vFVg-.6us_(]l*()'W;k+*il2)(f:LKnZ*jkC.Q0AKXI>qEM'.@GLw95n-Gg]]4nH#IYg@;MvxgB"
+    "jjY@t4dmJ:9;CE^p2u>LDhyD(<J*p4=LH>:QeiukYolp_/u(+U2pxEKh#=7/8Xw:%Ijij=Q=ksQ<=jQSAR;_T05eXSS'^OUWaLO:9xMeHGUQs8,R+uawLj"
+    "*.Pp372%,8(kvjHUMbCjmYfTsn<PHpjWd8,GrlJ_[vU&k4NL`@gCodrrxBmk-[aert^XJ.1(fJ*G&7t^HYF[X+yllg0o<e@crT.-#d8BvAM+i.356i(0]f"
+    "m1.ni:-75dmQ,G[,mr27169oo+Vp]8#$5n#h<&EtJVoC&lOD'EnJGJHlr7A1(QkTp1h'%HFn7@IU0gXWD1<dX6^KH`OopY+i'1p'BPUrMpBl(+A>/)BX=A"
+    "i;Teh94%#hZOkRCr[[n<(6`21&13+ACy8#3P1E<XE+k7'*^l-lsKh'[j+0<_E%&CWt_@9N$`x[PN<O7`X`/1=Hl'JoLWL0P2_.glCiIDPTaQVh9r_(*8O_"
+    "$lM<LAqfbZXbQ/PDR-(k4&kBBLc=[:r%pcqgtua(4N%]/I)OLKVsIQ_F8sngW-l.(3s6(*N6Qi=WmL$`^RBfHj+pRaV^uSVoZTAJ1-OFan#(ni*nv@&;>:"
+    ")ui6%%Z]bj7/SbokBVc=4FX8/r)].-Kh(m$kxyAcGQBS(g`iCQ:<&K*GqrP-$TXZFp+BHJP([bJ>e3T/Xab3+*DiW*N<02U)2gmiOl>)@+J6$UdPh/ee;i"
+    "73cN[djg+y,8PvmjgA%I18.r5mLI7*n-_-n;[J1<UQJjv(627w_P6@(ou2st#x3Cms+SHTI:%KeReQm+]sr4qpH[n;LNA7I/$F'#]9xfFM#)EL[tV&Rt/a"
+    "aERk+CK@C=3q0<liwQ8dTD=(0+)R(n,%8e95F:vXN;(/<ZjOXR_Bfc2I'Iw*4M)O)^TO.xxsoyQ0j4Z^u/=Mp&aFd[W=Q,;hD[(yZSSbf+iKN<WU/P,Z1="
+    "Xt+5]3C[0ZZ&pROW#XokUdn4wY(RH'^5W5]xsNc)(tUe>wt0=2)Rx8^E*,N7R)ug8nA3>JdvI=X&>McaB<Ti[3mm/<**WlKUfp;rs1&nu#^>Yu+$JnEU`V"
+    "&)tZu%*vd$F]4H[aRJ5Qb04KtGbT0FUetiT5Zv`WKaGuW,q'pmZ=2rG^sK5'40jcSdM`%lI.fHd0r7Nf=@1#Tcm>ABi*Z.,/HJ^I=<wiCEQZr#qp#WM[3="
+    "yMwSW1vUfPb;x74y_6(YaIy.mPg37+j9&2+&5u.QUZT/b^K$2<7c6b_:(98je[gF$6R+rL+Y1W.]B@'e%'15,097/ZOG-v.jO-J]asl.M^bhETjMsiX;EK"
+    "%[03,m/V%soK+fR^FnxounT-7^oCV&H7/sGGdvb$t&OnoR-;aLDo>(Ge1_WLcwdswEBajnvg-g^im,ScXtXK``L9U'HX1.VeDb`$YjoV6gD^A&a-Nt:%Hk"
+    "yN/kR-M'S-rpuKPXkEtxVAD>Tbk[@tfG5Wo^'h1gr8R8[R%=&dN0E$^X)vEvfS/S_A1g'@;7OVRJ$7;r3uFZ'RHdky0cG<5/KBarE1q.Zf<qRU=F:HM3n."
+    "#naico<2=>R2Gq6's*GK7'T)lLB]=mn(<63sUn(brJL^>iT1X@ZOr@YMM3ZJ2TD]'ATvsA3=2Ed8vssdc]3[r@BLHZUV.M$)K3N/e.v1I2J7EEv6$EvYgB"
+    "0@kN1diWE'TtD0wcUAvL;0%):E/RRLjFArn/VB[$k29wF6'inH47HgVs2JU:d%&sjr4ngcZ;Eehg;l.s6(Hpj=P.b=vrCq10h&g+qQW&;0(:0b2($5Of^)"
+    "(_u:gL:t;,y+%qG(Pp4<3f&Z>MQwpC5`xRWqDRcDX*s=FGHo3imcTb1a07sq7wCfJaR`ZWa6e/&GVfN)<rxtrU`lvqj:eP*FyBb5WD.s6I'5w.dYli_7Oo"
+    "+1s8insibQu`(A;>$G6^S*@Tw6CE^/uD/Da-.7YvPaq2T5&@xt;&;6hjs>8:MDh0y#h81-/qncD%sjHoPce[r=K-.t+MEKxmVGM57u3.u(gR38YduJs#iV"
+    "2HkW_rQEUA,OD/W]bf$['rVZBV8bonJS[;nmlP3UUZla&Ig-aG[^3AfhOhQ#R%U8^]cbS7)Ov%Lih^kXM0@Ia&pTIPv]F7/-f`GU`B*hTTj8B=#cTUwGYF"
+    "*vX#S9[cAO.&euX#51p%p+XCZQ1f5eOc-AN^H0$</o7S`]An%J&Xf&Sk:i6@YS'GL`hNujIk@XuRljXcD,m(dgWZku<>bqI7@@i1&frq5VO3/FY=V*VAyD"
+    "Pfi^P]Xwh'N)g[=Xc-3kM<5y%`F:5@%]:N.aD1FUt1H@8Ev)dLqlomQcIWMxQFvE'^p>'_IPd30<^P@uf>`=8jWeF'aUWtL:kQpIW'T/Y4M((cCExmW/`,"
+    ";MmtsS7Mq`@d)ZU;@^5n`x^T*v9#]6U[vo2TT@VmAI_R$bdw.%NnD^Hrm0e0(i:]Wqn.PJ),/0Pt8vLU'l_i%>.(W+cwJ_e].3C8QlhOq[Tn**k:e;]ERD"
+    "29x+aF-jlKLs>0r_qS=mm&[y<l+G-KcH+d5adjSB6L_t+@Wcaa7H/j#%Gf7VPxN4Vu</p%+J-%L_]iZ7f:/_ec7.kck9)dbAnaU&Zb4Q$R^dDsNv^alBDH"
+    "rPuIwK5sJ5Z)dJQVL,Nq#/>t<1GY4`A#t#,p*e>3A@IMjLyE`hlTqg37s[)a9BZt847%rZtg@T]KqO;m=W)0-w>vdagRQIe@)0-`=#hUag3['OyDp8Zkhq"
+    "8jiv7%K.Jqevn,H3Q4Ht6*P<v&_7l6:JtjsmT['i03#.]wUF[+hP*D&Jww,kKXnr6IaXV13q&A+XHLg;e;pj5u(NdL$_WL7ROo<:M:7.KXNXPle0$BOW*0"
+    "XFKe<92^Guh6>,v2*1J2R)X;bRYsKiL;'9$,w+/fI>ICLb_a(72;A<P((B<1WQ/ri@/L+IPSKNM3nc6Qp9hBP%#CRXS6a]'rT`Ub_XKx@d&iGFu-wO*&L;"
+    "lt5[:/4YN>TkU%Ay]bt,C7oETJbpGX5A)F)*wfH<hn-EoJv^b%uIg]#&3N-yQ_;@je*&W[TJTd:IJ&CAj3h-wlk,Bf16t]L]@[hWaMI7T$KeN:/W#'k%Qb"
+    "%]2#Vc=;rnIgtKaUsbQ5#0qBk)Mjlo=[6LOKWdQ11nXvikr<)9uHa+kqOQg&^6h4xXe;y<qf]9]4;92Q0tw(3Bf:Ped`=G<>OGZZ#PK<gHXy52mZlv8$Yn"
+    "b5JYRx^3G<x`vEu:;;frTgZdE51VV0kR$inqN5fWC0RNh6%_ugx>D,Js]WtJYt1C*hW6rGP2V_GsX;WcS<-$r;f%8B&$`.IhW9u96l1cpv/Lu&aCfp.%Bb"
+    "^gI]<0Wrt`X+%]7COU-g;A(ctKr71'6Q8>-`hJ#D<FFb='+)'gEO@E;q%S3&Wqf&_hIiRL%V;Q-5H3A0+rJ4e&y5fe+bsd4%<o>0Lr1DHxxSs<[S1L7>ih"
+    "YBpLNbO%+[K:c,/[+o`9T(MEK#5Q0LZAp'L/q^T*1@ygT0tXqKf]<&n'`31Q`:dRHje.Tv,o6[qC$Kv%^:@wv307)gQV5Z0)S&W7f^S:tW3iFPb)/7L)/A"
+    "k6R,A7%-^n/Uvfn$c`Z_[gq1Y1khKu,E'gx4Oe+4`w`,+hw3VfGo'h]`EreI#*X5Uq8y^Jse`Z-T>UW_shM;F;Du9Zhbw<;KW8^uu.mIG6UTmUliY&yk_#"
+    "`*/d6an]L^4fDAQd4JEmNHh*3.7B8$R`Otf/8DK+PRL[WIZEggDt5OfI4DLTJo[l&g+VB)o3Cg#(Od3$[+wfCO41AbF5FAiq-D6(V:h$=i",
+    "qB&e<5VPk*#WAmpHV&T1&7A&H;_hv8G+l>tsk9[A4ejUj:aX,<P;dDMsmL0Q)QJi:%Yf]KAh6;DKkd&L;8F)$ato2([+.t.5Yp7o+U^tHb,g%]cF4IhRq$"
+    "bN)Zvx[+_oHQU;=&fr:A5]/]C'oREQj:qM)hf(4Un)Atk&C)L:eqZN,wr,.Y)Y&-EBJ+u@uC(ke;5F[:u$%Y[y6C;-N3Nre**^y9;oQs%:tM[f33f+vK2Y"
+    "KZfPKPid]&3F=5bt1mIE#n:1m]&XS.2oxV1`[8#Y`C50y0fx1-arP(@IH7HiI/G8Mwk&En0[`.F1&d5nH*vfmZ')7I(Aa@AtW%QdyeaNZ'N$FqCCBP</r&"
+    "@if8.^oxDjJ[E$Dt,Bf'T5`-D`XTm69Z%2q<G*d4v:,@9Xr@CDf>.JOMYcI-)1=29o8k75N1*(lgta05VLfd#>C:pV5aAoK,rGUNhraPT]f`Ot1'uR)N*'"
+    "tJ/AIj1cV6,[>qV_0^Wp^s'9_;s.Q01#0FJ9*-_rR>5`>jf,XmC**Us>_B<7HnL[kXBtDF:LK@gTo[YRclH1HsNM0+/VQm:HT/)hkVFCoj@]QfqW5w5^=1"
+    "U3%XL9tqIqx,DoTrd/#Sc^6%ulRb])y9UQjnKqc&(x@0*M62W;$n%93TGHa4ykH_3TEQadZ4qXq+%BK%cepwC`+B(9Fqw=:ykCB:O*$[`IJ81O%m7H+;I4"
+    "7f]MCoMJM5'o:ZohUXO:LjhMp0q2:i<N>Y$:`FYQ9Yhl5[/ZZTS>99qP,Knw;>ayNxFen)sVy$YqZ^AE-G%=Oe^#mQ9VVx)pHThG%qR_yl@^<f]]tBA[Ck"
+    "%)s]@Nw,iy:.Mp@1pNWvvxOk7/d1/LCoG:d7TKhesHc-/pZ5`rB(CrK>[bn[WfUf#Ra#F5@6(J70:h[43LtG5gsohtMyK+&[#SV`PQOX.lXjreVQmZ:X*f"
+    "]xhNJ:NJ(Y>@(Qw,B20x'hj^Drl>vIk`eA5TEle#ev-x&ZM,c<QVd)eE-yX8(5>kX`>hYxOZC614a&=bcWaq.w1fkq.'swG_PVn1e'@2=#Q;-;(=XbP#(N"
+    "&.m+mww:^bGuSEvMvH<sVZcBI>a13yP#`6s,o;>23S18]'Odmm''7_[W2'FOk+(h;7a2'TlgST%e(a5iIG29nlw]w)Pb`exPJ3'/;5$EBjYZ_D0=/Bf+.8"
+    "mPKpaP_r25UYk8Md1[mJqX*mXfk<c`C*U7Jj3Z5qG%lR1RH%fXwOGMvUClG;4J+wt>MOkN+pFPb]a`79v6(03MR2,sbqLM'5n]Ifh*w*u][VXfaA>qbMot"
+    "f1Hf`dqjRhBCn=:W1Y)]nGO_]XoaDvAMmFomH<fRQ$OtD'L37bxS>hKl]x&ba$g3QHc$a%jd_p]J%dbZoDC(/X[UnvEic@49[*GX3u29c^pHZ1niFPKD,I"
+    "B3OH8=P4cNAqhEly4q)'kQLlPCiP=77I5)f'bbMd'V:r%obKGQtRfUQAjbF&JR+KX=f$42dSr=u%w:U[oLJ;%.3<1+a^w^t<1qp1.``Lvr]K('TY^IArnI"
+    "8hb.F6ST]knV]VHY^Bql*F)UH0[Fl4hJnZbS=8Vjd[`<PCLLk82f;t^j:]29QHB8_bqXlY<DxK`.ng--t>%wWDr($G8mxt)CSOR]FM)gg>FVXQUugJ:jYa"
+    "*4<RtX`BwRf.l#tYkaL/.BE,+H48u*-U2^L[03,ir'CuEk/:NY*_iT5@W/oRP*RDf%oE]*ueVY)B&'SX6XG,#DM`646[F`9oa&H]sQK4<1Hf+lNC]Vo:LB"
+    "9*DVdw$9;_GS`+V*ko4@QR#/(QskoOpTc;hVgRhPfb'MqD7@La1Sd_F.Ql;V#3wwFb&XQpJtMT3HmjcHJ@Dl8Ia-w2P2AwsG]$'*ho7,AF2n)<D2U)G-fd"
+    "iI/aN,TB@AS1Sx5/J+<oiLyvJ<N,vAr;V@^E'n8IbA0a,d_>J4THr#sARM;s(h70B`Tv#QITxwQL_t;hssT&Mc3C^T*g/bEER7UhgQ@_->3M4dTsj*A3Kr"
+    "P+=#O6o<0<OUbNEenqn=i)oluT0G$<FURn:ED)jlx(B`v$A$nfrk0eVd/`.ZNT6iO6kPi5V-;P5a2T7Uu,-nx`V[d:_Sf.Jxd9v)@aU$bcejs8BA@flqWn"
+    "`0ka&^vOJ4`P/F(k(SM6bt=_K/Ne+,YZ[.Lr2,fDEN><JQYC9g,#6M9;Pp8F5mSWqDRy@%IXJG1`xc-&0rK,J`h`@d]I;woKCY21G=S=%rv<c9%d<p3#Gx"
+    "lB&)oJ7XSFysMmaj#[ok^X;[.uGF:vo)#^HIf>EEW^THH.+Gpbe%G5X%:L)Gu*M]FmxOUgkQ,tqGF'NfSk+-eiLm`vE8[<eW0Z^fD@R5+n5[.VdsLXudh."
+    "4oGEj[:v'1]'WK#2H#XU+22$h<`q=EbMCIVZ_s#Kw#EE:XC6K@CS7b1%kv#Xm>CfM0M8n'Q-17jwf1Im7:=lUiO+7<r;HGt-*W<'=ZC0w^u;M[-TDq#e@i"
+    "IOc_<w9D#t@hGT7tJ8_EPJGj>Lnl*+<Zhe@JK#4I1DHa7t.qBquAghGG*aDm0(lEkgpr(wZ0SUQfvBcn6J$KWD+*nE;.B<9J->`8,CLdR;#",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9029u, 17708u
+#define DITI_SPIRV_SIZES_gemm_half 9326u, 18313u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
-    "R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"
-    "Q>kE)]_wcfBZ$Tac*q9joY[5lHj&0b1(AG7x:qB_U%DL%03)VNC+](lpJwlo<k6(=rA/i>^%,;q;#^2pV:_XUQ>9UC/B/=spfB8kSG:M.#&AgQP#*&-d0O"
-    "vb)xv5',SNalWrw'WH7c^vQi7StI&T/=h2=M7lO$v7sqx>WoJXR.1:RMqp`>jGPJ^`e;(k@fn`=[j0)vL]X2F*A*62YPEAd8Dbp<2bY+#w97/Nb@_q5ppF"
-    "m_3..BGRSXui9dZ-n$AmS'_Zl:l&Dv=//TeM(Os@)&.$HRk=,xwo@_.f'U$a6lRWr)LeI+khcrV*i/rv^yOa`1f^P]=o:+`M8woRA[KAc*[#pyOBJyYo')"
-    "70LKEA2(Tn(g+:WkxNb0c^`i5%Bf$`5_&P'3r@9aO=v:u3QG#&b/v-6NCV04:GedIW.n)slo:'>-7CanS#X3^P5rH73rMwa(c=)IH/:db>Fgf>I_Srs]L/"
-    "eFB]kT=7fETp_A2'Ie/aeITgB;Fl=JT$r6jCE4'GIB,cqlUr./kN(gJ784)*4Uc_R2VF:]$uG_*J#As4NDITQcmnX;OXltJ;ssw=vmI,+rN_`'RUm1M4^&"
-    "_AR^S&C9[iEKM^D'Z:NE#@tSNS31CN+tgY;sj/'TwR/wOx$e.ad'oW)nIbj%YGm%&_[kmZp94bfao%,[hSLruqf4a;2U%0O1$mSH*C.PFbI6#X`Zx=K:wi"
-    "G9F7WCy9IedQ`YwtK)Z0cxytFW9.a]jNwOUeyC2BZK4eVK<0nA:*5cU50jIxeqAiO^r>(N3@2eG>F:1Hb<HPrOT#TRhIe^IIDXJ&Q/r2SKa),Ke4msnQtq"
-    "S[>x;QNR_+RhoS>ueXveD5aoc#x15wVF[e=y^r[ar4'qv.jme=Y(_>Db9U3[b#%7Z:aL[j%sIWr'Ib_<TTJK-VXj'EQ_b*MQFr1/A1A+'IElV#bX>(@wLT"
-    "I5L7O<mteir@oZe3=Q%&:=U52(,aa;,<j$W[W23<DR'BmqKcIvi3]b-1C9fpWp`#AoWUCNHQSF1jr0D>b,mT0*8cG=&#7#]:ZBP3VM%+G31.yK`Zwq'30R"
-    "5@jQD`f^(S=jxLJ2T''OJuC$dJmH<C<tFjVL]MdZiMcq_nI*g]Z%e$SUDU9LCp@6=w[0&BldL0J[[2w;=-uG:PQM9a.fSFg$DS6I(=EAEZ==@2,QcKHw&."
-    ":YN+E>@O0>C*'v3Uj'gml`CK+Cd+f7yW_,0ppXc3)[yo5l#1Dot>$ic*]qrx]au=00`(In(C_*ASE[f5<lU>-r61XLLnrhc-/'/)'6I5,5w6+]sfe8B7tO"
-    "[&4lUK)@WYoLhe@q4#7PE_iWP_GJ#Josrh%GK3;irjK2RG3WKp]gp,_`KGxJ)mA*<v;T0,Jw,Wq:,[wK5v6VuD3]i=W7IA#W[d/fhajQ+q@o3A/lHRF_%-"
-    ".ao_jm%hMRyqns[3^LOH/=Nc-0l;h<`A0JU/Q)h`>Na+>rh/'Z7*;m:H&GXtE`ZT<C=YbD7p&]J'%HCcApSky8vbs>Pa6Z5Ku<p[T.O2IbBd50KI/y',n%"
-    "iH3elVD_gnK0QN=:#Gy9J7;,DEV-'i,R&M_oMbQ/EA66s>eL.ebwFNqN_]O(&m(AdnXyRD3(8H5m4x8h]kar=09wuUuxe)Y1jL[tvlA6oQD:pq`q[oV6)D"
-    "2(*1@9PRk1,aYVOdRTA-0ay0p@Q+_PV44^UI#Jrt4'66Enn,K;b'thI.WTeAgm78<)`fGKTfbHaYvBP_i2WwY_%bCY7wJGP(1'56V,MDVX$<S*M=ycuZ-r"
-    "y6e8=q2-=43dJ=EbxPtA4]2HdwRr_TWh_gWf7>e7E,a7M+P9sXiF%dW';:*$-x#^(o&TKl%:g9w_UQ0LqyR@n[Fju0<I<b%7oC*xDw,eB)E.3'M]Z,p[Do"
-    ",qTTMm66E>F/QwM6%E];bNAogp5R4T+^e_AR`$<a/g:&I3wq8VYvisRYbI2N:yFAPE^Lh/0<,;X@+^K5)0@l@/t4G0W:^[N>70B.HECJ5NwD@D(9.EZ_Dg"
-    "IC15C>2*t]&E[9I+$'ja;M<+NE-gr4;)oC%/;Y4Q9]UO(Dwb$H3R*esw9n)b)p8ofpY$:r5b^VI2%;.yRD8;V7Ff&T_Ecs#GJYrwORXl`6=rH;LQjK$SCW"
-    "K]xnW<1[heqwy*Vcm4%9wG4@_'(oPYp&laAeg=g/Eliv6*&;w])Mc3a6yHQR9pT8KiTBli:893mpko-u>*_MjZtt>8<>v%af(KfbB'Fn16ld(a/,iUP'Kh"
-    "uDoCsoRx@YP$o5lDf-]6D(8HD&pP[_JrTeU>AYWC@);ke',]Kh=CkqOK3=LUUQr$Z@Sqnt7oxp@YkqV8<1+ovoVDLa%cAB90W0rWiZxj.-@n@$QLZ@/4uT"
-    "ov>*>y%8nWjv/G>9lhn7+`8EAsCv5MqG9PQ'nyn8L<9R]Ue;pp`/f*7;b.V&F)TSu>`*jdjgrJrItA+Q-r91xF67B.MdR)8Aog0a0R8b6(4/%fsk'=PsVb"
-    "jE@d,Zy%qIoV(2T3'yI;SyxPFfXYrZ)V$H`j_P][(^9]tE2ZGu'F<1R>$/`[IDZ`GYK&`YcNe5/`,_COc0]H.hyNNnn[^2,00>ns8@Kebl-M8I6jGE_(7["
-    "`vBWh4F'0aQ-CfFc=-n#4,-X/+N_689Lg>)i+<c$QvkYXypbTIW.2(<wNa4YG*D@Cp4NXRbAXQh=pL$L7P1F+.HQq-h&W7M*@$X`w,u$+lBfPELBvhb=L="
-    "EBrXMVd6*1>pVGN)N:J#-gp`n]eJBDk@[o3&RIVoi2t/q7&g;FHI,,:iqb36nwHi]Jd,]=HxpgHX:rRDg1movBP>^u(Co@&T2pQTm<W`0iK3$*>==iFOG:"
-    "yji0slfdOc6O2w(e<QR;AYyNDPdqsnmJUhqg#'>U`AB#4Nq-9bSOS(%^4YQ/daUjKIPHbS3ub9V$q7wYaV(Y4=17fEr29TLy9&y7x=&;qf6Gv81RPUUp25"
-    "CXEtGGY@dG3F>GV4q2`oARb-^hd&e=T`N4sX$97;,n51')RVMS'vw@QpGl2Q]28gt36=pQH2yDEWY2L=<b9Wl4WBkJY)+#H22$`a:j-kW@KQD-x[ni@;Tc"
-    "uqSx]ApOZ_80./KcfAY9G_W[fhv#53tqBU3BdKV$k%+o]_x&F>Ks(WWZJmuXuBPy<1CyhM_EJCEVxuNF$,=&).o],&FgDFvhraxTp&/YP2cd^Iar3BGE^N"
-    ":,D=YtP'#Hox7yK>w==uEevTUopd4:U(TG2WIoOT-FWV`W2#w]O'LDv=Wsw8IyAS:smJX'N<9Bu7`q%Rn>C<Z(y'*H:(5'%gv&NBY:D)du0^,gd6P3.<m8"
-    "C>2o64x.T/VwI5A-$KC61:<Hsa-<6J.Z[WS->Ikj,vuy)IW5%AOFhjgMfYIi5ZHhU^`1@24&`p.);^)_+_OI%ongIXdalV]ipb5fp4IinK]HconW'o<1$c"
-    "-]#Y_1Hj[J-^4`t)B2kVnWfq0S0L&93Wq(Ib'c7GjF5lCyt;KaII(0sF:T9]a9&AVFvZm:&sj2Q&d/x/Im4i6-;fQY_v/qZA+(e+je9i/[8xd1m'h1X0Hd"
-    "<ZAf@vXiXk9WxKI]su)SiI>':+f2MQA=5c_uT*5pV'0dy6Iec_w7b#$Oi]-VH0lbU*6mXkIeDr.s#pe-YW+ISU6([t@A)n3JS'd*lOlh:O4bK3>k9VR=T."
-    "3U52fvtAZ$o;J8`F7Zjx)U#6.[P8O9w#6E/N/%IA9cTk-o=#S>q^h954YSWLe[4GBR]8O[+xT6hcqaYkcSoFAOU9e%*bIUq]kDrV8@YvxT",
-    "-#=f<hx/cmk[hqqGKup:o%,M&5^Q`t18Dd@(WyiG&B,%=N>=5-s>y#g*ZHx>3-Omnne^Dd:^;'t__XC$kV>EmN.6kn_>S^6cgFOuru84XEye2qluO]``1x"
-    "(2M4UjUVKa';:'y&R;&h3&w(::gxF--)[ocM2@hCUf:=ak#R1jb@RX$g9LS`t[bK]*hKT]-kN.=7]jLsd<^e&V@=2jpf_$AT43dP%1O=L1CeQQb$cviREb"
-    "..S+3uyB;'&^kk52gZ%3/X.S7Z_#7-Pe`3_g#SXGN4G`fOxQjxsP/c4DVUMUlkd^T1=y0SMc4;tDOj,06@iNfeQTrAS^G@WrF`vn4j-@jPR^9IYTopbupt"
-    "DT@LgvXyDbnjLVHk3-Cy^S5=@rJqi<tR92%N3tdkAc:@)QQ1E#FN-(DS3M)U01iNES:)4BCi>n^6)u6s@nbL8BVZR;IEjSrug.0HM6RcecZ5Ys[)/H[n,Z"
-    "]S`r=]rM0oYk-qDO:-]ugi>wOq(cn%dk>ecQTM)C)Gc^6JLXnly]kb3Gb;V<XWMdFEXci2e=kvieo%kY8OAOOH*6-ryy3]gTWAyWdHU7ZRZScLE<ngyy)h"
-    "^EgBqGKXENF4>27bG/vrQ2Vo'.Z<##",
+    "R'AgkhONQQT&^dWtj,Tnu,*]oJi6::^8W8i(>Icci^P8KkiljC'TIptIigqxU1^ntTqFNano6w/@#=yMT;QfSj>UW_<JAaDNmM^dvt7Y6]C)a[[`*.ll0m"
+    "dq+uvBg;JWt1AY#(#LqQ7xf@K_dvYQ)qs3xDf<*^lHU6Xfv%&D8ey7xW]5aEoE2n/[X:H<5n'UBifujrAssC27&w*22,Z9-5VsV93#DTQ''WE.y*`TNKyU"
+    ",-VW-b^2w`c$^*=DVR7m3]_4Cl,X(@=v&(BpsmbeYg=q8T3Fa*P/H>pHtRirP_n`%$v`,0[;+Hg'Ub52*t=Zfk3+;tf^yt5bO>JP4=(tc8`9XYgBpi&(aO"
+    "=P@vkqRrL^2)^MVEp7[pFEB;F<S:S48a#IkfxZ5ynr+OMTNnNvdYb7E/5EMG_=AHKujeRLyaEm;+*jKeM>,y*5Q$bQ^g$BlMuS:ubsn8B$hO>7#)bGhj5L"
+    "T*fZ-GAW]HCdEf4dMi1<G=p5q#B3^L$c=_]WHtfsX=p]4*+tp4>UH:*7=Ltl^'a;`[%<+rKtPt@Z_ufC<r[:493YxMv)Fhk(XGM^ZP3cHwa2q,RD#cX,co"
+    "oI4/YcnAc;WP_mhHLh(d5XQH&^_h:o4Rh-`LGNrVnB2SfJZ7=h<:bXik%m%Q3gh8V'XBZv,_wxa)ve1(%&PhQ'<j[Ro+fPbOpV7KGP<WF.0uCpn=vSoT./"
+    "n6elRn_DXfnay+Q^xW*M:QkcKIP;D-9EyFXPQnnYW/&TiY[3YOubSa0w/1+v&safF3_7rlygCcrukw%AmG3Nv#-7=lX2gFJ:[cVJjwIqVg=cYU;:N.hl$f"
+    "[N$:WIA*iRh>rs8Z;'rs8V:N_d[c5@,eoV,mHGS^%]+A3;4T[d83-APpL_2GJCd57icv#T47:'R5sbQXASHr.LtubcX;acMv:<H:`iHYq^Qynt7U;GSf7'"
+    "7qOkCn+le<OZ,;TEbG89[yIC]Fv'lU[V,Dput[SUOEA>v[dB6*+(VHPO:>P2uiUw7KF9Kq+r*T9hV#'SI:5N(5,Q=xZPUWu;5CL8w`3=Pcw1n.FlPF-qf4"
+    "]Lk^-D8dcYWQ2O+x.=$M`y/L_J3b+of[Gn#iFpP%eljdCN%CgT_Hfo/`w'10po4gRgFu#e$[ZdoE*)9J].Ny>rq)bmQJ(<;eShUhYw;26:]Y]+Qjp,Qb,d"
+    ":g20Xx=;$`F>sU6D91IuWkLU7k30ZQn2:vKk&;_wqhgTDOHw1&SEZo9w_BSJrq<,_]QxQy*_7eY5`OyKPmxs@ZMQ,yK)Ajb)K0(k.0Qgi%gVl&RXH'O$ln"
+    "A-^8DPTdBu]L=>NUDXW@Ri]G'pmDGn)$ZGYS3]T-A)_+T;YBU#0$.=B`].g)YLhDj:4A;6OpX*Q(VB,w<)J0.FdH9^AwmrXKignGjLtYkqxhmjHU#at>Y3"
+    "WBX:kDNyY<f2VlnSuvk%ZQR+r:L#/tK$+dR2m(fy,Jo$Df<D9h.T9QxiUc@61[U;19D3SuTQZxiVJd8:-T572hH_jVRY9eC2D;2HIGeJ*hy5d',r3e(`f6"
+    "sNfjk7Hn]Po$82/rf_xLitC'8=pHUF`&;I@i<Nh;)=+Zj)EU.CtgCrC',_Wno6ivb+=SSUyNm<kT%RE,d428.,HfLntkY^un8-_Tum&foY>+gLJj_TSy[f"
+    "*8Z+4[41s-IX3E7aBsNr[%gB#q5W_mDiCv.&1';]gTM+uylWbo>nf*;+)80CkmpM7.R/Je*1.9UK,;`tkv*[9(8#_CZrO$`Li0vo/;k@.x2;w4swixlQ(v"
+    "sPc5['0R%fVNb'^JV[^Xf*$2=adb2/Rcw>eiF_;>+etgU<Fs@$l`OS[XplP(dQSlBQjyr;Wop_R15t-aJQ+w/Na@e=1(qhkP0GX;0Q3)]CMFVZ]%,TZkJv"
+    "9>27u$U[kEDU8.RrIv3TmPDP(NDrC'UEklxu1`[i8t9mwsL.7SsZH81/#UKyTT$IFx0*b)00oPrim78DRpWIG-'nC1SO`&B>b47Wf;(@(t.LPW9n3_AR>Q"
+    "'w1l#CQF@$wtR4'CKI)dor`9Om8(tcQ[KX0WIf*b&=oTLC)C>VWqh,Pn/A-NcSuc/seFa#rC9%hDhVk4+n]7Ru^%U^HU*13Jx[CLu]-q@/#-dA1fR2@,4Q"
+    "v3h@s2=(&BhnE:sX4]3jGGaDoWtqG_.Se@)<MW=S;_01W:h7K(&5:Dd^`i[]ylJv&0a*w44=/6fYe;8)AXuoK&7>bx+^^U6Y-XOR,[I_1,EM^Th^-i$UEY"
+    "aQ(:7'^+Jqn'J^jp]EQ[cNo]d(_k-OUS%,R%J*)e7Dh]]_;lr2&g%JN>tQkOdIfC'5A<&aK8mZ/yCBu,Q,ppiFtBhP*VK;UlhB):h9G-nlFXiOGlI$)%Yo"
+    "74:i^4Disx`5<_0MLvtAU:v5ZDNt%Wa8]9wlI1ra5K,BLP@1ll/2Rj*D&_j3YRvwIMm=)u)h#103)Xc5R:nN5%iX3l1iY7-H/E(SAO70N;d52/[tQ)LfSf"
+    "riXm09K6q^X%M5Xf,b+K%7uOH0u@io:SBbLsIA%nr_n.u)4<d-Lxkk&atDo.@wSL3+ku]<J^SW3Q'$l*5:N8'3Dl2$()o.'=Y#+I[K`m`58g;/p*Lv%#6@"
+    "Uwdc&rhK<ev%y%q6AfbN*GtIR&8/lJhG`2Q<Cauo5Q:bf_Q60.lYrT4p)&+`K;`Q#-(AcX0Niq)<]<u]=Xvq0hxIFfYiO(2[ati<F.7f-:R02V8,6#T5L$"
+    "g1-3d-*wCpVgNe`3_RWTSL`IN^-S$Eg-bO:pNM#78yZZKH34Jfo&k1)Z<1%hSZ]4G7GIrZuZvh[4-BC82(sHur;uXNvvgFh:*%pdi+.^=@lVmrdy,F*du-"
+    "''=w&m#=G01&iieBCCU8-K6N$DR4a+R0N#FV-CEIH[xX;coPGoe<w_/89RR8$BG2-j]DZD'T_:.7ywIkeR%N`]fXKPw[%*U2d:AXSXj/Qvs+JZU//O*tr@"
+    "K*/j&+Yi$,9&cRYMa($(Pc7wM5w#fqM&[H%tK[gqJNqQOCsGl^[Fq$gYcPaH[C:)v18]V`f$+CR:q7ZvL1b+0]tM4]:GmQfYo&F[+T=VKae,@5GI;dR;R."
+    "xFk=ij#;Rq*gO5(%5vk=vtlaP&@BMQWNHVUS8@T:CUV@t_#hr5n95<>/<[G90r+>p-6aK&A2YqF=gmuRh[]eIZ_)_.l37R*TKp<`bF]LY36P.j>F/H#ekP"
+    "ZpuABee*Iw>@(^M,yk=rWXB,sn-cI:*)20mtsn^fILBLL/VFs@;33pWSu,pncT9s9:OfBd%3F;SkiqQ<*3%VveAt$2<2.M]Oq*DB7lPw8D%$Z[-2Wy(S(i"
+    "gT*T$IXphoOX:s#k-r5q58LY0fpJDZS2PdjAjvCnDb`]F)uE7S3=ikfN8/FplT*H9q)6bsPkL(1)=.&j$@B)ku)L(ER)qkKC)XER32=ZB'oDb/;I[6M+G1"
+    "HV._Z,b3uJUO$$n*j_,djU[3WqAjT*..BNFPd0:E)H#%L9.%&/<$Zg2F%'*3f==A4_UH%.@RthA9_6qGVHNU09'nO3>Vd@2Nq*580Z:m6M;+]FhBq$]%Q:"
+    "d'U-&7@6UCj,[S<.,Vk9&pN,t[2O-EhAkcG0o%R@j[W;V@9Z#iHs8gW6'3Mcn:tP<T%R&mlSg@xqj;aq5`(rt7aG$S5dXlD-=[d_Hgen`+Vw0bP;h+%w@^"
+    "Uc7>B6I4FY*6,HKX]5tLU(X63tq#84HuTO4GL'J.2SqHy])6Fu3vjXjtyq0'h;ob$e2-78R-)sKX)JrU$YkYcs-Y/Js:,&%iQCjcm%QOj&^ZM_S[9/xIuu"
+    "Dk4r_J)LCsMHOp[qJd;DZB.Oovsf3n22ouE(q-o5WQ*VQ]JO[-hXOV2V:oQyDl@JMZrVKL68Cqm9mUb=cGDDG'5[UtM9Qn9I^#J22eUA[/",
+    "g63I-j2M`paGBi$UICXA)b>Ge;n&_-wdMho4:n2-s57E$nIRyj$/MrYJm),QAYw_#B=ha'@3.l*H7X<<-]QD@%YB7m2>8l*+>HT`mE365t114DfV:KO_TK"
+    "G%YZKg=V^H6I_BoS02d%p23W.YU'yn_i,Gw0E^$4ilK=0+)Af+Vf+nZPrBs5,l0+lXqsGwbH,49Wdx_3D&NG_$B.q3D.O3GmU(p^n_'PQX-ki$V<)EWYkY"
+    "QbwjigiD3rST(l_DD'#e<lWZA>C)[-0OjVEIanqX&u=Xiba7$akj24COGa5UaT:Eqsg(a'%1)8xN2GbW(AL3<qw,>&dNQ1>W_i@eoD;RP1JmIFEc+nnJb3"
+    "(;y4ig't::CNSwiZ$[Hdk8si9'R(ehMO^V/0:@M`J*yJC,rwP@6AvX9>3aX,&^hR/s*dt<%oFnl7M2NL:VfnYT=V5ka'ry/j0RrprkT`kTo[XQFsQO=Bv%"
+    "2@L%ZDG7H'fA$uv$,GkR/qD^*4D`3r`QlvMjq^T:_CiRJ3xQD21W(&K:(_a*`i19jG)N=D4^bf#7#(r:XQf/>m2Bj$GNXfw,I]=T9X7h5o#/$qJBvC*4a["
+    "$tgM5467w[-lq]FYZ)bPMww9wJr;I[",
     0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/8v^=>WSGHDO%mUF[E^nJ(&jfKZi:_s+irP5u*l)'B*c]2_uFZur/T[%qNL=_U;UUAie@J;a0rOBARV:4Tjd%%L-Oc&6VkDbO%SZ`<P=@)`C9"
-    "u7GmdFbs;9NH,vP'h,&h>2y8OIQa:Is@P]aap]FF.<'f%w:Ad/I5VpRC/JZ,KGk2pK*Qsvp)mtj8O:V3^AVup:P-Zl1_88efCLHSHO1A5aj'Z)rB>X-^&]"
-    "2j.Cn*wI8TLq/[nL;SSb0]8(11+MB$ff=K_L6IJ<h8Z/l;QwY^KcPs5weO5*+fauy0B)qpXHLv4WT=cK7Jo5p[^:JkkVhrl=`3<qE1ANX2Ug4)MIM^FPPI"
-    "33%'J18*ejpV<KYbhRt2AS'ljA/h8:Op`<$S3-FX:nwwJk3OSQ#Lj,Pta>6BStm<2FnWp_p`aaTb@5+NL%bTm6(CH&J+H$3/x&'yP1j/+i+j)8P:9*KBc5"
-    ":Ln=ux.#JaS`bey3XBTv)NZu>D46gcdg]IPnal*$v.7'R=bSa7b9#=g-ntFiT1*ewZuN]DH+N%S6-8cl5v7JXhJ(BcE`FqJX,]tU@@1qLNUU4e:V44V4dW"
-    ")4+3O:y<=+7UAb=wek5,YeJ$G_DXRc'[t2N663aQO0XvAhP3RX+f(3h8WXWhkDj;u)e1AiM.=+v/$*[o^3bu4Dld$d]_S:Vk<3yA5n&x%c`0)SGg;#G@AW"
-    "[V<NJ%60/'lrtk4h5E%F.&jT@UCFS>QE+/wlj<U_F/GDuR>wJs/eLVqwY(<UC<'CEXp[mCy@MEQd5jt9_IVob[IK>q5P.RLJrt&r4j]24yIJP+*$<8:vK5"
-    "E`jEhYq-MaGdW+qIDH3xMk*igDm<s-^L0u2l@)Cc9gN8M/<N8yconAPYn0g+jTO)GiRt/<B6j1t=5tA-Xp@kg5P%(6W%nO^O+:pS1A2MS`llS0*@V3TH4C"
-    ")DB-Y4#v/a%#&NT:%xw%'*6.HTOt*tmJ>-u>ir+KTXg1@X`N-PHM6x(ZkBdr;rjTL1<]Tu<1[lrH<()4a(`ro)(0qD<P_[g'ckAQ`&5$/H6RDK806m0am>"
-    "mh;_PO*C3J(fYMSbJUqJUs&*2GC[m'.vGj:VpVu[A7wpRFs<do4Mo.Eca5-AiKm.3<:X'FX&2:;]tH(Cwa+jR_yr>:L$q(^[bBVXVZB-MW1XCsIXPNxF0*"
-    "vXBCr=/#Jpj+#12#ftAMqK[dQ(Or'fQyV9-HvSXkRT>JQR`5-5LV;Ms_IGNIrt,u#:'PC/P7Ow2`yP@Ql)paD9xR$+nCo60$Z9V%EcTJ&<2QqDtrqfOUQ2"
-    "/VW-@h+Gp)pg5'r8LoRsK.<G7lJQy_0$N`,8Pch'cY.Rm@jfO9Y:/<^`KFFZd('d'JCwKT%K=P=ROUb)T67[['^BLRfrwd#DmLM4<s&S4H6&'S@AZbNCSC"
-    ",Hf$&pZr7r7@xO,E*,35sM@g+O:y+mk$R-+F^*<<WWb+>Cqk`/RbX^NjsbvbN-=HIY*&FLWtp:sA4acxcFXZj=/*F6w4IOtgUJC`Mx*F#B-7Zk47LPv2hk"
-    "2_T#td^-D79q:6Y.Po5**ehQmeFMc,Ruhe[La)-.OKox+in3ZK]S`xm;.0[F9Q,+y&k-`HUHZ6`lpTQZWje=1XFW:O5CYEf4VS*p#RLE9^F/pB.lC_SA(."
-    "tV21gWv:8WIl)G)At#7ZI's;h<TmZ:5=g4+b'>Yl[N2QU5n0LUS'IGFAtt'Wo]iTJeL>_$`aLrM7@lAd:ha),-H#II`i+0d_VW7_qDR98q<%Y`2@WG273&"
-    "OQdR*B.Qh89lbv:4fgJRPi-1w2'_s+=E:5(^9Sx%_d_Dmqga9v-9:JaF/XdZ7eue7>MO*2FJD]XEvP2kv9^X-exgnjRS7*=.K]G[>73j0$ELGmbd<X])qj"
-    "v,JSJO-2ouI&Rt@w)P)0SrwP&Znb&(]D3RAQ%W;UUuACp@@(e>oLDZ<.UL1etJE*(^f$Kx`*VP^GGIOkil#5ksX4('k<F7eNc'd0vv8*LpQg/:ju/%KL,5"
-    "9dv&3^h-#lTY@+V-cM.0@6S8<j2pa[Dgul*K^/1xZ'.Er8%:qf#t=VuJ_<W;JH6lGhp3b9a<'19c%Oeafb=CSGM>DKX[=a2%w0jQ)TR&8gD*udN+G':,I3"
-    ":h$C:g)G'LuZdAi,LLw)&i@0QH^$QsMZw,V)DONcE`Zx#7NQvuDQu`^W+jEm..1@q-E'`+Oxb0=#K<-*]=7G5q:r[I*y'(S-.f_O=$/a1=#m]uL2yRkH4A"
-    "_VAJ#j^[[qQO[*mc.Xl@)J@ra#,3&C9l@JBK*&>n)<Kx3L9CJA%5c@R2[3#9+$6lb<bM&0[Mt0GMtA'>5q&c%%oQTg9r%cPZ13KFola$iJ0^T]QZ.27_Yh"
-    "DAtmUQIsK0T1gA/VP&3Qc+M4NsmyZBmtnGa*Q(p^>c<a.@qSyWc7Q;eW4)mba*_f(@'-B.qof/Wo1VaU(F.r`eaNqpGoGJ'm:y+tM#Qu6Bfaf@HQkmZXqQ"
-    "QmQ1]@sO1G)AcMl7THtI]so+(k+/&arXF3w9io]VL(L6TPfNh_8.9fa'TcqCJ3@+S0IP-J)c6FHfoN7hK&'8Ph4-_(D%2oyURkh>X&[%T$TS0yT_KuOIm:"
-    "Xc)5-Qb*5L3kXV)fP+g7@p30l6,>OpC>*igX9ob,ay[3%;-DmV`X)^84U'3MuqvYJ'*@LF+mCWDeeFiGGGL`*=;FdWVoBcXP_C#9JOJN)bY_0iTo0a5j,6"
-    "Her6Ns@rEGPE30X;8.Bc=fnIwM,1q0A6ay+0-%]tJloq6FWtBWTA^Uh$((.)%YUK_sX(6SB`La#:iUuYcdIg9d+8>F.,K]9QK%L[ZSNT%8ut*6V*a[jJuq"
-    "MD1%-ZVAmb757ilyXrvh64H[STu]HpBv%(VrE5c%$oW4m//CL5_',1c&,=V2H<_j0-Ftd-c/C#TLEL%GXydOZAHQJ$91ri6y+Y6m:w`uLH/43SLQ;Eof%."
-    "D<jD@/:C;lw)YX^dfhGOA/#[:P$S;C++&l7ouUm#*N9Rp$+7Lo^Uh[cuZRAYRrd7sT]V]`RW`F4Q6yncBFmQ;^9Y3Fm+821QJZ8,H0N2m),3LvQ[DOO:yu"
-    "s,S8IhSEe'%L4%d>Jpcw-Z%CO:3SS5#Hu0G6v$qo796rfJ56HgNen,:2Tm8@q,kfPBS(FewR.)lt`=Am9v`Y=A8$rnxP;oZW#K8&t`mfn0ftCmjNtk>0hJ"
-    "Jp[%N=(yt^@`2-N^Sk<rOQ[2h6m>O(/_g6]vppR943y7uGZbX``k*0cCaY$;WC2$nhM-;U[lf0P<Xfe8+:$GnH<bvINQ.hEHt>%AR=BTij&IW#vNAHcnoO"
-    "A9ju-6-m*.<%98'^NKvpXVG3iqgTuA^;r9r6D0xY+y=S-5#QYV_/ptEY95K#%lR/]c#0@1Br1$L6MaVU7RHr/)S%m4;'b8&'elw6Y(8UM'O%$S0&j--@s:"
-    "MlcwW=>%+7nn(X']>@,0I2/*X6xC=eqw)ywrBG$57dHTQW7YFj(q1QYw1@OytDq_<MHC]8K)pnQIJs;1x(ZSgnKlhQ#SgQJ_*)&[)hAh6v__VGS$;WIh`A"
-    "S=xA1;wW_T,*CQFZ`'D,*)2x/OJ<&c0'2PT'Yq=qHd``c7^Fk>I_#8#3f,oKW[tFn[Lf/u%dx=*i6JqMT+[[ImVuJAOIu5T)-aA04UmqC)Y]d;$MP$K$U_"
-    "w9]cCRh53<GeZs,1iv(^y`^Bj,/f$Dms-EE%*l&6_cdjpyp_*3rAaDql^fX3ca>:ey,:-bf+wH1xIwfTT_*p0HeF.aFPr4hq$3=WHm:J:$4]7PFpK::/;("
-    "w'EUPQlTJ_Gk^h[m6HdsW`NJP/R5$nr.3^#W(Ifr3wc=FL/w@dtt<I)X]Ji_p'w&ES6pJ=VD-SwJ(6RrR%q^2+]6G_$hKt>*1(sY-/ZY$KCjQP,HLKYixs"
-    "@GQx2YrgGZC=vYYaC#l4.q>SWuPI_lqPr1:kZMQmJ>pq=]uiD;<'6_EqPx.j+ejktTt1<JgPL(Ki,$-+*n%,$4E5#3g5<O5]XH&=#%_lU&",
-    "gi2fuv>F5^5dO;S^p/MXO-OBq5;%(gpp)4nUEu&CZ*nC-xFXr1tR)S-bP'Ug8vdJoZQ>eaUMA#-eRwfQn[yKuXoA6UtX&bcL+#MHs:r.F$:qf^YDgFOb]H"
-    "3p_E@NFibrajVV;KPuc=m3_#kq,ff+WnKwo:md6%oVm^`i_04+qXxH8,RUOqw^hZgT)WZ&B>tdvs'jKM`u)&a-0$:U+,5v`X3$b]-E2X]vG/=4T;aGHvVk"
-    ".U#g_i/&V1soQF49=da/VcR#%1]E]h>MIfF./]lVBH8S#-aUmnvP.B@t].W_39)tn<i(q(rIr+P6=Nsru*StHliXtQf<`rBZNuKt75bUFk>ctBBo6E%_U^"
-    "7)Vuw;(*R#9-n@^Q4(M[W$svbUo3vHq(vtL+2.d=R#qWWW:9b'k_]b'7$a$,_W0EXfhqvrNwIwbZfQ6,`0bIR7-6==KM+>8uPC&UMn6[chyN[eFCcq7pps"
-    "`jv]f'N+^$kS_CV'4H*eNwH5)Go=7JHP[GjhK:QWuqG1)OQMCu=snrK8AbF$kQvIZ.&aWJ+]I%IbuJ54BhSkg>R9Br,NghaL(:l<&2'l^sO<V:Nkr-fec&"
-    "J+-rgjEeHEG%I@0`=tJKOlbpUW(v*LZ%rQhx+kOQ(]dMhcYukq*-w&Wg^/xr`T;>0t$'YAeE7^Jkb-[ve572HFU5H(Yy8^r^,04Os/&O(UDCrll4Ni(oa="
-    "Y3=Jw6=YM'aU]<nL=8penlxSob/,Mcd_(a6>0BflR`*@jDFh&fFU<^olAA7V.U%1yAKVJBO_NFEKdBry._:f(sC>/'DO[''#OK7;v>i2'@n)5.^af-sZ>9"
-    "%GO*:6NujSKe1X[68NTVjh2[Lc4MO<4(o)$Z1LeQdA-sL9T3dkOt9GK=l1WCZsM'Y^3=i<7t2@'d(qZYunwMDkMmPw0GtF5uJ'OcuiB<`c122o^.&ca<+$"
-    "N&,#n<A>ehFDIyx3q8Q*/f&C^#5osyh:@1JH;5n8cP`3H,pG1$`E*ewZqD3-'h,=&nhC@-<)BG'JQTvO:]Q8+vj$Vnf>Q;1hS$j^54(9imV<I0%mbtu#^L"
-    "Q@S:$Km25CaQ%NhlDM*N(gYHI#+(Np(f2i#%[MO=I258=ffT#>iJvgjnC,6&`qFg=cDnTYBo1jKMc[mH+Rc2xP[Mr/ptHRpmi&7#x]:Z;O;8r6UwVtWe.7"
-    "$^Mk@'[5^UJihq#aFGG$31C4IgMwuKu*0[p8@td1GR37N37jYh#CX)v-5+R<Q/.e(h02t<CL7Cv'HSW-n+[5ax>ANAU#+Yl@R,L)e=E8v%RjL4ILsoYD1*"
-    "#=.kf;nN7_SVe0/Vmw8N@LR`-Nt-.whU_ZbLa)p<Fu5@c%gvQ<*J#We3`]RdXs*nUyVm.vNfYw38<ZIgkOP%nvUCf(J6X:x6<(+RQeo,ubKpy`'U-Ny]7t"
-    ";S`-idZ3_JD7Qc@CA,R-jBIDrc.GMr3>Me^'lli&rSm+:Pg'S%qAmI+9WO(<m(#Z;.uFVnI21]E_C0+Z(etOVlCL-A_=BZ5LBeTqO(d#cs@r&JMQCt+BYJ"
-    "NmvT-.P7+HERaIU`Kkfd`Pw=j+3uT((k/5WMI/0m)4)i*8sX2Ll2X&N8X'hlbIQy0oxx62]d:s4vpBGyW9DsEtmUoknG1h1Q'+dY$Wo4<AZ'i/489HMJ#("
-    "*4v-%I=('y6pUXgmw%sKyd&:%Xo$O>QeUWcLtd/ZY0bq=b%tg_vU;M*xkv=j=HI/FN&MwQ*P.pAiU<6u_@JQsiv)#*d;1;pyCe#5`l5yK$f2HD2IF<p,>1"
-    ":hvdmF*V$h$mUeB-<]+=MgE>pt@JuF>)rGfdEoO9f,DLoMCK49)m&a#VDt:GxqYbL$>_)q9(K_<(BPGNClJg<5[Ky4n&Iab-mjt>@gbVujhU_1yqc@8:Ff"
-    "Ga&TMy-0YB<JvZCt)_rpHur&d]^tnAcsV)w=i/w-qjddUeQD`x:r7C)&v3m;4LKC;:QoAMui/=O3>oyCL=:%KtUw@KkAMKC&QW]-Ylo';EBX3,V@v.&4-e"
-    "G.4j5rqD5*9wG,u^2nGps[:(+9*b]&I$7Le^,bNcIMbLQeX3V_Q,^0uxN;a0oPa4,Kv*kwxn*V$NdxCYHEqW,vqPupLh2s:^x)bND2/mxFN]rbasFfo9Aj"
-    "fV]GC2%b0[c%cFQN,.O[]Bi5Dt8KbkE@Lt0A7LCVY6hME[EouWE9y>yA]7`00VsPhMSdkDoO3<.^&L+5duw_w6C]c0oUS%c7&F:rHt:`<cT(jK70=E^$%Z"
-    "1QSD$7(G).iBd1>C&>FD`r-22a4.m[9<mg'4'$Xah4%4Y-15AVk6Hr$.0FIODbv4]i&/jL^0;HaAB`Pq9rvW4=.w%>`=7Oabrd+=v+Av2Tb1L.y;fJ-Dyl"
-    "6ubc9<K)D:Kq_.Qf=fj@atbTr^.=K9aow+`HZ@4Z44Afns%F(LLxV(.7]+HEA]`Dc:h%i8s3w3QND<V3g4UoWj=9R.:n7B.Z9]q;Vm2PI>os*9.)S1sk^="
-    "U1lRXo@rAeP(:xlf2RkT;T&@h)i,s;e)(2(.f9@X$/.I9[5L<)w/T#a5:hC8ISueZ-tsIlHn>txE3OI[_l1[x'B#^Dw]8^@^q9F]>UJS^(P(I'+E55;1mn"
-    "i5$PXOCmJ8ut8u.&I<9_PFugGF;Nrwab7P)%*ocYh$)T$kV]n=8;c`L.XVvFjmjawlUbs@<GggNlkdseVQ%ObpHs3F^a28D+5HJX]ar([u0Ygo#^y,)&xH"
-    ".#E7`HsJ35S``eIU=xUeY[R[1vADdG'[+0(7F7k^tAB#vi6aL'*pQ[RGJi^D,<qc&76Gq/RBwf]R:X8N<</L]7*ChXCRukt>iV,CH=U0k<.]a3%'$'j]]y"
-    "KKsPt0ijLy2D+S]lTkkgF0YJjI<(3#8Ko[`-3vgE6#&^H2qBE<s0Nur%=m#>Zs#V;6P;jaWB]LU>@J4#eC;P,r'&D^PFiWW(G)Sby84,_hWm&TBlHqB]4h"
-    "H-45m/=JEpIvBtZ9t6*6MnMk^RS_%B,'@McWN4;m(bEp^W(#%R^E]6$KbINNAsNt'wL&qKIUO/9wsY'*/.q/HD*&W[JO'xD]]CKR&ihGaS`bS-')ZmlFo]"
-    "vrwE@K90.t18yfo.QT:23);9^$Fd0Fr);SE^c%FMx&nCpelW1k]_D6w;23w11]ZC:3gev-W@b,56BbrEw*(+<40asw32Q&a3HjU7DhF*;W'bIlOpAY'WOn"
-    "o^errTA$C&G#=5%J*#Km/%,)_CAS+XQ$/XS$u[og0Qlk'8m1;cr^cPkkx=%NKwaA71SYfA4Nf4qPU22NYw[38uidoD5NBlUUG6[)_E*BRJl^Kaekx.yt9N"
-    "Y;9PyHym1h9YYEwQdf[V>vA1ath&8>RUQSdBlo]w:5sOkHX0Jti1vI&#PDBd_3yd&XZ;VoDNJ1rjO5a))tUw'_M@fy=3j.'J.gGPHTQd];_^fF08]]Um3<"
-    "g8k@%=r01:,bp(8<t-3r4u*_1`mnm5%VprU2(kR._CH+1GLN*RbA`N=AMZ7g+4Gp#.[$I%PSs6.^'6wdH01E31Yq(fJlG_Oy7j,comBMmmt:-a:LNe>uSj"
-    "E>JY&m'%`N7#PB/2oD=;KYs_vJcrlOEO&bR@X8)p3KRW%#-C#FCkFg@DeLn2dGraCi@:Tr)^p%WR4JH#3KFblLae7p#)#Qer<uYeEjbGXgq;/U'v$0^=CJ"
-    "tKudU;L-[BOg'+oa#g,1niLQX3R_Os'L@7E1u0NHc)yc^`</[%QpreUM^,6_NGY3'KCjc2CtZvP;Jt3^#666w2e7TPLA1LR>f+t;B_C]Sn:y0fsIA:OW27"
-    "X&WuMA[Y>jJ9yuDZBA:Be@>;+:cD0IDe/BhFGZ.:7B#L<YN9k#XoZfF,)$q['IH>9f9/5`LH=fXAV'dn..N_Oa<Tv/4M;<cunO$&cYWHUctFh`IZG@Mx`i"
-    "0bqR9bBM0fAKx-F#kZ'8sTON`.jk,MNXYhOlWQ[d$)t'^L^xqcq0Dx2':4uB9LCqdd+.CQB]f5v$uB1T@ix>:%a9(d`Yo8ooX**'u>jjuh",
-    "PSux;>Y66dQp#d[P2Z3Q=A)t_MWMFQ7[xq%jGmnNqi'<vFisoMH>pq'cf:8HmJLK3j/&RtlYbchBWyj^H/QP<2&hDl<e2qmS'1N>w7UiZb)_E7PGEg4TYi"
-    "ioga2X1mNPLg06KK&B3pTg)0g['D$[+bnE0WcZ[erEVX[mKwxAe.Y/W90NXRVQdF$bv1)2rFqRV*ia2$>[^7Jx'+F`N%-/L'3#J[>(1mD2DMP`/F%us5oe"
-    "_,TK]rwp+Dkf;elXNoh-Ah<=C-5&r+DeX%fv,n5:]oHm`swro-QXE4x%w$Pla6a-]qoSC[vn'MK$xLbQ]@Sm#wF1(6bd=42<=g-G8fZ6`w>`OCB2fZyH#o"
-    "'*fH_MR%;BXPi&6R^xstcwcfR3n^v^CRj&YZZtXS_%$=eYfMl[$$^j%=3BPX^>F):XC2+pufRG7JJr9Hi9Ma^L%c*C^Y`mDcap;3*=WD>EiAHSOSChr8'1"
-    "/__KTev'S&XG3ac2Lb<:w>t%fI0:'>XBSw-VGWbY$8,-'+g_QCSJ9aQSV8A5uLDg.Td*,0(XLWT6Xq)2B%pZ9Y8Fwq+&cgEPJI$gWb>w@@N9o'AKVv/qS7"
-    "oNbB5V,;;bKTy=]=;E29M5.x4a3`TEj,l`rTqY0_>DC`R86=R.$bdY#d5Hv.H5d[qHF2G],V:3IF+(]vKf583Ea*f7dZqa7*'tP]%jZKPMNaM3#&8kE^)*"
-    "PdR4*=[c8()[G4Vr7FK^hJJ$^5coUh25NC7deBdUiCvBw&U.FvppVmV$Aoqb5Ltuj^^Rg>]PIF^*XaQBC/^Y1E<6MO/It5rQq'`6Aa6.1i0ZOS,G2_,@68"
-    "7BplF9R6TvZGpo(o6y8KR71%13C'<r]%p3O[T5]#>(xiwm1tB'HN61_mgg):v/EcjYEEXRQ#kc.sTM4FbSn-adZXi-v'G,UfWJTuS*W:jIb`St+PeOpIY)"
-    ".Cpm[V+tu]J$jQdbNk)]LpM]C&*jxqi-kQab,VmAowy3]On9#5C'*=3T(_@]gUa3n<B7g6L4;rTAOp,0iZK;9LMDsv&tRqsscio7i%qll`,J:g(2#NDVQs"
-    "HSr&L%s4#Sgiv9ClL/j,93;G3<yksO&m%sC7JupWQl8i[HW)LlJ--^+ZJb##@=;NgV-`U_FOS^4bI-*N5E9Z]irHHb1=%ai/u3LEehBZCtO9ncrQoV>/nW"
-    "*%vdHpf`@XOHHZUFV#Ei,q=_UZ8lC<Ks0yOA5<aM[=OhCq1O+qgu]P[;uj'dtkBYNo#N)_wjgn:%8AYu8G:Y6#hKv5m-jIZULUOGOg9Tvoy2]oS8A@kTT*"
-    "&1aJN[Mfp-OnhawvC<5-/)v+<L>fb>#H5GldSS(n=#",
+    "n0C9%1VZI/Jf4+auc=ZSg0NE_Gn.,VIkI+7OD@X,a4cu%q.q9ckhaF0[DZRdV$6p7CsLcF(bJ)Mx2]@aZyt$WF9>6hxb&*Us-Xt7>8x7RDe,jsPXmM>Kgy"
+    "Bn0rgNDT,.0=&]4w=.3vH.yJ*uKCw%Yd_*H[,mm.L6SlbYV]O[)A9QtXT7M4v^J5M5)0r1]V'2-F[%oko1bZAQdFs]a'c8u77OL-]l^dm)T76](Jysf#QW"
+    "VhUMG<VwUm53F5^33h$sVHZ]8(KXNL@x<:&@]6LI@4^Mk'4]bF$p_XbN7#/'B$xI_.mRBYE@/rJHvTrx'VCZmS`N7IG/r,MG>(PkE'S<`Cs:Xu,8pKvH*@"
+    "$T-It8gP.Ys2pA+0<-)cJ.)mh;.hBfONDL>'5WHdp%IDk9,='CRhuvS^3>P$hRXW0]^FjN0ZAdM.mbt&nc1/,16GF1refvJkDAmQ_-+FOWX5[_C<;E.+MK"
+    "8OCt0Q1)2=N1BU8fJYV1&ThroJd=[b;$qm3=e`;Y23B,Z/]G*x,1<<R-UJy32IE1xrS_89o</PEUVoi;ZNUe)rBloT(w8JhrtT/%)n>fObPAf<=Egasa^`"
+    "/r,j&%+I20Erio@;>)GjpKufBm@eg8<HWsL8fjTfVw:XVl%eS-xI4<og9X'1wgjv97XD/U5#%uk/wb>*VMkm=_[eLBl,RF1o,]S1mRjX>(^IhkRT$b[I%-"
+    "C4O]<4Mh-<V,ibC@+=BoS(#`L.DSRjU6LR-F4i,<:MXJv;^qSh626o.Cjr0]*qi&,4G1dq8UqI3,C;#K&Joh2Q,M]MvRF'EH2HiF4f.n#QqZc#wRLRhj#N"
+    "U:E-9P>V.r(h%Xanhc-WgiZ@3bdAcG]8rK^LZf).>xP(Gj[&,JJ4T52HAEPZbE6^uMveclSIoqw(&l@YdfDllg[&@KtrT]ZOvdKg9/o[9F>s:lk.eUpp*a"
+    "BNgnVbJ4MA:H-hKbn5]K@:<0J+NCJHY*gsk&@G'4+N0(=;Ti]GON4@6JPFm59X9Vx7bLOXil_(D;sh>/kV>H@2GdvQ(6GLMFLP='rpvtEJ^R%*EAFYnSAV"
+    "&F:lbWb'&n+R:&Tf%L#kt(kEjI4tAq.%[AvjZLGgOrQ-8jtSM)y7axMuesi_fMu*akyiO>M9+5%PwD[VMBi0kFHZIjB]oVLy=cK+&p>`1mLL]3#,>vO%3("
+    ".i%kqOuu3EvpY5/Hb1oaOxWLBrUX#DdvEBfb0`(n=00i$`'/E^lN4SIeh4IS@vw^)6;:p_n;%kPspa2t/k+ZSq%cS,/s0mD>t*L4:o#<M@c9<Fnyu#;[:d"
+    "5QGg.xJq>hfK`3Jn'g]yn$<Tx<f.f'L0+iLSlG$p:E^1p2)Dp`@L5yCgE[xm;v@v%mGcOJV/:S+n,Z[dUSX8fiUyU#ZtIGx%l#*#;P9@6Ct7]FY1i@J(FX"
+    "6#<^De=ZWOWrk@]8ASVJ<Dm8@SI`9B.OT<>.VY7hd57;kU(t>SXst]2jGicD0jpLkDqn1lvhsAMPW-$cMycAf6N%fS)UC8iWtf*QncF<Xm;]T-^3e00T;D"
+    "SG%i7lkS68<xvIOHE_(K(T4Jl-SUO31:GZAaQ-<sp5c=g^$XYBWm+0rmhOqb%8My^&0&H(ji<*]Mh65__j'MV-Q>nPXRQRtrp^UR=_y;hcu=i=lg,pi:/8"
+    "yp6aV^.ip:RGdA&kuIdGf`3RU7F5V.5W/U[v,-/%Eu#7&y<)`Au[+6Q_N@jT<M[ve0pf3]Em5x<_WMZe>iQ-@WsI$IaoZ5`l@U/n]8#UKbdkZCUKe7(Edn"
+    "^TMnmxxw@V0F@o56vh^rU)Jn9t[nZW6;a&^%o.aAZcTN^%-j^#bu:uJ8Ky%BvZm$,JwtIUD`^<,<;a&YQs708OuR($EM/g3f8r3UrDI<tI_aTC>xvEV[A/"
+    "r>JJ%wQWht&NsA@@bmF4ntV-A'[robk1xWkmi+,CXUTF$`iSWE)I^t#:IDitblZvC5PP;CWfV#kiHgBI51X/sL4U8Wp&:p$M'8-.HXcPH/P[e+f8nB0y'r"
+    "O#ZQ<7nG)`dL>K'_2Tsbiw^itv(jmTgP=K,R8pY)&FAg1bs_t1<=PqL09Pr-VYZPBhapuuC6^3B@E5mBU3vO2@TXkpC0VtBINpcUJ.w&QUs)c+^#U^4<,P"
+    "Ofi`<6/&%<C7,d>7JmD&a%Ja`T'Y*kL+Jh29M<UZH,JmQ(MqS:V(_@qKw<(n8iU:4f$`yUo'4S%R0*xCokmBqn&CLOYcuvgCmP;#UX%^4`0W4/r/4*WtFH"
+    "=c)-Q;QIyfk%hdnwt/64D+F7VV+fG1wAemD,y;itf'^4/jP>R4;k&QH=+PZ3oId>]d]H$Ih#KqR>k9i:`a;'@aEuH./b^/R^]#Z`KLYI6eBu$l],>#AKx8"
+    "BJ+*SjLBHf*]lvN>v5ifvo5W(5&nsU)8qvI@$<05diA54QmxqK)Kot72V$B.1EN<#S[RTq[b4Y0N4E,3;taaf&75LQ>M`7%Ukv#BoRXUVklNg$J;$^*^$B"
+    "lL#NpGmk6IqIYuby0;-EZ:_=/OgUF/B7<=xLR(gI1;y'uS,MB=#)V+DVi6wO[SX6GHCJ.ROGh$N]J*/]lFFhS4hnuEj+8Pb_3IQw[AR.Tr_<3vPu>kPx%K"
+    "3j44V%/iv29j_*)fjU:$9GK=ZyBq$`KtB,JAwhH+$YH]_xU<7<Nkp6PS6e6+1G,HGM:ZV$h5]bYFeQI<7_L$CAN:,c^TWUs^E<'LdoO(=+$B1sl9.jx]AL"
+    "s<4NdClRhF@HK]]ihxMDtC],(-U;a#+Y98R(s@;d_VUaDrLR^,>NdJnWfcu7Zc6KIbf(/D]c48e@Aw%tTQ*BM$cu[jH$91Z.d&uiGI-@^8CWWybqZHO6c;"
+    "x>'>%:-HcN,p#O%qup5e;$GOH=pD(vNQ^]i5=:9m.bT&IZ_hZJWJSq$l&%'Yrvt2vtn19X*FS6hnwWkyp5O4J07<O5VYVIJW-K^d<j-A;de0U1@w26R8-Q"
+    "s5:iJ62Gf:;Y>HmVGqXQcp&,=]q0*<<tObu)#_GAk^=6$(9MB+v/drI(NY/=/p(H0w(U2Vp=24NI)oth%SGE<1.e91^&+^fqvU8.lv/c1^mM67w'o-k[UC"
+    "/U>nA26EVQ-;Z,nJUP/S/E:Lr#,YpB':de5l%O6iDlLycOjQME]uN6e-u59RT0TVA[n8A%O#]g_*kQg)7P97Yt=,H3m(pg]/=M3fe;NeTxTm0E)A2CwX'P"
+    "dF<R`+5@7.,rMvaX$Cn05A#-9ta+CZdWFD,ik<s'Y%O'b1itO9W/p`^PssdYKvU@1^II#lXr.q>$x:EkI@.hCbU/#M6oBtcE@ZVQTNFfI6GW:L'#Lric7="
+    "UP=Hs6%R'qr.fjW+w`]k1GWnIHjcut[$f;Mcay99_@`5%[pM-.^x66[EP3>l('vk1e]wZ)]Tf^c(.8y>,]C06'15gU:1y+]4ZreSN>NW*^*Arn,qk#M#y1"
+    "CXpla&FJ#Hrbv[6$2.]*HxSk0KIidgid+<9xQLLbH*^y76_.^(jN$`hnH=uF[jK1UN%HRp,LBJ(Its@]bJd(YEy:Kl@E7OlG[*Fx1i^U>sN'[p[f[6#ybI"
+    "KRs+D1Y<k<-w2'$S<#C2<Pa$]aSaRu&ASi^ZEn5P(IWt(Ek^FNga;_86UZgP1BhGnK>]xA5PvFb/BTY8J4sgGUNm_PY/H+.Dp[s>HyMx7+mS5u4l*97I2+"
+    "eEGQwAT2VU1pc;_Q*=oZT@9qx`AkuvS+l/c-Usbc-,,)Mq+B@G2(AYL#^^,g#g<thu35(yGm>h/b2.,&=4sco$vN35Q5vT[RFG9n/qgB:sRD*f]DwRm3Bs"
+    ",:EllLn(EZ*kH:471JMhom53(eRW1WOBh`ekwOYBEAPJFt@v'Pc54%[Diu3(`o<9OL=$B]>U1JdlmSWttv*@FW#%.DLCn0uG7]>nG:GkdRtiTK2)NiGDnI"
+    "p>:kS@LL6)ZDrZO3F#:KmE/EY#&2Y5(ZhWrow3t[o>Ta2Jps^e<,J3xJFtG$tmFa8_a:<$()GtZ)rCmBLvc<jnLnP(^A$l+(HURgo;UXon",
+    "02h=h)6@ED+Aem<OxOZ-[mG/)W';uNY@,y'$R0Lo[iQdgU5oY6Ep8(6+[-FK18va&h)s4vG4:n@VdPprsJQflSb2>j^,iS-Z4wtAn@BQi@tO)=2a4_eANt"
+    ".Q)hd@94Mp;7vA<jqwYb##Yt3uWp;g=sp%>Pc/`VpALb6`0o%$cSab^Z.5];HLt,'.Mm7L@/[u>6[s8BoRi3YJs4_6C#t:*<6k5G8hmq')b%7mhs+DOJH`"
+    "#WqMfb0'iHg'uJ]`r8['`uVE;`vg3^81(iK19x<KuVmm9,F)5+Kk(uLuN[B7kLX5^_t'E#pMI(Y_gT)lFl,06bC^uQ.=S=2R7m/e&p$,K39wLCd;wC.Mgw"
+    "(]/[THLR_7Jg[1m;S9ZT=Iy$QYIANm3Y`2_fhRXRn2GaRDWM_*b$>$I@LMh:N+4k6`[OVG7Npny>.Z)=k;OOqB$nNq8D9-SPmVU#p*m`#VJq,M%XEb($ZD"
+    "k@F9jG>kZEr+p8thK$h_su6vbKYP83JD(JOwa1>y,Fi&n=$_uDhu5XHDyr>y/5+EyxUb:#aUaVx8xq#$@cDHOmj&-Aj;tYPMHmitIp8AQsbRpf&])m_=aa"
+    "8QYSqnDTFIBAr*C%VC/ddqpwt,kVD#jVmW*8n.x.3irH8%)Co$sYhi#YHs_s>Kx#K_x&Zqh3_C_R'7+aOpY-<JUWIrj:Fu'sOTm8T,'MuIgyni3Kc*YvIC"
+    "n=YqWlZ>$uLPNb6CK2`uYoAPB2Rk$+S7]4YtNDga2R-4tJF$FYHsM7j311jXns.TC:7>@Ic4)_.;WYm6PTiE2i$U#$Bo/a+1^A>]2:;nsB3NIDb%@[8qVe"
+    "'SJmr+hA9.o$G-51)F_By%k#y.Efe.]L3w#y#@%M(17TUm`9kZ%y8VA_TIF=MN&Wf6JYLp2d3Br#'(RD6ULA`'i@<*3^G<+PlnWVkWUPXjkrM<jTy*NUQD"
+    "7<I@U5=bn`3WXQIm7Sp+MJAlYo#j_t8)CV)KpU2`*U&;EUSyV&<p6bL[o.h],PW+G'vE.5&J2jc,qH9;9Y>FgTZ2Nq65q^g^Sx9K5jYnqDA:nnn@rbW5jB"
+    "8#v5h.j_3El-Yto8%Za./Bu0'l.6-FFgS[TUb5XX2i=b8*kstjo0V+%$Fq3mDZXxHv3(E']k)d>O/_<C=[rRoy#>KqV4i&/NgXepsVB%w=3VZW(7P'I_3*"
+    "pBl@.Zy`jawDEQGx=FjDi;n&4<O#MQ4%R7nS@[In4T.FO>oxmC>aScrI+HSk$$Xei`>A0L,I5h=x^&T9_%E,hk:q&I1#5t%ars^daJ`YuF>8#P>+81[,--"
+    "EeO0p(,X2wF$Q=hAM5Q9a=F'Z3$Po%@ip7yWh]tfmg:;D&G<u0dc+W`Nq=GoJqH=YJe;,FY72wdStyAD<CN1juEi,WLNjgjL$E`+,MlC(a0``QJcD0tbuU"
+    "l(Jexamm;AtWf_dU#@Hx3-;Rb.actd/3:Zqv4t/>Z8;4bS6];8K45S)'om/&gLlvA&S11O_7oDmE_IS9'R&_XR^Xdqe9wqQdVQ6==.c$hX&ND1Y$7EWjK]"
+    "#[gm$oeu`d/TMdRL1oAEE#Z8uVC26v79*=8j2(95-Bbw[0CZ*i5SD'F5#P-f^F4wkHLu*%Ah0r/wMg&2m@7'a2fha0i.*4fE'NtJr.`jW)GHFOBv4DhsBG"
+    "$0j=kd'afB@^_JhD'N;$.smFFO,HL/D$KoVS%vxe&V-7x>fipExegfTg(g]8I#+X'V;SRNpu'T$I4`$#=U-=ao(2HG%A[RScKHmWbn#`,ba%cfv))ys7);"
+    "8Z$OI3-]QGp;I1NWRt>i+ri*O7]'&9Y8s_bZiyn/ofHF;UHxUVP7C$NSNOC/;bV,PVOELaY<l<U53I3Oi_RxHVY]ymZXEoE1*A9#E/G)Ai@]YW<frHbSB)"
+    "2'NO30mlQNBc43pC*+-*uPKX@M'%;;i,_^PtlhqnoVAsj+$lD]c[RYaD.e:ONSkt3IO/$>qLQHj5jmAUfec%xsOWV5=R`$v6s=7,I@Y0*8s)t>u>Rxg5$o"
+    "mGsUaIH#;h<o4_KwG*(C+AZJX@yV@WUR*D@h*c(4Yhm::egQ/Mn,<_hf$9Ky5_bqs:gBfbRV_OpfIQ%O@iBs-v[cC0e4JGsV]L^hW=7MC-$A'E-B8[-@i9"
+    "-RqG2pIH'&sAlGjv,WpvMq/nKtl.'$2=EoDhpQ>:Va6UkV65D^GbhYQpGnp<&&qp+&eQK6vnfESArG8Qnik1-%P`J0i*oO%EQG$iO;IWH%H_vafYjoUu@/"
+    "^#9a*j9*QD<vK)BE3k%AgKtp40<l@CrkmR1;u6^2++>M-x9R:5V/^/Y:PgICi0fXoobn8J$cP13H8'gn=L4]&ZsCLjp*ktw3Qs@JsQ@p8DpbbRUniwm8Bk"
+    ":l$j$m4e(wag#9ng.w,6vVbT:lo,0g=S*qhC*_0b`9uC4>)Iy6jAj:%$[$tAMlfL3*Ri_e-ti>#<[8w>FX7AYH@*xh7rJQQ.>E>6sXtK`'1$VSHLRps<3e"
+    "X&%G_8C$SmA^N<.C3avU:2Lo(d3u:rNJ.9.s<2,dJMf;Vc1iP+5XJph^#*F9wfcQ-tACiH0s^.nkZjtL@H:7E7WT@'R*vw3gC%@X=L2*AGaq%agLc8ekg0"
+    "e*)u>__7A5bvTjJ:'Phq3TAalG3HI#i(#R>7wcM(neb<C1_d593&f%^N3P8j+TdZv[d:N#wyE0::E5I[O[66t1wUWtV%+sDS2DY&VvHPMkdQ/gHta4;Ooo"
+    "jSrxdf(.gd)RY$i[b$^Xt-XWq^$4`&8ZgLoGU%;`6.7SghVVr_C>yYfg(kcp*)6H%i=.0>5dJaljjk2@lUmFnA`F%a8@<9+8jAA86^l8@hXn)qN5`=ctb>"
+    "7S$si8UGmF]OS#)MBn(oOc2B@:gJym;>++n]DEF2rF;ArFm&%<G,$bM16aE2TDM0AC0N6qfA>8<0++NSiwpBjpd1n__B<@JNK7sb>PD$vUVY8(v-SR9.0s"
+    "6nu3InPI:Nb]PJ'Gb6).RYs@K(nyP`F:$Q:<QgQn`O+c'<Gd&*B0WquWk@j14,:,=.:k0=Zq<_V[wh<=;*W'JR1mJr@R&ku[qcTMYeinhSC,NW:=j+t`i1"
+    "J+8b/GXixQTbO'*e(]`G51'1j@iQHuvEcfJr=Z^/j#NaKJm-avjRrR9tXG]bal>5OBJN+ek>..7Vb>o]bRL5)ESHiKJQPrHae].&JZPoEFGA0ftP>3Jr6r"
+    "Hc;)@SxP^YM,DFQAp0>&7brHYTpZASg]:#hSr8#_tZOVJGvtK419f6S1h93dv>:ESP3w'<HMU]o_eT)VaYQSRxWeLx[]@^=LJl.(PEZq[_9:[pDr:uZpuv"
+    "6_1&g]<UJ9H765IAls[;qU/2YI%GOjDv=p3#EV2S*)1EwVf05pL#XsBpTF+`d4DV-1$*6wkBxyQoc)mt5'L-h:I@6O]xULNnbHIlR9:_*b.UP[mRuSWtpn"
+    "RoIV9:XvmmoYT'pm7C/5f(c^a'I$&%&_.wE357cXDP3k#/uJ5rih3RG#t31CZ)TW#0J<-T<_8ifDVd4JT25&<[eUH%cP`;RA5ByyNjcg[UJYpZSE&SKZXv"
+    "yxh0gcW'TGM(JyLvlP5[g-MANRefm)<:$*3.Ikyp1reEZ]D/@-yL6MM;<5mD&X8#3]F(1PoagJ@`E8G4@FKDW`td64=x(20cggxoCm3Vbx'xqS;M'CHbk;"
+    "=tDHMP-yO-k-TwHh-b7hWW_KoL>+FT%Tc]:Z0xSRnm]_gleoyQOcEnI9Yj`N)lmQ<F%+x4,8)yd/e^0HUQ*OM)I*1=TS86u4UTBuq1@0HxL.VGHB;(=fhh"
+    ":Y)9qCH.CiLrnLO>rV;UeA;Ct$CP_+dquI%HFa$KhC<i>HQG8Cl8LrR8G%tZcXnU-:#fFAH;`Y7=E4nu`'PLiZH-eS1405%j%N@xidtlq'24FCbGP95bU<"
+    "rSwDs_^iZGWMGiRW4dN*Euj9)IN2xX4Xufj&c:Y6NPo'a&eeX.L`4H)-#'nNrv0mf[I&#dYi5EClal'kO_);RsiBS,GuK'1XA&4mO#'/kE",
+    "(Y@f)c$+I^me_kRZX$h_*e;^8,<.]3],i@F@`^b:XN$OfKeIlY*c&.LIq'KbsC#krcu8Z4<>gART@C,-AA+%c5BUKLEo_Iv;NiZpe5O&8LvR30T%>g5[_T"
+    "tk+=s.Y%'m49P>.,/Tt*jLy7yBa^9pKqK$N,,Z9fbFN0$FiiFA-k8'ih0OQy_$Vsy^=(mBSoQ0m*@T.6`3KMQ#1#mR#Bb$)e'aZ7rG[U8w-kaO)Q9_SjHA"
+    "*PmlsqQ`,Zs^Q8[ZFQ0wnryf#46'B;:V$BAyPacE#^I8iU(MSM0D6]@<G_6<_hj^h:y2E#SU-%vS)Vu9PX&]1YbEk:QNJ%P5J_A^D*6XAJTN7=^0IuAi7k"
+    ">$5jLCwY=rPLC8*pH.5]o5rJg`656^j83#D5(CGv+OtsxJ%k>qWGsu%m#(rNeYX/FBO+1AHp5>#h4#[0M3QoNU;VD=U=yaS(P5>J`;m%V>KZFIN#Qk0>in"
+    "Zi@bJ=/U>a7N*@NEcXkb5Gji$Sxdtrn'SO'1H-#&Pf@`hlLsJ563VAiV-O5Nx7Q]Ce>A.=BotLZlXf^-s8@3F4g6#*U8C]W)%a=#[bQQ#uHQvCTYkZ[ByB"
+    "+8O+owKr$cy1Dab8mVrJv*JUr8Le0PKmUXAU2<.(+KRWpq1BChcHwcZqM7>h@]CM*%^SlJ.n9X^+K7@dF+3#GQfb:(nc>ic0($kSUVFDuE.keKj>cTrFxW"
+    ")<BdOef,:mR,6XIDthB7`$JJ0siq@dR*F#[mp@t'2-$wU;C[6ZbQm`xkK<xp'_<4,-E@*uEVsMU<oV#H;RR_2/aAyuB0`GrZ@P9KoK`pGbT&,Iq&>J:i6k"
+    "3&Z=^dL.&b-Ty2G8jvLp0KoV7aDPZDS7,^E##P0)k'-`:>;1.8dCkD7f9XFc%f)T`JJRCjfEg)P=Y;i*QD4T$)7E=aF906%H_Z1p/)yTrF^oAgQfpd,$BM"
+    "nB@VHnB4/pd%c%4H=wVa(J9rhg;JrOm+pk#w1/T,#aI%HsHFR4=%XRYD6SDfG->rbf4^jobPjou(m]wT&;qF@jb'KK]$KrP/ear1SEdwWXg]>3wHT8>=hC"
+    "y+QA2meePP:(6jY9uswT(,b7b2thTL[NU(`.h>%pSRDJy[$R&,%H/6p0F)hIVu'97_dZ#Qao%/wG;58-W5=iIrA#ZN:I.=_P$O&HtJ+A*MDfIOJ4*H:elV"
+    "X<GAa/=,YN/P,:bCr`WN&5&Iv+ub)Y0nR>72k5B2@>`*cC.&t9@3:EvdulKAy`>Jc-3n[EgQU/7P;fwuK-57ugmZWX'ucQsl5;&$X$PN(yLB6Hp(rd-<xf"
+    ".1@wHDMnVi.WE>#^ZAWlH1_gwQRi/]T1ygNlH3n0J&b,m:Te1Kq(JKpF&itM:ONmK1hK:a8ecg]]lr*Y/BY[MKFxYm8_CsTA-jv@=C6.uOQnZY3sj#aP,$"
+    "u;TXrkqW7vJ[uQvEkgS:YaZ_a91g.H[pmGM&5(t<P07<bXlw1vMN9+1Q'_>1kfg7:Y9#pS$WaaDtG$%s`*^n5<UtR)qDHlFr2HYo=8w*2jZ]bnKQ03C$`m"
+    "`kk&6KK.w;9Hf;.av5%XWm=-i94%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 7994u, 15483u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8287u, 16080u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/9*5:w8'jjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`NlEwee$lcd#j[Did.bfQ4q_-pT#$:#F^A2t%y-d29$EN`>e(x2@T1]bBV("
     "lIK3*ktt-5fba#PKX_PHoR[y^V-nP<;XmTD2g6N*d`V72PPjePC6tZe0W9AOHPEL,G@px2*VK,o]+m^[YKV:cS]WB=_m`5v8uy(qwQYnYh559KNj2X`2C/"
@@ -47505,63 +49234,63 @@ static const char *const diti_spirv_text_attention_half[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_half 4874u, 9443u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/hkA+N;1#w``Rtrp$RLQ5f[xvpsR8/+lNgV(S;(j*3$>A$O9#AB4Tu].B]c'pF`e4T-/At'=+%gN+Bx%oM*Wi8UJFavj8xl>X_rRP^IX2=4%q"
-    "j-1<CQ(3i[CCX:kYf'v*fU]+;Y/I<Xg&$-T&bwXFhHWiBbq%kkur*Z.^EY`OqL6Lp`Sxy.@_@[kgBT$S.Ls_PD+tmb%_OMFF9s.E'hwkAlYGXa'j2f[W_$"
-    "OmMFH.w_c[,d_De/T9vbyb//[GlNl1`F-c^HO0JMcmBIkBG1aw:,AMM9>tZHtvMACV>LlFrU*)iCj$1dy11iJ71*>>j)&@^lR<klK+k;PcmWc=7A_A8%FV"
-    "Y:y*j-'^i_hu0G]0Vp_CEb.k91kDsiOBsQrT:n;wat5ODMf/RO^FCKFstEQZ019m']JWQxF=O&y%HVJp&_U685;a<KlP@XkD0M_)LW&xC$u,DPKl)UsN7)"
-    "C&0C(e&^=@cbUR>u+='$-0&4dlK^#nB)8hCq=SQx57:HJ+&[AFracJgLc<$)FX5O&hg9DjNd7,<jLpCCk(fgS+Nm1`WX0pxRT3rj0FLC=)U@_O=(tek>)s"
-    "Tyv;eMvg9BacM2ZEGeL8>UpTv)#I9-Go#o[9+A%HPqnY.)98*7qu(OF$cK:ebaBIgGsHtm9)JwY87+/jWhHkBN,`-]yiWms;k5e(ce#y@6(hy]yo.ffT/U"
-    "$/i2`q9ox_C>Ec-/K&&l/E:ADD=ZA(8[)Pl[Hv+h5eojV5vdV=_ft#QW`F5AaMcNfN5L(#dWCTJ)8F]_=@wE2*v7,9%#^u/F'088*1I-Q]V@yHk_XZ7wug"
-    "smmOHqL92X-O],d^wp'CvTY+Yt>ua=[Q'Y<f64Ioc6-D2T%@bo6Nu0CoAlMA5ue$aV'VmENQr=sii/ata$P22@b(LDJcU'=[kf0Rl``LR*ZK6B&,QL-/iU"
-    "r<N8/hlJ>w<VFd1)J:ZG:JC/*@@NQt(euc61<[>)Q:cK;WqdUJ&hYi#G*EO<nDqB+PD_/G'h:YF7SaqQdT,;i7lr@=XLU</ZI7BoQxSDB%Ee)1Z9i6ojA."
-    "[DmL^+0ZV'WBm3hBdbQBSXRFf&_Z$4@[;T7'y3&X33LF`eWHD*y_G(aBG`.0]Bgn#:k0'xTO8Kq.h*X&=E>h/>1`61cbJG'Room_n^#^Gh]su#PS*_5Dhq"
-    ":&I<l8j3QKVfua^VGCpAt^6&QigSNqB<g/=E5/>a#Cd6Xt'J:G+Lq-Q'RI62mq*Tho/S+LAn/s*JwI5UC_I66UgimjjGfitwf7t*Y_us.GB#Yi&*GxZ)PP"
-    "6.0d$N.#,ExK;`QI57y-D@ieGiB'r$8HO;*X_Xq=O&q%Z%46sAN_poF:QTVxnW6l_046*u5-Bs$af%^unMF6_x9<^Ns<d;KR_KB*_;drTR:>D=d.ZvY8(p"
-    "CLE&GRfSvmsZm[Aac=a+T(-@-[yMWg8w/a&CQX**,IC%&XdbL[XM]=8qL[P$OY1-V=')mvUf(Ew2CuJI>lNNGC*qXJjnTOLyn#o0yW2';IOgZi'44W08IM"
-    "-NQ3e]^.h[23<&Xer]f.FWhn_rLipPqD:s%7:`#P[YhZ/*pHE+A.IACj6n%1Y->HcRJ2H2NmDgpR$ndQ6w#nAhT8pG7mqf8WNU,`eZtviLqmn;00^+'8.>"
-    "xj12m/%pEfrI*jY(HqeCSXfKZ47JK'TRB7^7IJ(c4r7Ph/df*xel2'C$ePECq1veEu.A-HC+(]p8xuP601SucZ::@>lqFZC@&;CaIV/^q45rB:0rYMEV1@"
-    ";AU6cxq6tvhsHsXeTKC-ba)>A:2+Ea7Kg5aCU*&O3o`yJ`Bcb[Hl^t1'ey@oK9/E^9HN3hu/KqS9F]8v6]lLGrx-oReY$^c5;e6m)mhb%U^Bh.6jbmI*`F"
-    "KmW]n4/OsNPEIA64X:;b&91:i=b6vCfATUW&#d.3'UlPyGr9EA3)fgriP0r%Zq8^fWiUKkfF#Ibxpmg/e5M1S,CN7>4UR[pvg7eD/+:Ek@Fn4mbT%.nXmr"
-    "OscQ-diD1_5>siqj9aC0tB#q$Lg;BPdChtkGaZnHfKh0%9e6k_(/^YpAB+'`DMD:b@0tFN4ty(Z4Eh_#PE.9vU8K/Z^MFL03nxtfX/f:iICob-gXnr8WkK"
-    "D)rQW,YI$@+dR[i#yC$>rFlucQYg^De,;MHl__([U=+wrPu,hoR23XPfGrAt'.iS^QH,Iq<x-ZG0&_mKV+-6$njhA`_#hvJ_:u`5M[r`G;R^':sS6rbv/V"
-    "*7NDKAs8%n$BQ#X093]OvfmY;f3#Q27NEFyJ+d&S*W;]:pgo$=Kh@dfe:)Ff/33i#2pp*&0@3mHT3YE7Seaj'b8K,igARDF&ah1j5cBxVr#V,hS.OUSg.:"
-    "EAc<ahbbnlW95CKXYD]cBH$4H`P1.,qn3ks,[k+rDoyZ.t'Bku>CYJ.:q83ttGFr&.gH@2o=wg-H=P^j61:q[tXW:3F$s>mbJ3,RW@tRHf#ft8hM(=Y[;p"
-    "vfE)RbDH.MfL/2r1O&F(9paD8.DU:E.gi'cRf6Zo&OjLN>>RD<.26eJluVsv(]wIo+#'%PQCXF.'nrEYlWhH<PT]1y)6*nP-UxA2:Q6NEl]l^D(o@s%6oa"
-    "L;L(K:HorF_+9A+7kCIx>Y/p<%qQgQt+03BC)Dtgk)AU&'Uv5c6C<C0B@@)`5oM&taSoeegYCZ$#9PGstn'KR.WDT^>5BpHTv#V1q,q=L+/fEu]2paB9Fb"
-    "*8oR`+B_J1K]p7tpXlA,O/bXhB`$yE*AT-PQb.)qay+;&H,j7o8<aQ&cO*_KU<=9WLD:%a:/WPN'USMFmi<3UFNQJMSVU8s5bOU511prdcJLaGXhq8YRT<"
-    "sI(%:YeCMDcbQ4r&^b>xMpGFQHEN9Rr(-NLN1426WvJ.g6;l91f_/h7G9lix[rR<-ZL2`o09#69Bya$GrJl/JTeu2,)0PZCFx_Q;j]@^Rye0v]MK/$+f8%"
-    "+`8;HIMtjtZH8%9U,VJCT63(,%tc'hvfd)r3VuQlqTa8p;7D_soDDw,9ILbBO<*8q_37Hb4nu8+R^W^-/B1nm'<4DpPS6I&9QlWBe&o1V)Gxrt,M+6B7_H"
-    "g3X-vxHiQ0@v'm3]%Opt&n@/FupQBv@b7+1&HRRJIr2O)PFNdF'_@mSV9G,=2=)$:/KA]AGi]oB0[FiEG;nOMTUujMyA7:Py(t[AHkBf(Uk$S(2r`_sdgv"
-    "q$PEflRe3O7m)33_ZI]+JP=RRZSe#(R%D187-up&OUafJJ99RcB:&(I4p,(`4p5p%[$kKBace*&;ODhF'_D9s-r&n>'De,K.vMMc;.cbC&1^6=V6x`$FuP"
-    "r2ItUj$-K2OCU7Q`p][2sHl[E2uRa2NU'rvG$D4+8$okvHR@J,N/EUH&&#wM59-;'-KMa9`:wq.NK)4$&]XYLTC4RLs,>y9$*U,N2>@SA[]`51o_y;=c_D"
-    "HDY:K[2Df]UdJv#;d7<kCBtwspUe(YoV>jw&C$AY(xa)'v5r$kQ#hgXC^i:]GjZRx$%G`v<$D5qCpfPr9(ScPC[sxcPGh/9,FUpkf<S'@y+^cx*BTy&RP>"
-    "MaipA@0k>JPE*rA;&-4:2;e<eF7.HhpH.m044Fomktn<;2bc[uLFj8O#=^>Z$6+RGoPQU$pD]>Ue`Vf+q$&=cFDm-U_:-M486wEXdrrJ:SU*Yarj`V__`K"
-    ":qv5:(5&rRA-S]V(/EXSsg/C*/.hSTsm2@uua`^F,dox>)WuN$o*R[=&P`%M_AbG;B,>InD`G>Z4iFLGguEN)f%uidejC-J3=r=;HsEcqkM]1n`O%.,$UM"
-    "h>eRL6dLtSkVe&>v6yCFy#<)28.fVa+U)TsL#ZZPo2I&71SDqv/B-FQDY*Hoe/[`<`TGB:90KY+/ES<&RY$It*61R[.2Z__$5Z$,9IeMcYi_GGXDJ@@.c/"
-    "Gb$88/.e.B$'h.It3ur.rwG^94xML'2LAp]V<DFAk#I@YbbmD^[n^,#1nWcYrh$GH1.s`kE#[Vu9l#rPU4ikJG<x`P[BQg9/Edj@TVCHTU",
-    "WIfCXka/YEpFdTfI(j^]8OPnvp4fof'=a41dBW[3f9$J<sgSKhG11kFdm<m3<Pcv$)KHZdUJEDk_ngXIqOc`^j%I6Yd89C#/G[OGP>gohqZSGVxJn`heBP"
-    "Zb[;hObBHDOaM.#YH]JXBg'*f.sX9M%ZKpPDVvZy&UT#7CYrnH&HXB*f)Va&Ng$#`6(*oHx+t0/JTbYcYQEc3bcNr)suK9rGN)39m2N:)7HSPAJER>9ENm"
-    "ebBIh[C=%>jhB+$_ams5Dr,V5=5w`c0FECsWZ=$h(*4uBlQ7ASR.w#G_hEl1=)FoAl32IrcQNtDMWTG1Ul.+mq7>ff@^5LGOXtaV,Y0:4c`](2i$YUHCbW"
-    "1[F[wCxB8&CVHEVU=eoNJWUP8`gXqc[AhZ@/:`.TI<6$t54A3'N%X3h-LELSvx=fQNuI9[sAkQ#UYnw@cGDo&85A.J7Q;_)*;[K`>1qhEF=CY1.KO9#I8J"
-    "T#lj,:K+:=k5tefmAmu#2Gm%Q#.IbwHkIah25'8&PE=;tZ5bjD'QL-lZ43,*9#/Z.A<.:<Y$QDkQF#^HCI@<x_*fmnpu[`jFSj#Yw3J#yp`p-FFO/[KR1,"
-    "+WdRQRWL,#Zci6qGjNGX[9K1;L4J2H[VMBHs6r--MHru=Ku97=;a/gtWG:)tpTJ>cRU4W>Sek`NTA@O7vdIbCn^FRCvf7G8r)+<2hK_%s<Ijeo0K]a'%xj"
-    "L*;3[*9`-<c,r4Z1#2SG;V04l3CF4UIE=sS:7ZvW])McF];_PTjJjGFJO(qyG0YXX6.)A`+nwb.*+,*-W^BgYpFxR-oNo8W^kD`gyfD16u(j>'8:-wN#So"
-    "jag;$PvWv(f%uA;7iK^OA,g_9mdl2qEs-$97k#l9K0L9kLDqKNILIY1jN@0[D9T5avhKemS@YEvfaCT]vkTj`L-`jW'%4q0djA,4++7HF@v``6jlab]DfX"
-    "6]jZNT]B./rq8r'AX-1H0anZ0;%WhkVB2a658IpwqQP]YoGKL'FK2BFZ:veq9m$;gTpOv-iaM;FG3=rV,f#U7U*,x>@a:=c^3-QkW:2`gYBoAHk$d+<YT^"
-    "%_fOM=68j'oZE[A-`)icMAsRWmq=mn..$AkSb&j1PuL.s)Jp]aI#JOr4>g'Ax4(:sRBTnQ^:Rcp[/Sa3jY;g:EF4X79_=hmFic;`*/)-keb*e28a3%@_gl"
-    "S3D2S8=Ue:dC7C)g.&&>ewG%boQ1Deuw*V#7/*ijU.&:vH<4V0c>pBd[v1LN@]RhT<7l]6;Vt/p-h>QWhGaJB%K;oN=>V[[oZv<<gWMvCciLs)bj12[:oG"
-    "&2o.W4b$l+7I#RR$GuCtk/JTs]$NxlN+7GM['5N_=Ce2Uk=E21V^n<ruHDN>O2`_'sN/<JOq<tj#I9q_&N+IA(-J2t[aC*I#SEu`x%2uN9L5#_OV/J<ak0"
-    "#aXL7'/i%:TQoktU=N`_@gPJ/nL60bqTuXiLqwWwP`v)ronG$AVpTHWI0>lRf*yb(Hcb9cX#qlYlPD<F7gBELVY%+e3S`YM>UHBrUln%ZGj^K>8m=.17VZ"
-    "rD%gJ%rt&eZ.W^aUQbg(p:C1p`1;e#GIB1MObrs]&,mI)cbP&+iJbE%^'7y9TVu'+)JKvV49gc^-*gfH<^c=hKaRk%Sk;YEGOCB-U;vsF)A)gf[Eal>@tw"
-    "6GUnYr*Gfrx>RwFw:&1j6#L$ZY_,sr4Qm7H6ah4*n>W'DrwhHthP#-V3AmSYWNV8=&:/LcU7k%obg-Rt'gGR];G=1DaY3CD+D2-'2[4kU&xh:Qca44PZC>"
-    "1]LtH@Qh7<`.MC@1UJ_7MuYtuwZVmCY`Xf+RL;S=uQw7#VPaC*n<,cirT`KmF9.x$_BXh5%9#J2fts3`<D+<E9AJYY*)K'qH48u/f5rkue4*<:7ag:g0e@"
-    ")m6/1mONmB7pZ]EFAa[Sc5yEe9p)6AZd/M#Rk74D0D&-$)ucNE4iFf/+9sg>hr&;GZoq:y<f6G)K_K_nM9TGJ>**qplGyVGlJv:TUg2NeK;o(.Ppj@mFcF"
-    "-@c$&fk,.#Z'g8;OWs$#cJGiP)XafX,REP(a2MrA-nBp3)b7sbX2uCddFs(n/@6)OkUPLZm5#P[*Hv,y6l;f.uIS'A35GtrlV(N],2n8)mj4JBAZidSF&b"
-    "FC>$qetf6WXA@3C(X9FLkM)N_#A*.mrhjn/cA5K3X7`($PRKUsfq/YDCZ($]u9Yb#-.AWV3ZO[NfdB/kZ<d$x`9cm@EdT_<qHx>'.:$iFinBb%cBIyU>Iv"
-    "X'jQxb1Tl=tD7jEEPt]yd*k9dtZGeH6h8*pv)dvHC[FKw9Tt^vSpd[B90#aYdy`)d&(aBT2$/>M5[htffPgb*EaQy<A3=yEsS.M1*I&ie.,C@7Y$i`(S^K"
-    "Gc^G&'-5IT.i*AjH^t-^nD(##",
+    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
+    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
+    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
+    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
+    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
+    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
+    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
+    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
+    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
+    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
+    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
+    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
+    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
+    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
+    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
+    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
+    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
+    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
+    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
+    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
+    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
+    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
+    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
+    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
+    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
+    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
+    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
+    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
+    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
+    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
+    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
+    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
+    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
+    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
+    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
+    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
+    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
+    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
+    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
+    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
+    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
+    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
+    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
+    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
+    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
+    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
+    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
+    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
+    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
+    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
+    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
+    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
+    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
+    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
+    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
     0};
-#define DITI_SPIRV_SIZES_norm 5409u, 10453u
+#define DITI_SPIRV_SIZES_norm 5491u, 10620u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/dG2.iBJijZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%5&8^hK^JmmU)[#9#`=gqc'sQ-l5tZ/iilEEBYYJ;.%T';ZRKLSrmw><+(c2YsX;"
     "Xg75H0q3GHMUps6eD;vX*.ZPa#*e)1.Nw<@[,]rDc;Jub^^v%9MuG,tf:/0+NB]gy]/'9BpP9%3Lt5wb`RM^,K'4w9J_FxTe74>+gWqOjn]$nfWr;AM+&G"
@@ -47829,98 +49558,137 @@ static const char *const diti_spirv_text_group_norm[] = {
     ",.T,B&Sb_-k>hYp]%b<pBQsJ7aw&Opr_g_Z[*lDqi<-As',ad5mDQ#bbmF)iqJL@rWwl7[9hQM/L=v-D6=''eA1wX(@eNm'<dPVh#'0x0",
     0};
 #define DITI_SPIRV_SIZES_group_norm 4053u, 7710u
-static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/&('mT:<sW#&P6bNJE1CVB-2]m</*_eYIkvbAxL5-#Eh6&2pLpT.brZmwTQdPy8V)E>$&#I4;;:8,GB0[=LMH$*`CFvQT=)7w(WK@f(opFn`:"
-    "6p[STMMj91YkU<XFg*rSF=67Li<[jMjDIyor$-<9E*UwEg<XD@k]1PDRga0LKokqD(<CH0WvM#Mbcb<iUnEN;:UuWBf1bWbqey3bjO>b>f(a_ar0CF*c&9"
-    "I:#a>5,crrl<OUQF-G[HP^9-mHaXXP@s=SjTleg(D0x4AyW7)(3t(6nQ2HrBj6sEeQ25r'UGpn%ksU*vbL>A`>7%tjBFe88Tb$ID5QQg.qv*@@4S3:LkLE"
-    "oX2wmu>lum%uJZBOn<W,N:hf$Rk&vr2dWKO>CoZq#p,KUMmlaKflmtt,8kTmfCydM5DG*Os+*0Er>V[W'4GgjAuj$wZocKYZHT<Vk,II@A5I-+[pZ5S(4X"
-    "-Q0YJIZA(2V,r$>1l6-i&MpjxdDmcMaZb#ie9OTs8rN7j6MjpR`BbB(;U7(h#o<,iT=s`9pfs:kQwoS%$fi1=b@;1tWW%)<bit^oKQW#$Ja/1TrsYDi<dF"
-    "+=<CR6*Ir-JnYre=erJO>x'9,Hs)84ev#3-%A&SA5.XS@HJL@#OYPNXxqg0V+i62^^k2N[2108dNcxa(6uk11j/t2DIN.2G.)>SO`+L.7].E8J2c.D#P%$"
-    "nhfubPbS8r3D,VM'IT1YY'iZ9t]V^/VuRTBN>Ecr6I$p'2U3HO*_ijOuReD'lvsk-2RNg>B@(nqd7)vxnDbny2X^k*HAEBi-c3mY9Hy*TNrQZ/EGe_Ii<p"
-    "3X-)589Fg1vt&/59skh0RkcpV5^2S*FIVf6M.2^coQW3Wp1$5^Av2]m1%/5Bo6OUV4$9Wyl0&s^&d3tj4Y0_TK_`MR#lpJLO%4F'_Sv.JTY1I0b+gO,C#r"
-    "ox/Q$8e$3l>@Gn5m4Tt6&UXWy-x(.@s]lowo3__<lQ^MS98U@@4XEp_2MC/-dCJGQ@PT9E1/%^R*r3HG5E5y$wk#reE0eJVd@P*y9(eNXlW_-x)DCto`6_"
-    "8;H5PZ1spDG5b;D+t'HJgm%[+We)6>-e^cA1S&SwS]=Yds2h-`j.cHn@i5Sa5($d9KA:8u35&:tbs.5Vn+M8757'a^V;+kEO@Iu4u:^8iJ[*Z,p,KU<+D,"
-    "FVL#Q^t:rZE,QpEiRD,Lskkv7u:T-fu1,fajk)bnP8@>IB:lg-b)6EeK@7eQQKXZur%<pDHuZd5T[0i><yM.sFD8.sGkIFs=*NQ=B5M=mN)ku([i5;T6Kh"
-    "TahOq12=ZkF/cUiVPUg>355Up:7606g'g@Hu3@PIZjla.'5Y-Ow-UdyjWGfk#A;Q^Z]Wc5-.X=X0F.f.d_g):5FEU:aJX&:,g^l(Vis(JNG:*bdUYZnR5'"
-    "e847%-gu3A5jigJ9`>@N$bk$Kw;=`MHh8@=vk]ImL>PdO#Kj]$dmw@c3&/b^YkO#bb:Wk8b)b>4Z%k+-O:&#vjYlfVW&cRdH=bJE@dm%j/xcHXv'pI.#E="
-    ">)qcUI>R1+JhtIuJx>I,9I<B<WEl@>mQRAdjx1(t0/n<3M9SecU[TiAAqfW:Oq6yct+xg=16)88H`+,]=sa=^Rw=e<kW0<X[>SA11UTnJ/Sen0n%+xOjE7"
-    "PtRq@,GGN/Ork.,yrIXKfjBvE$xBs(7[]iQfH#4[%x-yK_SqUuHjbK]wNe3+Fehk_O20&3PRJsr&t5NPKj#@g;13lM798lW%i;O;kiEl4%;_3#g,):FGQb"
-    ":,DdgK65R_+=:1<P8ZveH#_4U_W['mI_QjBqfaJYY,7F2`[)5ujbW09v3A&J./#^YGt)vJtG`3u68B6AksKv>wV@O&l$Airk*Qip7oCHgrl#sLEF92_t[."
-    "J1OK^v>51jQGj.]a%u/pI1X)UZ]bbcoAG>v@$_6Lm(r-IDteGQTZkyAd*ec&frAA<=YKuOam`%J%CZ)FG5kCRWLP`eD3eGYc4a9s7iGZknpvcV5IsY)[JE"
-    "`@h^Pfr,P.YkRn]@f'aCE&g;1ec=7ZWDf9(<bU%rjY<$Q6jB8&6iynjs*=r=s_Br6RSMV*x&VROEywhQY(==7B9*[kf&j=nvnSfjUoT+lH/N5:J,.o$@FW"
-    "gpeyhpb&isCZTd;D+J.kg/LQC,*wWL4SPys%(M)yGMXSL`d^Cf)h3kR`kmkgICd>.a<lO9vq$YAgsh6yJlem@HP4p;5:LQ-3av3ONxce4TJKR[o:r9)fR`"
-    "WVQ7(r0MlE(TM0E/N-$)1ZI3WPn+ruVY/UB->`rmx(#@T3.1;wFQ)CKCxHmm:iY7Ayv^1g(DD#J.K&mZU`ahs<l,DKY[+P5^f6]I_On^IFC9$@)L*Yi2@U"
-    "m+fJO]K^WKP2ku%eyd+RXAwaa[$ouD`v<C>DCs@`G>+7DA=;-it:4b@K7c,5fn):S0A/Z=L#/>KxfQTa5i=.Hg.>3'sI7i20A3u[1fp9;T=H[^l4(AX/_C"
-    "Fo>AWS%deMDNs^7$A4X*]'ldCbY2,Kn6sO#rMWm4r#Nj9.niW/E#Pr-<S>c*U5n,GgiGUQb@Yq<C7OBuHFT]IYo<YU/]IO1I,qttp-XDV)5M.xyJFG(Z[N"
-    "Xk:=P+uh02V)fajky;XN2NUJf$uf9DG30+qy:'IqZOqE,b>18:rp8arH6@KT/EoBybl7(JuCs@)qD0%tuwQT4vlKaW@qu-no3BE,XHgMmYJwt^Z`bIXUuY"
-    "+biIs)p^raN/*)HV[a'64cE:/*u=r^Uwdc[DjA$L7ao;,'R5H9=aZKy<.R2<lt-Ak;l]RjubeYOA]([L3O9dl=r3q42'6K*Zg/[8#wW)]ELR.CMjq/YJb/"
-    "0Ff(-mn)1I8lhm=yhI=cjBXxk)_5.*SVc>qal6ujQ;HGo>V*rOVv`,WFUU<,uJ_&@1Z2=V5Kt0yP8]IYuQFOYhpd@vDA=`su.[uVU_n`>04JbVdI3=LK.Z"
-    "PCmd9Q,CG;p2EaY@vJw/1RR.hjcMJ6w,V:*p3ImO<;>V2t%e<@k*3T$=jJ].6a=<'W^o#XOZTrgJh:4d-,1jV'WK.<J(0l)]dj6#6@`<KB^pKS:q#GfKNn"
-    "sqmq%AMtk.[R>M1oE#$%qMWtp`Eh(F$4iOWfM3%)r*uq75hO4FK.E]A8mOSEAt/<5O,0N-1^(h8Y:.HoOSjH/tv5$:nBxaMI=CG3S&nZ#u2Qq#nK633L1I"
-    "NP*tWC6*B$eWJpcv:fhP5a;ki4c8mInwpdFCSMMtN^Tl8rp0+=,Tq8BxShW-Yk.i1bc*<cC=Upw]rQ_&h:@hQb7L`/5OmY[GAq_c46_ms+G9_:9*LXl<eC"
-    "(W)/skN`j'ljK_#6%f:RDOosFgj<*tk:Wh(vtvmFV+(QOXGAhP_&tH'poYVXkXqC1u$0//F<uEOf/CjO/_%tgBs2TODmL/T3P9(=oMfhd&*X=a`g=Rc#Jj"
-    "XP/GVi]%gSm=JZR'[pZuw`(x+^&d-Z'r;;cTbg*1w=Ka3=^*-B(UbRahUrvB$8q,LQC_Ddl+q=yv%Mc1V<3x^O<px+OeJZ(;cl9+,9[`(9'AG:t6'<r1kQ"
-    "kmJ@o`PHiaTc-r76NrPC4$2DhjMNNbm@EJk3XRg8DUluIBX@Kd,^DH`mhWFkC@6VUqjKTTl,[NUrKFP$cG>O6pwE@-qPy-7>OoMQQ&m#gp0aR-ghJ5MuN8"
-    "q8aIyRZ'-SfMy%pP#P.Oib6/Lu4+_*W[;).K:CU4MH$*H.'6ZgY-j$_L_Qohb`AE=nOR<[+F&kb8fw*:Hm``cf=gF]]Y'YAIbXpqP=C3lllg2_O4ULH8@n"
-    "r%Y%kp_ufxEPh>4]t#dbt(Vor;Jb)iXJHPA1rISGglPP_Y*Af(qWP;S@l]YV>s.L-pHBgMp<mY0qkx6n+SA=DWVxV*PF;*iNQsN%JT,*u0>T1I.Y6,<GHF"
-    "M:ijMA))dqE^Ly%0W>krM:'Dvbs>I&>w<fA+[D+Zf$kr+lVPBrPJh4dbV/qrW[DXV]w#mO;8u5fb99&=uFK3w,91#JTGC0YSZvGsa]uk10",
-    "i8yCr[1*wbetua'0cb)ha71yqxbwZOGf9*9PX]R7o]vE1@TbX7>>+xu>hlfT,;[5OaRv;F)S-$[UOa>'#lerB%qHc,kxaaU]W00^Cc1/T6x&y$_LL/*%Xk"
-    "YfkQN_4G0=`hh42-#yNj$KIFS_1>%O`nWv[t#1Fi*lXxoG`nYB]&ZsFj`y/iJTW,q=gOX<54(kH``Zcu7=s.)ZoO*mQ2L@Z/#:&WjZ6GAKPMsp)Q0n_G'#"
-    "rqw59J;_Ktd]PGEFeKIv5huG#Z2Ab,U$n=dd-]((yii<[bx.:l69<JfyOOiv14Hi;$'lDH8&G)&B^'g/7kO@ole-u*%HQfM7#L;Z.R8r2K*(&_psd0VyYx"
-    "Ib.WVd*`14')f1/8-lR.Jd3@&5#vWu1TM3OgD`T[Zv+[XGx0U7+Iqb$Z#SIy.e46]+#,sE:@N.:XepFYoh4aOgXdFH$xADE96A:_Il6i/*A&D->Thgtk0+"
-    "sScwlXrT#sHYYK0gS;'5%D%hiIKMx6Wlo%+X=PV&lb@e-T566cNa4M:h$oUMjgSnHxQY'hi[oSvLrcI]#wj>+F>+169EkHHIu0bW[tjCJ9*Z[][18/oub="
-    "Ecw>IBSBdo*7q0rBJ9[nIxwOm2gv9I:bl,@P^;6PNHSpkFAZm.7i*gYSEd;FvP1)biI(1ADKgsYl#1f*Dclwq&ycBKPxvpXaAGa2^eJFK[%yWlHmYv5V0R"
-    "mK(J/Z_$*VQunRR+,kn>k#lT+x&IbF$,NGQJOXB9**HJ0%G2N9YYmQBYYd%['Y<b%DFcWBypZ&O4c(bu+9+,5$@#I[6ThZx_sN;e7MTb,uKTh$LlG/<D#w"
-    "B.s-&1/W:>@VDWctWCudRjZV^r+-f=&mm2E&'P5jgs6[W,jObM.MXTX`CT9V-IASw.@--.nH23&9s$>)+v&583)PmB^xB#Y$qs/p<U6*EAI4etJ/t0l]Vr"
-    "t(7Qq,d0:8vMQ&`qZabrD+M2%9nQg<lMqy2]TV`X=m4cR.2@x>9J[hNRu<P:rpe@3)57Alot+xf:IoaM9H%4:lZoT_dCAJP:3&Mlv'fVn+FQ=Z`a%$N;YA"
-    "gSuEIH0,h$xt7Z`.eW$X^J0li][(3)Oj2RN4.k8k;Y8Fmy$UA9DblnkY`GP9Dck9*nOkT1dOA4R'GG7/YVYDm<[(vx@P;;/TDUk&`JnA.f*@o;QVcN(Z#w"
-    "G2iPoVmVeD6i<nj`T7%W.<g`hgMgJOwH&TdB7r7Fv7banDp,RZQ,7o=Q08^5b4BO^>c9D6>H(mA(Vs`/h8T%30xrXjyrvw#WR^%i$7)yNshQYtWevabdEi"
-    "vjPeognE.HS'CjYjE)]:#Ycy4n0Xw1d<_xEMD,N$Hd/[wJtXoQte0[7ZMW7=Ko'P:i0kbU#S[<#&*mV8@=5QPK6AMLM>^eu-(IDdu@Arn*GDS#1:#u;ioB"
-    "9q4t`5LS)tK&D[T:=E$i0@%;5H8FQujP&3>W9+4ZV[V6LqNTI,$T6&fNYhNs&ZU8$<eggXUX+^Lo,]c(7S*pCt).-/hqwCp5*4BVU/<ADcd@JrPMOB7sP9"
-    "q=xOjOu9M+Zw#m&ju/kd^:o;X9C,HqWCeHn$+P=Jh+jt+Y&_a,4E2pepH==6wyy.XV%.MfV*w&6Gf;tE2qLEMXq23K=jS8O0)XcFerY/F-k$WUaModerKs"
-    "(Xd]Z[H@AiCX'#.g+Vc%m7Zt'NjNRT)DP#41Gl64EXGl0b[mHF%rgfOcTNR'nf%P*6e)O<g#b/3O7-YWrpC=O=8g*TFX2FK_;O#+sS5x7x@Q__vR*Le,++"
-    "eKeWW[`ywmWPpUI[UcnnY$hPtVA><'T&4j4eYXGeonl^RoF1CtXaFAV7[GA`;njhQ0U0jdvb:;rI/$#^7=0i_O=G6FR6yH4p[>(UEm9i*'SS7<%Ebv'#qy"
-    "wtAjvDnlxs=dK&Ow9F:oJU.t>[/]`Go^Yx4VPnw/`Pt13V,cdIA>2v&EF]T0vhM:##g'_yGTuC;y6KcJa,O8CmT9*+@0C'*fD5A@uqwGHEcN:/BlPY_wda"
-    ",x6)h@_>j3)Pr&g(*DYmt5kfC=NKgP]_TlApP*I%hqZ(#'[n-ZoQ,cO+-&4usVrQ[>+w=3RA0=lPy-qWatW(w`t72.m2GZ;pb<ZxYd'v<cwR7+-VXfSDiT"
-    "4@+/2F(:Dw/hx]c/QV>jnAgr/%R74YmlJ)+uGMC9)`P;1CoUQD]qh4>U6ksd,_jbE>Nb_@_jsL:+2U'QvYo0e%/xv5hX'@7AGmo9X/_+HkVkvKP]-eY%L1"
-    "bUtJ(EEMU`pMa3t`ApJt+XT;9lgoDL>yVF00&uKDx8<>E&erPFg^pXf/-p],=E^sVo`*SgTYNVjqlkY-XJ2FFZf]0[H6bAm.GMR9[_1,)P=Gv$Y%.DApg'"
-    "KG]pN/-L.S`5<S5gISp$8fy*&$SB7J#h$v=$03GH*:d4I%Di_&HvZ(]f+-IGP<hIJa16Z,lkUBoSW3VuJ(:0G5elTpO:+%<[WF*qF7c.;t:hO5/v%P=Th+"
-    "=gXI;4U/Su,Y:*Dn0FjaileFC]p],G*64y'f(v)fTUKOp&+gS81NJ$sZ4t6]-kGQl_,W;BjkI]<WC1e8mlbs#2LMQ=1`73yk$fV#WA41rs1cCe.2Ak^]4a"
-    "i^Q*-AvPLwo%9bX^^-q=1J%2lWH[J#U6[_KJ<Jb^&JwA1;TOO=Qt1N2l-LqJ;Na7H@9F<xlSwWRo$y>Kou)oJgel.uUs'WxJc2]4,%--XWPQ$teg`T'%m5"
-    "&ETQyo'dx7O5j0dq+3CX^b<[cUhotLR6yC4pcbCMW4i4_FTu+cqX]VshY74es'aeF7vZV)BCEyiqm6bG%boPjQ>p,.j]xecaQ=:%A05['`RNo1Lus3*LYj"
-    "[XhW<l;e^-ZLtotBi0E&pFiauM1e'5cfX'HB2->4^vGPNUoR7'sWTf&:0WNj<Ls/O3*0TA0X6K:rO>aX4)KvC>2K1Cauo=xAceVJ)DAxo&+FRoGTmyL=u#"
-    "jSHiryfB]0*FT>R8U0OQvBe[7:ELb]Xegu`8.NgvqHCg;%/h=au_k#@W<L]UoO8hQCb[1%MG^o/LJfj=1RXY('vU.X4bSa43R6E1fE'_Q(#[b2Eyo4Dq3j"
-    "$@nR1RV1r'%Sri4'@_-Q=dx0Ghqr`dKKmfR'%ObBh`F:^EV'FPx<^':'iQ)tUJ]D3)-k6%+/2r*XMVhma]^sxu1(qVct=agmC%a6nv2e@8uW'NYTfV:Ttm"
-    "'q9.Xn,l_SMl]o/*cHYprlDs5aQ^Rw0l((du<uO*ZQBHu0*ASABlpm6%YdV^U&N&./Sn8=sMC#tgLf@8APJrD#A`3qIt=KFB6Co/&AhX*]aG1f:H*wH<kj"
-    "3sFPRFe)G0]LX5/O+qfE=7bVThkOGG*hWsxX<_H0c;(SA(.*P=cCIpAVj[REoZUe8V@D'*J.aLO'DB/G,&q49g_`a7SO/y#hV;j>v9_x;^ooxy-/tcM))."
-    "Uwg)>RU6w^^TCKa,,Yi/Jn_hppoIqLfF>P_<ZoC5)9Fs=p.'#dNJ*@#:%fQFV-9xW3DLGkeT@.s%/aj&Gohrjm*E3@QF860sE0<.MVC,%Ns+/HyvrGFyvb"
-    "Lpf-a4ve*bef2T+JhM/T1:YOIm3p*#Dr_[M@9urB4KxWKh,&pai<WYqv.Z0fqN,2t%d[:'>ly<9n]`;NsRwVctU$hhEu/Xb[JYPT(Psf;@q<1X2tTcn-'1"
-    "RM6MR@dv^3(&>f9>@VL4v2yLfS:A-C`YwE>qs]TQy3w$Qu^oe:P>75Be/[Ake@S<Da.PaPrWN.s%Ph+Ic[fJqqEbN+jXffY+LPMSDh8xE-Z&C@*E]Hy%<;"
-    "#.b_JB2l$8N%mnf3p`bd#Pghx4F89V[oqvZ7j>Z0cnX#hI:cs']+>cbXw(J%i5w>k9:p.%Z(eNhwum+N;TV:K+$Vb9qGF.^#u6dPUaJv-UKr6ii4C/J`>8"
-    "C^RwoQSi]^ux8FP,akyFra;(bIj_uMd9TWxEW@84^5K1(tPIQF_GDxJvio(i('0[6U)X<c//6D`+YQ[XlvxONkM_,`ANJf>1Q`$Ua[b^ST",
-    "8l_12yk-8-5N2'+El#;a1Do^=j8V.I>76#j3QrS]jMAr^gK'wB-C&-lHbmgMERBQ/+7xaFUXF3bqG6+aYjp:^Po%f]0u/e@.><G/_VNW494R[Cn1R)1Yq&"
-    "*U+^FMciR`:OZ^^#6&d'ZsBGfMaP+bU%Gw.4YkF-3vg@PB.Q:@Sdbubm#$,#wbgE/-L_78KaN/H6[XG@do+TUKTFmbOWOB.wgRsaYDGhm>ZXU2aD0PljL)"
-    "chF*.^oN5mHe]Bt&UMowtxO(i*RpXwO@n>Q)BT$c1TSb02)8&f^X/bTus1AWU39Ysx;`DY>.Opo+@T2o8;0DYIMTi>a`f6$t:VVX-Fq+AF3Ts_e-pQ,e)9"
-    "01(7:ef`wun^);(9^`G+nT*%Qtylm8>G`_v<+T@wfA$6/wI0ge,f(*pml(k/I@(@$>)Ty7GKti$ZPd56V25Q>>h*/%&&MJ^d^uV-6/p%vkbjR)ZkHJ-J^N"
-    "bwRdGgsl=i>e1+,rDd[a%0Lw]&<).V>Es7dR2n3g`_U$/7D4ckt@kPrU2&vuyi;,[u0ClwFH]WQTLa'K*pk^MSe1K*U-QR)wC.*v]md-#/H,<+%xl=>8Vi"
-    "Ttq)<$v'ekCq]^[DeR,Ts:fiCW0VVIjU;+u5ku09ELaZJnRtC,W`%VggFBu7qcd5S7thpPr*GW4GqRmV.;6SjJDcMi&IunBASK2I&K^:E[yLY[e6SH,,v9"
-    "]n=#g,p(JK:BRo@cqA8548gFLh/`7PPH)l8fdy]k7r&I=%.vqXCs-JS%3j@'(^>RcO1g3GZJ^ANG,USM;shHsN1<xHg=H/2e`,*;)&;+Dro^Hq]MS(XEbw"
-    "#Uxk.qB,J-Y75B-wmFTJPWee>jL;_WU<'W6TQuDN)De>g([NNr4Hu`'Hs#qq,('$ibUO`k8q,6.wG.9Woi](T27>Y7&F1wDqPnQyh9f3q0rD<;CQ;[@]O%"
-    "s3lOB][&^Qc*bKCr2x[wctHUM0S^jULAl81Clh`*-A(,0L#'OD:Y:x8+W^DZXtQ&tjc+uq^<f>;hvl^Uql1-s-Viat;w%'i)NJbg-uCLeJCLI,X<a%d`;J"
-    "x->+Dhx-QfT`1a_e=Vg/VY`i1;aQCkF+#;3w3d-fXft97S#kt>`kPg7iXb--I6nse>K6C0%:DjcX]3_NR8Zayrk9D%Xw#JY$9Jdym8CB93>]XBmUhTGfEr"
-    "1DwZIETg)(1-T4AFws.uq`qDRd0ne5&m67.An1HE9cywgRU*F#+V9RbT`@fg%,LHgb=q-_p6Th4.Cv>)P<%n<DhE*bQ`blm#'(NX@P&<_J.LVW*[9$sb4@"
-    "*P@J_tVO@Cl:MH`(EOGm+RJxp&Hj/x5`K6jLU67=F=G@Q=H]TBRV:k2((H`rO>Tl4'i'KOC8[s_(BXNO`-1uSrCC5nSEmlyJ[Vf^VE:v>tFkSU*Fg2_5RY"
-    "mt.bDy,)7n+RRjb46E4^>#C&5dO6+Qe(Y/&;gW%@<)s&kXnT5J/uqC3w:$l21nn)<'Q$7xTE#Fe/EmroI>-8BY68urAcW=[J;oJ$.aZ4I$SR@+8G3%aH(q"
-    "oZwc0U*]uCOt;J#A1<%huZwDQ[wgJwvt)9pF8h(x3qINt'sPUD=M<jtcdLDU-dqZYk)yP>)YLZfEh83#.7CM*LjtPmJ1m>SJ=ArQ,KxXFgu44x(LM<YEQ2"
-    "=O'UJYLc3bjP4y[2c(x+Bg=/MVvXtjVd)&wLLulii5TgV#,JuuaX3nqMH_XM37PaAC4>jrxea%V<9BNLd0kXF&oi2`kOCDZBuX]5TeeD*K@TJ$MA5^Y_d;"
-    "vv7<NRRJ^T6e=wXp:W'wG/JJBTxp,Qi>'AJx.l$+>XY#l>F(RpsMxXMJEs]$MvK%Z(ui[=h9nf]7nJXr_HfchicEB1>Jvn-%vG;[Av&yu-iK<C>R8>)6aW"
-    "bdd@bvn^3daGH:kPH2mw4d8m`NJ^8Sh,-jqt]Md&tD%M7L.dQ8[%EuwmYroCarT]aRdh]b=t8Z/10Tm4++i@*U/F$x%9$*)Um9G<G5'X359$%kAAG,.<pC"
-    ">pvKC>97(GyN;`l5M@sS'/oCn[j)jKxUlv)JiLM0)&YN_/yqW@H)UuxdR;g5_=xJNwCPB9oU*7KmdUL)E)uF&>[rJ-Z(v7A'ABbj$0.Q&y[L8]._jf^LwX"
-    "0X:tv>%AEONW/>cHY.v$c@C(*&Qs/:lo-$W*Y1rrc_][cUEJkw'23',R9<f>)r^^(TQU4Uc#11Qts$dph01;)PWNX>XN(D@;-k19ZvLoAA1e#L9)gF[r3k"
-    "ys=:unZD1*)sGLMKAKY#ltsv0YT,NVA:+5_T(UFQp%g&Ai^=N0Ex%sV'1;x`DEKB`1fndH4HJ4Z_+dbM4./U7+FXjR.(G'wGWch5wyBpFY_f&W3X^W$V-U"
-    ":<FR3tt$i(%5u8oAHHQU:hw44uJTjGAZO2ZyIow`y3+jPdH:<+9EU7fkY^9[QDN3a4B:ZSRN)##",
+static const char *const diti_spirv_text_frames[] = {
+    "n0C9%1VZI/W/B:e@hEIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeV8C6n4^2:a6C6%V0-</i=,P>0+v%v7)vuQXHxNb7V9'mO#+X)*aNN31$<HPbS/7"
+    "WIT+s*d*a268-l)G:Pg@P#8j-Q'aQJ`n&[B0-)Qo(.gJAtpRRE)8XaoEhS1fA)wgJd*rlxM/agAZgx^Xg'+9g[r,w#]#uMhT,Mju2Q0PAlAMP;P)JnVp@E"
+    "V^E5R:KQutbUb`q7&Ra4eu'_;)Fp]=<&>(0vPiKF'RGE-Bb/[[q05`Fh:n^@)>`Gnx=Xkx%K5QM)eVZD=xF&h)AoJH1=['lp(m_;ICL:0e*8p$G2mp(>pE"
+    "6LA=*<ZyBMN8bNDa#aq:Jyr.6wSWGM##;'o&4vaY%$Q.[20>ptmf+BBtBxh`EXX`FeFiV;Q,:gb,D^g,F69t0Y9v6+NkDd.f:RGy:_bAW4O`vC`HE]7csx"
+    "#OZ1MYW[0fZ^24(gcaHLPwiB3pP3&lqwjh8R'cfZg%:wR7=0TOA1o[3%ltpim]UA=>0,J:DJ`wU->jxLV5k3fg2eab7@=L;1>NQ%kL649md`x$-69;.Uf7"
+    "lRe8'@9o0FeFE'-31p1nCpJtS$]:R-bfIwa2adPhoxfb)VP8QT*U2J/f;lLcv4_#;W@m5RWs-Aec9F:t:I8$pXGFZ@w7p;]1k@Vqg'y+FMNU+H628=%JZ5"
+    "%>pNCneQ=_5-,NyLJKNNE.igndF^413>]B)NKb_c=O7oP^<]'6uk:(<IFD(JnB(>Dok*7a*-B'Pg6.Q:*/vT_uffc=;PR#mDrId<=7nR]fBR'G@gRC2Bau"
+    "NvuC<g:=@,@Wr8U/pj_vYN1#_oU+nBSGnu6oaB$<^y$^0P1@2u%L+jq+OAB*dC2B3+o0`jq@fqm`0@*t2nlDv+h<ICt,^pQHP+8$hDEl/9M7QvryaO5iEZ"
+    "16*kkU-Y'H1cU:'93q$Mo-S*p&&,TNVW.KV>_P1w5/R2)'E)a>.jGXZ4DIkN(xOa4>:y54eeItQ*,GF0J)'(i-fVuVJUd<eYc2V8EQp_-oYj_Q'C`ti(t<"
+    ">xp:ris[q$1'6`)Vi4'WA9LD4rEsS*vgJA$yvNtMF<4ru,Bvkq,T:I^lJ&=F`O(NBCT')Ie>Om*e9`$Ty)&'ImkJOS>VK>ZZ3WM@%y'W-XFZWR)2_]l/oj"
+    "4&ML7M/[u*>.lR*)eA9[to:BZbbPV]qU9G#1'J4gqIJt%]XWYg-hd.IhvnV:',,s^Zqsab)F022[V6lQ-V.x1,V6OqQRQ1$,I22AF_u]-YAgKAy9wh@a$C"
+    "*vM+SS*prY]jTFi%K$wp0mkr9,Q7b-4vsih8t@3%^85'-a6$+$[rl96BDR]fwa(FE=(I<1aoN1VZ7Gj%)7,f<Ha;^E@VjIvMrv@+@$jy86L5ISO/J&qNs."
+    "66Co>LyU)qR_OiuZ/iD5N@p6EK`-faaWKB5sH)n<AEk@plVe:NoDSd=u_7@n2],2vi1Z77IONpyg:NG`XHi]bSK,6;RZ8vp[jI6>OaYE3II0%-*lFL[j(#"
+    "YE-LYDrjHRqi%9#hKg'Be.W3`1g.5$R&O-k-+,rvI`@fu,K9CjH#+XK;S_)<nDk`JDvDX)d(5Eg,HfRR=xN^mhONDhik%vnb7Vw8l8eYn7)$q[(EtmKes$"
+    "U`KNYVI.[&tn]:xY)5LI;b]Ay*;X85(/@GbNMnHJW>,qbsWMr*7k=.*4n.xx^e>BM,wJCDsVuO]`HgRJ[9uZh6@AX&3y%>^K<UeCxle+C.s8w@r+RC(3pZ"
+    "vAxL[)ow(2^,q%J;yk]+16vkUGYj0):([-1W)62E#%sRZ2iH6vmD&nKa:(n*9#nLHms5pia(<2hw1:'Y1x7wDo=/i,+Jo+F@/fNfjTe46g1:&fmHJv8I$2"
+    "l><XjKL(53wW9H/2bAP/o'NQ0a#<ATF'4(#J0OnIq.BrH>6avsI:DID>JZ^4jn%^:lb/)8FaJ-8;X]@gT(8>,E0Md[2%okOkaxQ1oRX_OJ^O`5pRQaH6]'"
+    "*^l3/a3<E;@]t&s_tKQ==;2s6`$A%wS<.0#/#=%GaghU*scsJlUKKoO@4'nXSRNPk=Kc/bd.e/c;>4@NG3a%gQ)#7c<HN*V>awfmK``LlW^GS,*WpcC[OO"
+    "uf.Eukt#`7P<7@`10J6RbS1nQdYPRi,HK1cASJWtXe8)iB2p0xe_M)1'uP];AY&3$@fiJe^krr[uP@Of(n3Kx0beW]0xo^^.Zn^M3E-r`mM78u)nLSQNq<"
+    "17s;v#dkJvBgtcZfhET@@yT[v51UaH<cvuEv`h#S&JQmDUWYxqal0bh.riW<xD9n.Fu=Tj@>+U4jbeuGr(0Ix>&$gxL9Uc@u/Y6cXkFuWJZ3Hn;u>sowoF"
+    "k_F65JdM@X6ndy%R_/x7U-%483<_6`)mxwK*cXoqXIxG3aq4.:kG3<iN@<N=p#o>YC[7%2p>LE'Zi&%U^uD0u40ftQ=bqGc+7nSPwp+k,KiZ`OugI>2S@6"
+    "Q.8fR,ZRJ09Mc2@s4b8wo`:P@HRtvTPIV[H8[@I`tbT3VDh8u''G`O&X6iP2Bu'`hpD<qW<O%;xw;,u_>)m^WF*=&kgd[:/WhBgfvu2).gFJ,)qrB-1WFM"
+    "r'AcmUvsB^SsTuUpd_rW1#)9>]JrdI/-7w(uNDFXFLs75P:Aof`);_PC7(UEn`^.Y7-;'SbRrS&nZ9^YmJ+Ga-9/s+1=,B2^u=cG/]CLEai:Yavr&_A8Z`"
+    "N[C5IV%i$;G`./ioG:/V0=jbIOYd@k(5cR)RlgaW)lueBcpIKC+&eMxOCS75q6lFEq5iPIDVM3u@EMACtkp*]YuJXV:/(iYE%2m$%j0;2+NO6k1>,;`(B'"
+    "o`I(9ODacYC(`JVZAQ$uHp4#t%,5:4=wm2*4avkDnPE5r$5w:Z5`OuW97o*$&()t#v[=w&W//HY2#NBuWN@<nVp<w)32X`us]6]]KLGvdu(LH-@m5xls;m"
+    "CSZWTLXvZ/fQmA0/1ZUv^YQ2fRDM`VpW62UX%231DnTr7eHqPb1(7++XfmcSd*W5s:n%vW(i-%27/S-%PpKJKG[W>G:IY[9.qv4:X0`d0.6yAQ$]3<1ugb"
+    ">Of:.j#poDBflw4eAxC[nb_er-^kOPp([^[7YqHc#(qpN$/q/O9J6QjM:0wNBI_g,Bj+8>[g9dA8IqGfF,FV&ftsvrP:W>r#-Y92SM,GGQ9exP<7Esp`6A"
+    "LJQ@7S48O)bGHPJ_q3u,P[O:(QCx<Hg6-XH6d^;9rCX:GfcY*v58WfSI=@gpTLmEKsR5_eGj9QNJ]XC^HKgmNyY;0[p+k>QVY-U)N:05s1A%bgfXSi07x7"
+    "RrfI8NM*%.C9JBS.`xU(FTWaK=tr2brtiM3-N=9pkI<AuF&eD'-9wxBt7F0#uUWDFv/llBOUsm]pbuiuqMGU77t7pQ-tJZUS=Mla7NSq(e/iQw84^+p5fR"
+    "/i=&wufH)<P=`v)8_+,YM54ha%K;kQ2aHwdFh%u>UK_50VrbxlrhequuN%sy;_SdI0x&VXT9&.P+tc*F;#rRHvjCg+xdkZ]_)':'a7ZIu1SUjH&;vxxffA"
+    "];yHB:j4+J')6'sM%KJg`hH,a:'gH).uxeljk^NeRf'AFY>f-[FOiPe2]Qm+2QqB/[&%yc.AT,CxC^i%iSQU&j/@a^iY%b,(oFs.[/jo1Snumb:tJVqC)W"
+    "aIyJsjBu=&PF$)*6LaCPi@YF]6Ts]EJSnTsC/cXc,w0#hjb<pyFA8YUw:wt_s7TLrSQ(qW&%_ieuCa9AkLW8XL_-73qK`_4v,MmrelFqHc)gx_V=:#nUT3"
+    "gPLp:(er.>Pk8B;p.Il#c=D3[HN[[:*m5n5HvGmTZEL(ogEP4a@SxXS[:f#,,;2e)%y<D0,D__'c$x#2K1tMoI#%Fi86s1'xC9=y.xwfo%e1,X^_%[uE4;"
+    ";1p$##",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 8874u, 17340u
+#define DITI_SPIRV_SIZES_frames 3310u, 6201u
+static const char *const diti_spirv_text_gemm_coop[] = {
+    "n0C9%1VZI/.s`csDUReS^Y1A`6Ww-uI5<0Q4qf0'fu%EnqN''3eEfS9[viPeER,h46X-TS`:NFskE%NBU8c;qwC613B>grdBnkuj/l7,`V@D8l94#l;m.O"
+    "#b1-v-&nyDU7f)7>[.`%YCpWg<VRvwUl-SU,S]AA*:Ck^PaR%7OXRt;:sNQWyOb&^sYTqT<VMpU*-K;q+#Kf$DuMe6sg4*)N8<_Xciye82+:N'M#3i&_*R"
+    "]8AoS=hS+J2^e2E*)'Gb7P<^n)i:]BDc>Q-NZ]o4aSeF*w.(4`kU*=HJ@wk;L-jY-+O0G_p6Q&I498,KrWWv&&2r49JRc,dyrPMJ29G8:t5c)0Y<J=Zmt("
+    "7VlYnZBY>5+'St`q</1dS1.3qE4_/K=E]wB[f4wp_yf8DEU>sE.(x0+-VvNU5;(/abHTo)cLUqm'0yJ^+CI'c;#Qw`SVL&5>Zn_Gr]^M.NHqT/6MG6@l]q"
+    "0eIu*DSe4pQ<u/Lx=4.HFH`DF3lG$l++w1Rge/Ou;kGe2Nbm#EKdGxq_RoICDS8DMnB]^@yKT.&S5#&3yMV^`^S1ch6/HHqhssx^+aKD-GTR=%L7psvbNJ"
+    "cbA=:8s)Pc<T0X]jj[kh]bv^Q9)dE1@k(g281CW=+*[cr'.Og@s0iFbnunnSCd7xLGtC2jx'VWK=Jl]H<,P47J*Dk`Cy;GilY*/(p]]JK4w1<)X,Jr/iAi"
+    "R:^Es1FJcxA#.h@eW]oN#D8.jM9P=1xFyZ56@XJUGZ^/)R-v.#KKA2v`Sj5=`f>SQyG]Ro%>u[p]2y1Mg<pV,VHtie3Kyx;V,H<03WFDLevMb1NN5Yw]-E"
+    "^'ZQ)`tpq+mdPm'E.a-Q>'#=;S3;D+g-<YqjX)#Q^(Iingq[u]8`_8bZW%o@:iCIM`t=/Yg[$E>ddavDqWQD$%j@h0.b=YJ`_p_]N>`3S1C`&i])gTIL'e"
+    "#afX;_NUP&P@HZAZgp*uI62A8=Y,<peeL[)%0bc.$*hivn*$JAuJZ*OUlMkegWss%<n#>G5I=miNA;&Y$W'dgTVKvUp:X&^7Rnap5slo-Z7YY3#d/1/4p_"
+    "^H0R(HhLks)JH>hq$jhCq$6O(ywG3N.Gh2vl;T<fX@FPT2.(&-O)hwuMQ;#vxK+DGo+li]m2u1p;#11+HCMr#[`EXEnG77Ufr>FPn.4$dVMO1n(jCW/y-("
+    "Q@V0+qF+>AfI0jkA$sA'(vTQc/^9mBVZ`>/)R[k,97@F;/p8N%VTV`Bb'F7*s5k]'itr^9Sed5[L*2lS=bx)J<ua9Bb8+a)[@ow[80hlSYC653SJrl*xWm"
+    "cJ_16PA3<B<0-]njkBs#JL]oKnG$KdGPj@V)TBs,p`G.Y:>w0d]LpBj]+2]sBAdRo'n3FeE-mZMRpoL8ild&eiI,MAsW*`v`v1ix/81YoRnu)^b6d(k&am"
+    "aHHt,#Sod<(Lh7A_Lq1lb6grIkOv6R7W*iMIn]sgAXZhkaiod<[ZLTdGQ$C>UH[,eY)/,n$pm<#mlJ)In@N,A^n7&*%lPG3%^d'+esWVqCv&b&$T>'(D7]"
+    "XZ_)dAuZ[7Z/#e0-FN*9sON>3YC3QCS<dGhNL)5G=>WSE*^rX[R2x18lh.VDN+'tbtEaAT'3<.8R$R#WhOJ'g1LM9QO(iTS<)2LjVhfrwg<c]7WEJ0&u>."
+    "OR8NrxAht^Lya<oU*p>5&UB:N&&@aWqtV&G3)><Hhq&nkYSAIxn4lLKCjY/B`MQRc`Em<`['Y4:].Yu2[y,0;uTX-Pm$bFuYMTbk:I</)5duFN$H8@aR0u"
+    "tMf*9aL(^tYU](1&ME'4_9b<W)mb_0>gJ]>l5_+STT&bOgnwreTb$NPkNbHq`yb,ekyaV5[_-ZA%=S:uxZviO^Jo^*h`te>qB,cGvc52@`7>-T'+)(J_Qq"
+    ";l/y=AG=4#GHijae9`uB.0QNv8a79=(=;hY>e':ES6sE%vPc22eS`8<7M9D][GMuAwIMdxS-^&@@@nBveE'':s(F%oUGv^dMN`rt,M_uZ0Zx;V;]HjBVVU"
+    "DS+w:`Qhs[fWEL*t@wj)gV#1wX-ccG-_O1Q+UwPua=H*Y,yp(%v>Ah+6dR64GXXFpt/Eqt8S+1PUat`+b5N_;U>EQ4DeM'fI5CT;'Hr<,JWE9Ds:.&A7_t"
+    "$)OH>^W`>pSkO^+2$uQ0,`FsmPd@x:vV3DJ2#;BWMl/t;1#;J-S2xZD:+oStUW34xu&EMNe[/qpSAO'e;sfmdQS$D;_0OWcjL)-GHL][L9-&x0haD;KTJ="
+    "'+[tCU#`ecQL%V*$l=7Wc*FhLO2LDY6y%Uox59%D<fX7cd0C+XI;6fK'Is*c42HCCqQ2D@URW<RV:^9d0=lt0**X,q/:&lsHPljGp=4q>`h,Q[n)QRh5Ab"
+    "h2ott%3uZH;IQFncLdh4fbeb_0%na+^uJ_lqMLpRyS^Q_,TU4#JI;DWY]SQB&B(&=dOUbHgxHC]Z<g*K>3iVdW/y3q(netB$X^8R9)8AhUQtg0yRMGuAvk"
+    "uCMm]ed;k,@oe3P%LlkVN`sYnK<K3%,UX(.%=BWPe'AXcOboNKX#1kK%a^.eJ;B0>;elo;cL*K%RtP:@_V-K'YWVAi<sc:nY3s>QuHv`G:*9),B7]A3Ihs"
+    "ty6eiy9tHqRJC/C#g:kxMTiO#-Gbp7iRmgb_)e;B%H9QDN>%gB)ug@T#ILk'-@MW6<u;+P#^ZcJf_nE^GA.$:lSl<LhQ9c.;AnhdcZH)]woKTLmBJsV%j'"
+    ">*0<uQM_>J=DTf@=_J_J:T-A<sMZ'=JE]Z#PXM`Foo[7YLq9t4#o@-#2j#C=f<sjRe'vXTO0^l>2X4arA5ov<p7Q;bq#yIH[He/.sMCG*ut<Ky9<#OM_fL"
+    ";XJf:qo0-KYxQM(K0Ns7CUJAQCT/ME%@>a`;Up$4p.5u.lHOXq<eb>C1;l5c@xW'I`uU-+<85SaYpP'e)L3JnVV/A.fM%x[`yk,%=O+^XynY8ZVM>3*(6s"
+    "9,G&Wxl4ka$e(uC'w)^$MM19Ip4-+ldylZ4/MYB<s+3;2<(8tDMVnGMn[FIkm)qyM1mvu98V2w%S3*b1&YR&8-.d#=WQFpO*Yw#ArLTrqkW$,/OYq*-2Qw"
+    "/#ni,TL[lmTAgMs)3<N1:F`;Jeeq6G7<X0`<hJiTkh,j`DA_Bt[$Qheeeo=PlD;ZJ9C$u)Z`)k+MDJx#:VM4Z;%#U^p#IcVj7Hip2,Rqb7L$58gsT:F^4="
+    "xb5Z<2[pdo'hTljrUYA6p5:C4fZ(C2(.$^wLXKBx)Ku(Em+FkXf=JjGo$J[`>oAfXxgWcWv5x/2)=%'=X7`C&b/-$LUQPSCyx,G'n']h_e'OaANNES4Cxj"
+    "K5^ML:8LehX-g5mUh>]tvN6Gk&UIlJmM99vMJ,='1&v0'&lfZk'Mxl'Ia2``iCQXk-sPF+.Xn;nLtiA`0DHF#OqQFCM1xv_Kvx=rGENq=N0@bqAR>(2pi7"
+    "Jm9qZ-UnAP#n%2EAMebttMvs9/aq8C4TZ80DJ^ok4HDBf@s-/t#PTeQ<&+d=/b--@Rp%Wi*D87jIpsXlfy^acP-WbopV`w=od$b#gh42';dUL/-u,[rIQ$"
+    "`aRJp&JNL,Bf6a&#U'RO(T/SY+7p(QGw:lF$n1:MRq3Q$K[I;I;4qIW#g[s+2/F`%<<G_b#[gqV8kXqoA.56NR/'i/1i`HuU`5,Zr^,9$%vfm4o`T0Le8Y"
+    "a4j4E8&[i'-98PNMAPninWA<&T)QAUlR%t&rGVLFJM3.bkr7R6Np2sA'+.IV0VIA%,+ceAag9#ZoXce0D+6wN0mWwfaXXL*iK3`I3dE(EH-)jSG$Nw=K&["
+    "Z`C2>1,s@&6pgZm'7nEhbw^EO@D-Tq`iccXJeb1)iq+IFPC9v<NK:926L=poSDWoGbWQQvjrf8[[_<*>e^D=5XXt[=8'*G2Qm@WFHfIrtA9-PhEsS_^C&%"
+    "@W*MR'>BZ%Q8v$u;Sl8,HWjWihjgBmHukd8<>7(Z_CL[hBli=)k->BHqu]`T.FpC72'g1vu;E`TZID#E+cQ%X<<OPKuew&hr90Zh$cM@m8",
+    "#9XTsQM8F7B,Nu--#SfiTH1xZ)lP$0j_%J9<iIT,dD&l#T.4<1VyOpoe#n$,kX6B)cG=8.&:=s,r5x)*cc^#/2P;4g-InnkeQ[pv6pI6-m@W;bRn4J'%SV"
+    "m*=>b>5[x,XlMPblCmdd%NDN*R$nAGg40B^<RdcW&r@0GMj3<%ONYfog:g#dA^.A5IpGm]->QoL6wDYg2(IZQ]fX'9@_1iNaBO(pP]nTx*;#iZkA.Tw+kj"
+    "w#nRIH8jpkF.kR+IOvqNPlej4T]'iQ(nO4`wyAe&qSi3cDF&FRH>*2F0P*HOIA6aO,w5tMYl`O&_[s#ZXG7ILy@N^/n6fDf([$.h4D'+8s=]EHJE6[8Q=T"
+    "*20YFu*-2u+6FW1,i0;gi'%qo[ZU]l^a9ayDYci&6a%iXQSKaGQ/W`Fqv3ah#'U)C^qNTu*[]Cw4[NT[Ft*.0:K_sG3XXAkAZkgL$;8@QENlvcj]d*'#i$"
+    "jL/ctnbJV3SG%iFZ*ta%]3$AkyF2To[D/U8$v(2ZNX@Qdk<H_wK==FAjn$,4]rCODX]91r))8^'2$wvFys.Q$5pQMN#Ig@FldEl&T18X`<Ea::a^XI$y)3"
+    "%6ljFU[/0aE24;IGFg+hL(Q]MD0FmNQUXs@S^ZZLQy,B$;k9t0*[M'Or_ong8CFDimH3hOiQ4&,=B)CcN0JMoA2i_Fb9J@%J;^L(B-9QF9C9m))J.YcMCp"
+    "O(1^g9b+RpL`et6%V/-P%Y1iAk^eyT9p>@W5YKu69rI6ZUHQl8kMaO&VY6&HQU;ij4#7tx-nrLL:vetocV>,s[6W]JISIL/Pn9/rgmxq/@DRF9DI#Nr9o@"
+    "A3jas%QVAFg5r2f/tn[n%)>XWr$fv(m@O<oHgtt77%]S^]^uBm_hsA6cIMuLoaGWZCL7Qvd;g&8*J'v0dole]sPO;CD'l:hUvr;.Z]I@#<P^dTV^`sD06_"
+    "X@dM:3s6/=>b@b0,_Eio_w`;xB$jKP;qA=F@-VB'Un.wn-j6V9c(@0VERW&lucL_N[k&5Gq&Fx7%tLeEOmii55y>+2'O28HQ%sqcXGg3@0YwLhWU9_oLUF"
+    "Xj'4]6,)r5'L;6uFYf1(^_SD.W0fNlF4_qLW>=X)M`a,VWt.Q3OeA@S,Ych&+aMRU,s,OVK0HXF`P@OKN[nVI;VicBJRMX^%JB'M;ls6'v4O_S0y-/yv39"
+    "]ScM_::O<o]/S89e>>E1avm=MuM)3A8UqcKYkR%/qQ]j@66%#oo&SGW_FhYJlGNjMvZBhg6u%376EK('VA(8Lu5YN*)4eH=c-uHqcU/[#33%XlxR1pn4(3"
+    "BiNg]:kVQ&)TRT@FGAfcVdB#eNlGpxb@S<t)Q<dTdcQO=7ou/k`A`Em5ab%o:ZuAs8Kr[gTN*L]/rjuhhDve;J>g=R`W<Mfx@KI)KZcEx/3QM(`et:e(qQ"
+    "g/F)AcHsPHb6Wn_=PQ,u7K[4,oE0ogT36p$j9EbZnB-^,xB`uXJL/mP_Gx'PK7h.:S;PaUR6Rr6e1`C.G2J)Y(bgbTVIUF]@H-rDfQ*WI;7=D-TYj>r$5)"
+    "/hYwc1qRh%a^esZLr:dPeM^>#'/XG-YR#Wv$su@BYPs$_l;u56lJ'v'F=s>IsB8bhCF53WWqZ%I158I[]kgT@p3.s_A2F-b3y]HM)%:u,'8f64C(cu7Erc"
+    "$@R7G@=K4BACC2wRwr6bgUXI:uUT[-(8l12*,=JY'Kf7t`Y@=Nx$;=Q5tu)<YiUFZ74d9PnSrt@PRSEmnSE]hMkOlZd((:5ahpsP]+[Iw0mu-2^)4ljvDi"
+    "^UsK$.qg80<&lsuGeP>KYBLU1DsOW]XZeqiT.M:e])PFPpM4(uOx$N^&/R;o-V@C0j$pVvIYom*oP>.7$`fq(Vd0L<9a&*jl/d`>d;-9KjuuOsXIB@>7Z'"
+    "Vb+xGNNQslDLv%gH<pBk.]_[>iLgyTpT&n`m:<MAmT5hVTgBMLhFCsr>A/Vk3$Za]uj5./CZVQm05jl>uuHiF3;xgqQS`tfxCpPJ;dnBU>.UeX`XUK2QEF"
+    "IX56HO>AnaBck-Y'G&b&S#8()eKd:E2)_jOH>)_t*rnMh'2:`,x4VhN1GOijV=Xd$*SF1-2L*0gQQOq*XGo>#0Rb1W`,IO3mPgVMk_,ZG9uqv#cB:E_Ws>"
+    "d9O(BY+W8mvo)wl2Vt^,(=xgGQYknm+Yl[ir%+mb=T=g;&VJ%>Ns+@+#2h/7db;_@2:yNy@UJgA8O]ff,jwE5Y1tfIroyLxeh5UL[oqRliPCoNNg&)[uq_"
+    "l>A'L+_F6MZCp(h4,2@uhl@w^6E`-F6alM#O47rNNQILZ-4:1]vYM4$iHH%9n09&d8+H9H8C6w0Z5Le/7KfG`d@N<F,,wBM$8[ZUQ3PPUwg90hWG:oZFi*"
+    "OW$B8C%9=]j]Eu//y-_IoPADJYE'/vK$cOg5(3;8l1UCp@F0+038R2q^/3jFOJJmG]8nHJ1RwUWd&9:9wFpcOma)i*_%pEluA.wrIk.LOMI]Y*lLL-=xcc"
+    "GMyqD]g]b^Y4.V2BO;vaOqlT>>Ta78PB*2^_lq%rlh&C4Q&0KiQ=yZMkQ*hFJ<I9]$naHMEB%YKu%:EQwXYwMhaWWBNX@9vCiY1-G-G6LH9AHHtho)'kpi"
+    "oE%Usj=Y@mJ5[LJiUeU-aki(.$Q:D[&E4u3hLm-6<Z@Zul&=*a3lF7v:Ycdh>/wio_euD'TXAaw=s'cHSE`N(EU(T8%>U=c:R'RYjWE]P985IEghG0.Uvj"
+    "45l=En<HuA3Rw8E&HhP&VL[(i.nU>OG]<&;Vh(D:b`CAHPqPeJ&p>Z*Pc172GT<xk&xHLNDTM*#q4)`B$c1PU9Qf=xUyle0uo0dTGrQ4(l%SJeC)p)5)ho"
+    "tXD83D6.irmpDJnUO2wf6q[YNe:;F_-EVb=qiK[:]xeEStJATEI4^QktJv:gdfT-xmUX@#8k7lLO5Iju4xbUy/$[<Ky:C>n&dc@5#ioHIRYTOa#5G1yFqK"
+    "tZkJ)39ih.:a`4[WZrt(XH3A#&8&^j[75)E_=Pr6nX8+Ux[`*mFr$g[G-gk:@kEAFTwD._ak2`r`QV#e>nT5A1`J+IP:+4ccff8uEk23BAUdgs6ho2@_BZ"
+    "kb&[sv]Zp/T>*q-tK#sB3<De58gar_W%N7fXJpvxVRSW&Y20=f3DmZ@TI^p&j=q&a[EIQFC16@u0WENgF3K[<aI2]Ph9%W<E>l.11j]]'lt+JlnO%VLu(s"
+    "&V2r.kMJ6#['l5+U+7Y:;@L_v5b>3R6BR72GNURK=A$XIRy/'T%rhV9%DWC^VwW9)ZyYEX6hq(V5xSAesx)[ORJFPmppEriPd+p2(d'7D@+%Te3KrL2^^&"
+    "wxyr'*L>&pC0h;kB#S<>9HMYuj+V-t4c>DsG>)2,#9UZGF9aO7(o:M$pu#Zy/y2#M5(raDa+XY2WU*'oLdkBU])O8Qs2-(ab,(>GTZKop1296OkB[mh_Y*"
+    "YeP_BpE#v4)GhrIayO12NCOIu.7CvAJTg,,w*b7;Tc#d@nR'V6Cdv_l`[=lx#K=a&VpH0Vn,>jyEZi#kn_qbaKW^T$n$OWSfK#27reiaYcvS36TE9xcOIF"
+    "*3Q'4yyaP<hXB1EgJB&&ZQhEc5`lC'<h#763u&hZ.j;XvYX<o0%y+`qbntm'Z^V2CVDx*ZU-2@Nru-;[X72mVw%8Z7#ey/eIX.)#WZY/_eao;^.NO6L+nS"
+    "d5L2'SEd'%Eh/eN:-.=$C,116F&<M><bs43sXEbc^+kY9Kdo/*M+I_txqG8^3;Rcb4hmY99^fV+2&*`X'$GkkZMKLCv(94W`Jki>)c0_Pk66l3w_M$:XQw"
+    "N$;_-JVq`mOJ&PGDR&@1cRKqRWt/O[i@(tc_Pt/<(TO3wO-[Nk;nMVbDbl<GI@1j_743d511m^w:X]tNgIogC1MdR2voh&^W8D4[-lP8iJbd[Zf@TYte7'"
+    "`tL2(2uHS^DY`3%oqD65o.WJV+'V`*CSqWeGw-fUmx20Y@ow[V&a7xeY8gDpdXgI-rZw<7wCNXD+cf^8JWJ`d]:2U7EeY>@X>x/BXWeUIP",
+    "13Ffa73Y:vXq07Oq6v^>mRkB-J=FT$(cRxW;u1M]Xd%(Z*$OvO^`>:1+R'`e2_s_uMsx&90ktvE4pLtg2q&[vs'v@]>7GJjQ4aAHtxD_-)VJf72jEu&<oI"
+    "*P(;agOp]*.9mv)UiAyG<LtG=5TwfyBA*_[k>JH1b&H$VZ<%ho'R$+'6cW#H<&e4OhTwj9iZ@ECS@,uA6HyspgnZxVd&Mk49<**3c6oEX;G1q%mHJwWx(^"
+    "1v3Jn>fws_)bq`KGDiYb]wD<N)7E>=uZ)l`Q`[8LRS4S/'('9;,DyLYn&iWxbM^XNj<^aD45ukOrxg`ngEU`Rn$v35UNlPkq.o'=[LVtS0vE)caVo%kYW["
+    "-.H*-i7jk/_4Pb^o`tvi=/0O:`/'JoZY%QDp83NYq6:A*Td69U`&gIT11Tg^81L'p1`D[ba^*v9J#u2HG7jP;+UXZd1<xU'ACoPAa^e%7E7cW;Tkg6Bv,V"
+    ")3W4uw)lMdj9H0tyV'*3&G,`4:BCbKIAL@Nyhg$niF.-,C68@EJs*DWQQTOH%;Vln5.I4J:*`oLVVDVEbu`=x:aB@<km=8'l5YI#tr2$-3$1hQdd#E$LEZ"
+    "Spiwv7MUoJGQ)E`ITUH'&&mvP3JKo-mFpJAYRRB&cw7XaYu.H]x*dX=A<,P3$:<rm#=GaVvC;1Zl3qJnB7])8d/Dr=*JV:Rj_;S.J.P2]Z)K'XXg05kx3C"
+    "TR1K8ocCH[J^2RaXso*jJbJ(=oYyo=idyJgVXi@KuH.U1P$WNSHTd.NOZAheM(*'jE4cu*;MUCh#67'&>=etU636&<KEJtK'B7m4TKc-DPPH:t]b;]P'kB"
+    "b1i_nC7ca,_Vn>1'ZC93.n:Wo9sOp@k[EW.,Jc$.ggFqJqGOA.vig0WvZDG'upkPc#egAkdPf:vKv^-Mkpt./X3Ya.s9WnCR.v*ny1LGuhP&4wkw*qJHM5"
+    "1,r`w8'b#O&kO=_-AqA[6LUwSekY5]%B6AZOOL[B.OFWN>oNGIf-$#>dc/g<>l>k5lB1TWM2WByJHgC'@'POaM$v#k<8)[Ve186yaZf^2QJo/M+GB-:lB5"
+    "u1>W@WQg@9OrVV;tx]X]3hO@Fi`aCkjl6=j]6eG6Xuci+PT2*c]l+v(7HM^tXRNF6K<pWL]ii6VokO#Z=FuJ^t<bZ:%2d@&PwUleVprS`.1HeN$+42g;eV"
+    "$P_yAEW^mMs(6%^Kc6o8k0;t:<4312YA2`HAX`=P#xqiRPU6w<uGd%^[^s8^,%bAN;gQgGRb5K#O;lQdNL*n61C4OZnYwCMnx>Q7y=Kw`L4#Vs&tP4K1q^"
+    "#4TQ^mswnVcH5f^^CU=k8=_O&CMvwUEu]@85^VgeZobm&GRe/oTNcPvJa1=Z%7XQA/G(kgF8+:i@%dcV:-vjO'OwR<8qN:`#ZM;r:3Tef9](WCD%/Z;VSu"
+    "KkX[7<wKHCDjej3k0E`9BNB-Bah73N3:8,)`EMQf2=Bg6IVt]DJkWSeY_Kq]fV#NP9,mb(Xk%no'7$dY5`n>)$eT8FFfB_N;#I2/yUu;S,Xy@0-oL*E(U_"
+    ".T0Rm-BrTg_9)p)L-tNv`AtOqfw+mEuRTWO958N4k3)GF&GZy#flxg*&S$`JHYA$N)8EOl2#0-n'#yMG';rO*i<8Y04:OxOv28=u-+45K@6@%q]LW4aB[y"
+    "iPAixgw4nfRf1hnHcA_F4jebwx2'2ecpvmgo2Py9m2Vq21sRl@sp/N0.SuMtES,3+$4)Agv$I;&_M2-(C.[Swth'G8iQ]kdm=p.$`aCiLM9K0[`d/R79Jg"
+    "GUfgYWY^/MUIM$C;:lOSkb*,o&VAfOO2w:LOUb>Ji/UxD;S;7V&D9GvLOUl^gjn#0VV9U%Tj;1=Xjh+n77;GIF*]]gZ5Ei,dbFp2*:4k#e,yeaw>te=NS-"
+    "G3fwh1-C;]MpNj-99fTs6g/Z8/<f`tIA[o65Pq4rkv.Pv0>+MTp>h_%W&aG8m'vdD5s%6rGsBi^2)<g$2@Qp0BJ'yq0CX.s>YC]X:k_+L8SIB928;nngex"
+    "OR(7%YZC-hDTjl(7-U,V9,`bN*tueH8P%*Iw7um9u5$$N2Y@a7jpy)b>03*`jY/C1K<N-30c2]5&1u=D2;U/e])m=;Md_WSUppf3eAIn_SLBL3GMNcF=sR"
+    "bNL.]v=KZ5keU>lEsuxqj:GQv:II;gn<)1&>Gq+@-S6/W4HLrjhc88D9Qq_$uJM)'tG-oi<aC,d1w7/)Q2C@H&<aG%J&/`vPx<b8@kAh$M2^]A/[2&CfXh"
+    ";mBnsNVUxU.;:*F*Np%YOKlsS>0avQtX+>$r(PhRf&nM.OVQ/<*)%vXY;_9p/x=<iG(L%Qk5U(SO:)pQxd)&Ye'dghkvE3C6jRhe]c>R)')UGG7]Wgv99$"
+    "cwu/-C5yi1Fnm6rrks%8pQ>G>9nM/Scjpq;VWRi:DNPQ@g)3:jL-r-/5I[bcCbWu,92q+^q@[iZ@616f50S$kj/+(A+iMkijx/-J<v/2=ha&7a.Si:dRoe"
+    "yZh*E(BHlV+)M,RfKsB$>.E^kT`u,6@5^a6kM7-96)eHi`Upp*N4WY(/+vLXXn[LMni@%XPVT+8aZ+.k=5R:R1aCR(j5G-gi9hMddE)42JISox#=b2(=-v"
+    "[c4#",
+    0};
+#define DITI_SPIRV_SIZES_gemm_coop 9175u, 17950u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/:1>v>u*,iB<>+c*5O9dYq@/'];YNGftC<o[<48b.yI.9lY.d9&L].f5^O4#uGO=aOIM`3;h/tyS3`^dqCJ5MaSe=Vb%lM_rhnNeZxInmjwU5"
     "lU6GH`oB;@FqU1oGhWtqr$m>Uw1[-qfN[llQ0nw$k/BCH8>[wwiLee^_mD]Eg.0+JOb^s,tno:xITlTX.PSAsr+7gZK:oCs-aa9,n;HGvVXE:V)8,w%jpb"
@@ -48058,6 +49826,7 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"weigh", diti_spirv_text_weigh, DITI_SPIRV_SIZES_weigh},
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
+    {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},

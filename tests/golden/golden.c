@@ -33,6 +33,7 @@
 #include "golden_tokenizers.h"
 #include "golden_types.h"
 #include "golden_vae.h"
+#include "golden_video.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -54,6 +55,7 @@ static const golden_family families[] = {
     {"BERT", golden_is_bert, golden_run_bert},
     {"AutoencoderKL", golden_is_vae_kl, golden_run_vae_kl},
     {"AutoencoderTiny", golden_is_vae_tiny, golden_run_vae_tiny},
+    {"autoencoder of clips", golden_is_video, golden_run_video},
     {"stored types", golden_is_types, golden_run_types},
 };
 
