@@ -15705,8 +15705,8 @@ typedef struct diti_blend_desc {
     /* Not 0: a tensor as large as the result, which becomes weight * frames + more_weight * more. */
     diti_tensor more;
     float weight, more_weight;
-    diti_tensor out; /* write here; 0: a new tensor */
-    bool out_f32;
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
     const char *name;
 } diti_blend_desc;
 DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first);
@@ -15720,13 +15720,13 @@ typedef struct diti_block_desc {
     uint32_t columns; /* channels of the result */
     uint32_t time, side;
     uint32_t channel_step, time_step, line_step, pixel_step;
-    uint32_t repeats; /* 0: 1. Gathering: the mean of so many is a channel of the result */
-    uint32_t modulus; /* spreading: channel c is made as channel c % modulus is; 0: not so */
-    uint32_t first;   /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
-    bool edge;        /* gathering: these are frame 0 of x, and not zeros */
-    diti_tensor more; /* added; 0: nothing */
-    diti_tensor out;  /* write here; 0: a new tensor */
-    bool out_f32;
+    uint32_t repeats;      /* 0: 1. Gathering: the mean of so many is a channel of the result */
+    uint32_t modulus;      /* spreading: channel c is made as channel c % modulus is; 0: not so */
+    uint32_t first;        /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
+    bool edge;             /* gathering: these are frame 0 of x, and not zeros */
+    diti_tensor more;      /* added; 0: nothing */
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
     const char *name;
 } diti_block_desc;
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
@@ -17874,7 +17874,7 @@ static bool diti_frames_begin(diti_graph *graph, diti_frames_op *op, const char 
     op->x = op->more = op->shift = 0;
     op->in_rows = op->reach = 0;
     op->dispatch.constants[1] = kind;
-    op->dispatch.constant_count = 7;
+    op->dispatch.constant_count = 8;
     push[DITI_FRAMES_HEIGHT] = to->height;
     push[DITI_FRAMES_WIDTH] = to->width;
     push[DITI_FRAMES_COUNT] = to->frames;
@@ -17967,6 +17967,7 @@ DIT_INTERNAL diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, con
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, columns, desc->weight, desc->more_weight)) return 0;
     op.dispatch.constants[5] = (uint32_t)desc->kind;
+    op.dispatch.constants[7] = desc->clamped;
     op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
     op.in_rows = to.frames == desc->clip.frames ? DITI_FRAMES_GROUP
                  : grows                        ? DITI_FRAMES_GROUP / 2
@@ -18011,6 +18012,7 @@ DIT_INTERNAL diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, co
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
     diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
     op.in_rows = DITI_FRAMES_GROUP % block ? 0 : DITI_FRAMES_GROUP / block;
     op.reach = (1ull + desc->first) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
     return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
@@ -18036,6 +18038,7 @@ DIT_INTERNAL diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, co
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
     diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
     op.dispatch.constants[5] = desc->edge;
     op.in_rows = (uint64_t)DITI_FRAMES_GROUP * block;
     op.reach = (1ull + desc->first + desc->time) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
@@ -33180,6 +33183,8 @@ struct diti_vae {
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
+    struct diti_cogvideox *cogvideox;
+    struct diti_wan *wan;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -33216,23 +33221,35 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
-/* ---- what video autoencoders are made of (video.c) ---- */
+/* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
 /* NAME.weight [C', C, frames, kernel, kernel] with as many channels and as wide as the file has it; the channels that
    it gives. suffix: ".conv" where the file has one. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
-/* A convolution's input: rows of the frames, and in front of them room for those of the chunk before. */
+/* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
+/* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
 typedef struct diti_video_input {
     diti_tensor all, own;
+    uint32_t before; /* frames that there is room for */
 } diti_video_input;
-/* frames: that the convolution reads. */
+/* How many frames reader has from the chunk before; NULL: there is no such convolution. */
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader);
 DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
-                                              diti_element format, const diti_layer *reader);
+                                              diti_element format, uint32_t before);
+/* A convolution that the first chunk goes without leaves zeros, or the last frames of x, for the one of the next chunk.
+ */
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros);
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
-/* x, a copy where there must be room. */
+/* x, or a copy behind room for so many frames. */
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before);
 DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                const diti_layer *reader);
 /* more: stride, frame_stride, padding, frames_before, upsample, residual, out; all 0 for a convolution of stride 1 that
@@ -34294,10 +34311,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
     const diti_vae_traits *traits = &clip->vae->traits;
     diti_graph *graph = clip->graph;
     uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO;
+    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
     diti_tensor scaled;
-    if (!traits->by_channel)
-        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    floats.out_f32 = true;
+    floats.name = "latents of a clip";
+    if (!traits->by_channel) {
+        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+        return diti_elementwise(graph, scaled, &floats);
+    }
     scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
     one.name = "scale latents";
     for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
@@ -34306,7 +34327,7 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
         one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
         diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
     }
-    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -34364,16 +34385,29 @@ DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out,
     return rows;
 }
 
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
+    const diti_json *list = diti_setting_numbers(settings, key), *item;
+    uint32_t i = 0;
+    if (!list) return;
+    if (list->count != count) {
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
+                             "a list of another length than the latent has channels");
+        return;
+    }
+    for (item = list->first; item; item = item->next) out[i++] = (float)item->number;
+}
+
 static uint32_t diti_video_taps(const diti_layer *layer) { return layer->weight.frames > 1 ? layer->weight.frames : 1; }
 
-static uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
     return clip->vae->style.cached && reader ? diti_video_taps(reader) - 1 : 0;
 }
 
 DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
-                                              diti_element format, const diti_layer *reader) {
-    uint32_t before = diti_video_before(clip, reader), area = size->height * size->width;
+                                              diti_element format, uint32_t before) {
+    uint32_t area = size->height * size->width;
     diti_video_input in;
+    in.before = before;
     in.all = diti_tensor_new(clip->graph, format, (before + size->frames) * area, columns, "frames");
     in.own = diti_tensor_view(clip->graph, in.all, before * area, size->frames * area, 0, columns);
     return in;
@@ -34382,8 +34416,8 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
-    diti_video_input in =
-        diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation, reader);
+    diti_video_input in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation,
+                                          diti_video_before(clip, reader));
     diti_group_norm_desc desc = DITI_ZERO;
     diti_norm_desc rms = DITI_ZERO;
     if (!style->groups) {
@@ -34408,21 +34442,27 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
-DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                               const diti_layer *reader) {
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before) {
     diti_video_input in;
     in.all = in.own = x;
-    if (!diti_video_before(clip, reader) || diti_graph_failed(clip->graph)) return in;
+    in.before = 0;
+    if (!before || diti_graph_failed(clip->graph)) return in;
     in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), diti_tensor_get(clip->graph, x)->format,
-                         reader);
+                         before);
     diti_copy(clip->graph, x, in.own, "frames");
     return in;
 }
 
-/* Fills the room in front of a convolution's input, and makes the end of it what the next chunk finds there. */
-static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader) {
+    return diti_video_behind(clip, size, x, diti_video_before(clip, reader));
+}
+
+/* Fills the room in front of a convolution's input. */
+static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), i;
+    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), before = in.before, i;
     diti_tensor room = diti_tensor_view(graph, in.all, 0, before * area, 0, columns);
     if (!clip->first)
         diti_copy(graph, clip->caches[clip->cache_next], room, "frames before");
@@ -34433,29 +34473,51 @@ static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_vi
                   diti_tensor_view(graph, room, i * area, area, 0, columns), "frames before");
 }
 
-static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
-    diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all);
+/* The next cache of the chunk, which the first chunk makes. */
+static diti_tensor diti_video_cache(diti_vae_clip *clip, const diti_video *size, diti_tensor like, uint32_t before) {
     diti_tensor *cache = &clip->caches[clip->cache_next++];
-    if (clip->last || diti_graph_failed(graph)) return;
-    if (!*cache)
-        *cache =
-            diti_tensor_state(graph, diti_tensor_get(graph, in.all)->format, before * area, columns, "frames before");
-    diti_copy(graph, diti_tensor_view(graph, in.all, size->frames * area, before * area, 0, columns), *cache,
-              "keep frames");
+    if (!*cache && !diti_graph_failed(clip->graph))
+        *cache = diti_tensor_state(clip->graph, diti_tensor_get(clip->graph, like)->format,
+                                   before * size->height * size->width, diti_tensor_columns(clip->graph, like),
+                                   "frames before");
+    return *cache;
+}
+
+static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t frames,
+                            uint32_t before) {
+    uint32_t area = size->height * size->width;
+    diti_tensor cache;
+    if (clip->last) {
+        clip->cache_next++;
+        return;
+    }
+    cache = diti_video_cache(clip, size, all, before);
+    if (diti_graph_failed(clip->graph)) return;
+    diti_copy(clip->graph,
+              diti_tensor_view(clip->graph, all, (frames - before) * area, before * area, 0,
+                               diti_tensor_columns(clip->graph, all)),
+              cache, "keep frames");
+}
+
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros) {
+    if (zeros && !clip->last)
+        diti_fill_zeros(clip->graph, diti_video_cache(clip, size, x, before));
+    else
+        diti_video_keep(clip, size, x, size->frames, before);
 }
 
 DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
                                          const diti_layer *layer, const diti_conv_desc *more, const char *name) {
     const diti_video_style *style = &clip->vae->style;
-    uint32_t before = diti_video_before(clip, layer), missing = diti_video_taps(layer) - 1;
+    uint32_t missing = diti_video_taps(layer) - 1;
     diti_conv_desc desc = DITI_ZERO;
     if (more) desc = *more;
-    desc.batch = size->frames + before;
+    desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
     if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-    if (!before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
+    if (!in.before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
     if (style->both) desc.frames_after = missing - desc.frames_before;
     desc.ends = style->ends;
     desc.edges = style->edges;
@@ -34467,10 +34529,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                "the autoencoder has more than %u convolutions "
                                "over time",
                                DITI_VAE_CACHES);
-    if (before) {
+    if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in, before);
-        diti_video_keep(clip, size, in, before);
+        diti_video_fill(clip, size, in);
+        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
@@ -34619,22 +34681,6 @@ static void diti_opensora_load(diti_vae *vae, diti_loader *loader) {
 
 /* ---- configuration ---- */
 
-static void diti_opensora_read_list(diti_settings *settings, const char *key, uint32_t count, bool inverse,
-                                    float *out) {
-    const diti_json *list = diti_setting_numbers(settings, key), *item;
-    uint32_t i = 0;
-    if (!list) return;
-    if (list->count != count) {
-        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
-                             "a list of another length than the latent has channels");
-        return;
-    }
-    for (item = list->first; item; item = item->next) {
-        out[i++] = (float)(inverse ? 1 / item->number : item->number);
-        if (inverse && item->number == 0) diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, "zero");
-    }
-}
-
 static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     static const float scales[4] = {3.85f, 2.32f, 2.33f, 3.06f}, shifts[4] = {-0.10f, 0.34f, 0.27f, 0.98f};
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
@@ -34656,11 +34702,15 @@ static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const d
     vae->style.eps = 1e-5f;
     vae->traits.by_channel = true;
     for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
-        vae->traits.scales[i] = 1 / scales[i % 4];
+        vae->traits.scales[i] = scales[i % 4];
         vae->traits.shifts[i] = shifts[i % 4];
     }
-    diti_opensora_read_list(&settings, "scale", vae->traits.latent_channels, true, vae->traits.scales);
-    diti_opensora_read_list(&settings, "shift", vae->traits.latent_channels, false, vae->traits.shifts);
+    diti_video_read_list(&settings, "scale", vae->traits.latent_channels, vae->traits.scales);
+    diti_video_read_list(&settings, "shift", vae->traits.latent_channels, vae->traits.shifts);
+    for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
+        if (vae->traits.scales[i] == 0) diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "scale", "zero");
+        vae->traits.scales[i] = 1 / vae->traits.scales[i];
+    }
     return settings.result != DIT_OK ? settings.result : temporal.result;
 }
 
@@ -35261,6 +35311,849 @@ DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
     return &kind;
 }
 
+/* ==== src/vae/cogvideox.c ==== */
+
+/* AutoencoderKLCogVideoX (docs/models.md 4.3). The decoder's norms are scaled and shifted by what two convolutions of 1
+   x 1 x 1 make of the latent, nearest to each pixel. These are computed at the latent's size, where they are small. */
+
+struct diti_cogvideox {
+    diti_kl_half decoder, encoder;
+    diti_fused_linear *conditions; /* scale and shift of the decoder's norms, in the order of computing */
+    uint32_t condition_count;
+    uint32_t time_levels; /* levels that halve the frames, too: the encoder's first, the decoder's first */
+};
+
+#define DITI_COGVIDEOX_FRAMES 2u /* latent frames of a chunk */
+
+static bool diti_cogvideox_is(diti_loader *loader, const diti_json *config) {
+    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLCogVideoX") ||
+           diti_loader_find(loader, "decoder.mid_block.resnets.0.norm1.conv_y.conv.weight");
+}
+
+/* ---- loading ---- */
+
+static void diti_cogvideox_load_norm(diti_vae *vae, diti_loader *loader, diti_layer *out, uint32_t channels,
+                                     bool decoder, const char *name) {
+    struct diti_cogvideox *own = vae->cogvideox;
+    char texts[3][48];
+    const char *names[2];
+    diti_format(texts[0], sizeof texts[0], "%s%s", name, decoder ? ".norm_layer" : "");
+    diti_format(texts[1], sizeof texts[1], "%s.conv_y.conv", name);
+    diti_format(texts[2], sizeof texts[2], "%s.conv_b.conv", name);
+    names[0] = texts[1];
+    names[1] = texts[2];
+    diti_load_norm(loader, out, channels, texts[0]);
+    if (!decoder || loader->error.result) return;
+    diti_load_fused_linear(loader, &own->conditions[own->condition_count++], names, 2, channels,
+                           vae->traits.latent_channels, true);
+}
+
+static uint32_t diti_cogvideox_load_resnet(diti_vae *vae, diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                           bool decoder, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_cogvideox_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
+    diti_cogvideox_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_cogvideox_load_mid(diti_vae *vae, diti_loader *loader, diti_kl_half *half, uint32_t channels,
+                                    bool decoder) {
+    diti_cogvideox_load_resnet(vae, loader, &half->mid[0], channels, decoder, "mid_block.resnets.0");
+    diti_cogvideox_load_resnet(vae, loader, &half->mid[1], channels, decoder, "mid_block.resnets.1");
+}
+
+static uint32_t diti_cogvideox_load_level(diti_vae *vae, diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                          bool decoder) {
+    const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        channels = diti_cogvideox_load_resnet(vae, loader, &level->resnets[i], channels, decoder, name);
+    }
+    diti_format(name, sizeof name, "%s.weight", sampler);
+    if (diti_loader_find(loader, name)) diti_video_load_conv(loader, &level->resample, channels, sampler);
+    return channels;
+}
+
+static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
+    uint32_t i, count, channels, norms = 5;
+    char resnets[64];
+    diti_loader_scope(loader, "%s.", name);
+    diti_format(resnets, sizeof resnets, "%s.", blocks);
+    count = diti_loader_count(loader, resnets, ".resnets.0.conv1.conv.weight");
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return;
+    half->level_count = count;
+    for (i = 0; i < count; i++) {
+        diti_format(resnets, sizeof resnets, "%s.%u.resnets.", blocks, (unsigned)i);
+        half->levels[i].count = diti_loader_count(loader, resnets, ".conv1.conv.weight");
+        if (half->levels[i].count > DITI_KL_MAX_RESNETS) {
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s.%s must hold 1 to %u resnets",
+                      diti_checkpoint_name(loader->checkpoint), name, resnets, DITI_KL_MAX_RESNETS);
+            return;
+        }
+        norms += 2 * half->levels[i].count;
+    }
+    if (decoder)
+        vae->cogvideox->conditions =
+            (diti_fused_linear *)diti_component_array(&vae->base, loader, norms, sizeof *vae->cogvideox->conditions);
+    if (loader->error.result) return;
+    half->present = true;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in.conv");
+    if (decoder) diti_cogvideox_load_mid(vae, loader, half, channels, true);
+    for (i = 0; i < count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
+        channels = diti_cogvideox_load_level(vae, loader, &half->levels[i], channels, decoder);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_cogvideox_load_mid(vae, loader, half, channels, false);
+    diti_cogvideox_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out.conv");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_cogvideox_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_cogvideox *own = vae->cogvideox;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight"))
+        diti_cogvideox_load_half(vae, loader, &own->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.conv.weight"))
+        diti_cogvideox_load_half(vae, loader, &own->encoder, false);
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+static dit_result diti_cogvideox_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
+    vae->cogvideox = (struct diti_cogvideox *)diti_component_array(&vae->base, loader, 1, sizeof *vae->cogvideox);
+    if (!vae->cogvideox) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    while (ratio >> (vae->cogvideox->time_levels + 1)) vae->cogvideox->time_levels++;
+    vae->frame_factor = 1u << vae->cogvideox->time_levels;
+    vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
+    vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    vae->style.ends = vae->style.cached = true;
+    return settings.result;
+}
+
+static dit_result diti_cogvideox_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_kl_half *half = vae->traits.has_decoder ? &vae->cogvideox->decoder : &vae->cogvideox->encoder;
+    uint32_t i;
+    (void)config;
+    vae->traits.factor = 1;
+    for (i = 0; i < half->level_count; i++) {
+        if (half->levels[i].resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->levels[i].count && half->levels[i].resnets[0].channels % vae->style.groups)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                             (unsigned)half->levels[i].resnets[0].channels, (unsigned)vae->style.groups);
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+/* Frames that a chunk becomes. An odd number keeps its first frame. */
+static uint32_t diti_cogvideox_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t i;
+    for (i = 0; i < vae->cogvideox->time_levels; i++)
+        frames = diti_blended_frames(encode ? DITI_BLEND_HALVES : DITI_BLEND_DOUBLE, frames, frames % 2);
+    return frames;
+}
+
+/* The first chunk takes what others leave over. */
+static bool diti_cogvideox_cut(const diti_vae *vae, uint32_t frames, bool encode, uint32_t index, uint32_t *first,
+                               uint32_t *count) {
+    uint32_t most = DITI_COGVIDEOX_FRAMES * (encode ? vae->frame_factor : 1), rest = frames % most;
+    uint32_t chunks = frames / most ? frames / most : 1;
+    if (index >= chunks) return false;
+    *first = index ? index * most + rest : 0;
+    *count = index ? most : frames < most ? frames : most + rest;
+    return true;
+}
+
+static uint32_t diti_cogvideox_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t index, first, count, made = 0, factor = vae->frame_factor;
+    uint32_t latent = frames % (2 * factor) == 1 ? (frames - 1) / factor + 1 : frames / factor;
+    if (!encode) {
+        for (index = 0; diti_cogvideox_cut(vae, latent, false, index, &first, &count); index++)
+            made += diti_cogvideox_frames(vae, count, false);
+        return made == frames ? latent : 0;
+    }
+    for (index = 0; diti_cogvideox_cut(vae, frames, true, index, &first, &count); index++)
+        made += diti_cogvideox_frames(vae, count, true);
+    return made;
+}
+
+static bool diti_cogvideox_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    const diti_vae *vae = clip->vae;
+    uint32_t frames = clip->encode ? clip->pixels.frames : clip->latent.frames, i, first, count;
+    for (i = 0; i <= index; i++) {
+        if (!diti_cogvideox_cut(vae, frames, clip->encode, i, &first, &count)) return false;
+        out->out_first += i ? out->out_frames : 0;
+        out->out_frames = diti_cogvideox_frames(vae, count, clip->encode);
+    }
+    out->first = first;
+    out->frames = count;
+    out->kind = index ? 1 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+typedef struct diti_cogvideox_pass {
+    diti_vae_clip *clip;
+    diti_video size, coarse; /* x; the chunk's latent */
+    diti_tensor latent;      /* 0: the encoder's norms have no conditions */
+    uint32_t norm;           /* number of the next one */
+} diti_cogvideox_pass;
+
+static diti_video_input diti_cogvideox_norm(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *norm,
+                                            const diti_layer *reader) {
+    diti_vae_clip *clip = pass->clip;
+    diti_graph *graph = clip->graph;
+    const struct diti_cogvideox *own = clip->vae->cogvideox;
+    uint32_t channels = diti_tensor_columns(graph, x), rows = diti_tensor_rows(graph, pass->latent);
+    diti_condition_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_video_input normed, in;
+    diti_tensor tables;
+    if (!pass->latent) return diti_video_norm(clip, &pass->size, x, norm, true, false, reader);
+    if (pass->norm >= own->condition_count || diti_graph_failed(graph)) {
+        in.all = in.own = 0;
+        in.before = 0;
+        return in;
+    }
+    normed = diti_video_norm(clip, &pass->size, x, norm, false, false, NULL);
+    in = diti_video_room(clip, &pass->size, channels, graph->activation, diti_video_before(clip, reader));
+    linear.out_f32 = true;
+    linear.name = "vae_condition";
+    tables = diti_linear_fused(graph, pass->latent, &own->conditions[pass->norm++], &linear);
+    desc.clip = pass->size;
+    desc.coarse = pass->coarse;
+    desc.first = pass->size.frames % 2 && pass->size.frames > 1;
+    desc.scale = diti_tensor_view(graph, tables, 0, rows, 0, channels);
+    desc.shift = diti_tensor_view(graph, tables, 0, rows, channels, channels);
+    desc.silu = true;
+    desc.out = in.own;
+    desc.name = "vae_condition";
+    diti_condition_frames(graph, normed.own, &desc);
+    return in;
+}
+
+static diti_tensor diti_cogvideox_resnet(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_resnet *resnet) {
+    diti_vae_clip *clip = pass->clip;
+    diti_conv_desc more = DITI_ZERO;
+    diti_video_input in = diti_cogvideox_norm(pass, x, &resnet->norm1, &resnet->conv1);
+    diti_tensor h = diti_video_conv(clip, &pass->size, in, &resnet->conv1, NULL, "vae_conv1");
+    in = diti_cogvideox_norm(pass, h, &resnet->norm2, &resnet->conv2);
+    if (resnet->shortcut.weight.part_count)
+        x = diti_video_conv(clip, &pass->size, diti_video_plain(clip, &pass->size, x, NULL), &resnet->shortcut, NULL,
+                            "vae_shortcut");
+    more.residual = x;
+    return diti_video_conv(clip, &pass->size, in, &resnet->conv2, &more, "vae_conv2");
+}
+
+/* Pairs of frames become their mean before the convolution of pictures that halves them in space. */
+static diti_tensor diti_cogvideox_resample(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *layer,
+                                           bool time) {
+    diti_vae_clip *clip = pass->clip;
+    diti_video *size = &pass->size;
+    bool encode = clip->encode;
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    blend.kind = encode ? DITI_BLEND_HALVES : DITI_BLEND_DOUBLE;
+    blend.first = size->frames % 2;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    time = time && size->frames > 1;
+    if (time && encode) {
+        blend.clip = *size;
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, blend.first);
+    }
+    more.upsample = !encode;
+    more.stride = encode ? 2 : 1;
+    more.pad_after = 1;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_resample");
+    size->height = encode ? size->height / 2 : 2 * size->height;
+    size->width = encode ? size->width / 2 : 2 * size->width;
+    if (time && !encode) { /* frames that are alike need only one convolution */
+        blend.clip = *size;
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, blend.first);
+    }
+    return x;
+}
+
+static diti_tensor diti_cogvideox_mid(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_half *half) {
+    return diti_cogvideox_resnet(pass, diti_cogvideox_resnet(pass, x, &half->mid[0]), &half->mid[1]);
+}
+
+static diti_tensor diti_cogvideox_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_cogvideox *own = clip->vae->cogvideox;
+    const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_cogvideox_pass pass = DITI_ZERO;
+    diti_video_input in;
+    uint32_t i, j;
+    pass.clip = clip;
+    pass.size = clip->encode ? clip->pixels : clip->latent;
+    pass.size.frames = chunk->frames;
+    pass.coarse = pass.size;
+    pass.latent = clip->encode ? 0 : x;
+    in = diti_video_plain(clip, &pass.size, x, &half->conv_in);
+    x = diti_video_conv(clip, &pass.size, in, &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_cogvideox_mid(&pass, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
+        for (j = 0; j < half->levels[i].count; j++) x = diti_cogvideox_resnet(&pass, x, &half->levels[i].resnets[j]);
+        if (half->levels[i].resample.weight.part_count)
+            x = diti_cogvideox_resample(&pass, x, &half->levels[i].resample, i < own->time_levels);
+    }
+    if (clip->encode) x = diti_cogvideox_mid(&pass, x, half);
+    in = diti_cogvideox_norm(&pass, x, &half->norm_out, &half->conv_out);
+    return diti_video_conv(clip, &pass.size, in, &half->conv_out, NULL, "vae_conv_out");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLCogVideoX", diti_cogvideox_is,     diti_cogvideox_read,
+                                         diti_cogvideox_load,      diti_cogvideox_finish, diti_cogvideox_latent_frames,
+                                         diti_cogvideox_chunk,     diti_cogvideox_run};
+    return &kind;
+}
+
+/* ==== src/vae/wan.c ==== */
+
+/* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
+   whose frames are not doubled. */
+
+typedef struct diti_wan_level {
+    diti_kl_level level;
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+} diti_wan_level;
+typedef struct diti_wan_half {
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_layer norm, qkv, out; /* attention of the middle */
+    diti_wan_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_wan_half;
+struct diti_wan {
+    diti_wan_half decoder, encoder;
+    diti_layer post_quant, quant;
+    bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    uint32_t patch;   /* pixels on a side of it; 1: there are none */
+    uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
+};
+
+static bool diti_wan_is(diti_loader *loader, const diti_json *config) {
+    static const char *const names[] = {"decoder.mid_block.resnets.0.norm1.gamma",
+                                        "encoder.mid_block.resnets.0.norm1.gamma", "decoder.middle.0.residual.0.gamma",
+                                        "encoder.middle.0.residual.0.gamma"};
+    size_t i;
+    (void)config;
+    for (i = 0; i < DITI_COUNT(names); i++)
+        if (diti_loader_find(loader, names[i])) return true;
+    return false;
+}
+
+/* ---- the original's names ---- */
+
+/* The part of a name that stands behind a block. */
+static bool diti_wan_leaf(const char *leaf, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"norm1.", "residual.0."},
+                                           {"conv1.", "residual.2."},
+                                           {"norm2.", "residual.3."},
+                                           {"conv2.", "residual.6."},
+                                           {"conv_shortcut.", "shortcut."}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(pairs); i++)
+        if (diti_starts_with(leaf, pairs[i][0]))
+            return diti_format(out, size, "%s%s", pairs[i][1], leaf + strlen(pairs[i][0]));
+    return diti_format(out, size, "%s", leaf);
+}
+
+/* A name that begins with a number and a dot: the number, and what stands behind them; NULL: it does not. */
+static const char *diti_wan_number(const char *name, unsigned *out) {
+    char *end;
+    *out = (unsigned)strtoul(name, &end, 10);
+    return end != name && *end == '.' ? end + 1 : NULL;
+}
+
+/* Blocks: 2.2 numbers them by level, 2.1 all in a row. */
+static const char *diti_wan_block_name(const struct diti_wan *wan, bool decoder, const char *rest, char *out,
+                                       size_t size) {
+    const char *half = decoder ? "decoder" : "encoder", *list = decoder ? "upsamples" : "downsamples", *leaf;
+    unsigned level, block = wan->rows[decoder ? 0 : 1];
+    char text[160];
+    rest = diti_wan_number(rest, &level);
+    if (!rest) return NULL;
+    if (diti_starts_with(rest, "resnets."))
+        leaf = diti_wan_number(rest + strlen("resnets."), &block);
+    else if (diti_starts_with(rest, "upsamplers.0."))
+        leaf = rest + strlen("upsamplers.0.");
+    else if (diti_starts_with(rest, "upsampler.") || diti_starts_with(rest, "downsampler."))
+        leaf = strchr(rest, '.') + 1;
+    else if (!wan->residual && !decoder && diti_wan_leaf(rest, text, sizeof text)) /* a flat list in diffusers, too */
+        return diti_format(out, size, "encoder.downsamples.%u.%s", level, text) ? out : NULL;
+    else
+        return NULL;
+    if (!leaf || !diti_wan_leaf(leaf, text, sizeof text)) return NULL;
+    if (wan->residual)
+        return diti_format(out, size, "%s.%s.%u.%s.%u.%s", half, list, level, list, block, text) ? out : NULL;
+    return diti_format(out, size, "%s.%s.%u.%s", half, list, level * (wan->rows[0] + 1) + block, text) ? out : NULL;
+}
+
+static const char *diti_wan_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"mid_block.resnets.0.", "middle.0."},
+                                           {"mid_block.attentions.0.", "middle.1."},
+                                           {"mid_block.resnets.1.", "middle.2."},
+                                           {"conv_in.", "conv1."},
+                                           {"norm_out.", "head.0."},
+                                           {"conv_out.", "head.2."}};
+    const struct diti_wan *wan = (const struct diti_wan *)user;
+    bool decoder = diti_starts_with(name, "decoder.");
+    const char *rest = name + strlen("decoder.");
+    char text[160];
+    size_t i;
+    if (diti_starts_with(name, "quant_conv."))
+        return diti_format(out, size, "conv1.%s", name + strlen("quant_conv.")) ? out : NULL;
+    if (diti_starts_with(name, "post_quant_conv."))
+        return diti_format(out, size, "conv2.%s", name + strlen("post_quant_conv.")) ? out : NULL;
+    if (!decoder && !diti_starts_with(name, "encoder.")) return NULL;
+    if (diti_starts_with(rest, decoder ? "up_blocks." : "down_blocks."))
+        return diti_wan_block_name(wan, decoder, strchr(rest, '.') + 1, out, size);
+    for (i = 0; i < DITI_COUNT(pairs); i++) {
+        if (!diti_starts_with(rest, pairs[i][0]) || !diti_wan_leaf(rest + strlen(pairs[i][0]), text, sizeof text))
+            continue;
+        return diti_format(out, size, "%s.%s%s", decoder ? "decoder" : "encoder", pairs[i][1], text) ? out : NULL;
+    }
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static void diti_wan_load_norm(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[80];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.gamma", name);
+    diti_load_vector(loader, &out->weight, 1, channels, full);
+}
+
+static uint32_t diti_wan_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s", scope, name);
+    diti_wan_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_wan_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_wan_load_mid(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
+    diti_wan_load_resnet(loader, &half->mid[0], channels, "mid_block.resnets.0.");
+    diti_wan_load_norm(loader, &half->norm, channels, "mid_block.attentions.0.norm");
+    diti_load_layer(loader, &half->qkv, 3 * channels, channels, 1, "mid_block.attentions.0.to_qkv");
+    diti_load_layer(loader, &half->out, channels, channels, 1, "mid_block.attentions.0.proj");
+    diti_wan_load_resnet(loader, &half->mid[1], channels, "mid_block.resnets.1.");
+}
+
+/* name: of the sampler, with a dot; no parts where there is none. */
+static uint32_t diti_wan_load_sampler(diti_loader *loader, diti_wan_level *level, uint32_t channels, const char *name) {
+    char full[64], weight[80];
+    diti_format(full, sizeof full, "%stime_conv", name);
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    diti_format(full, sizeof full, "%sresample.1", name);
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    if (!diti_loader_find(loader, weight)) return channels;
+    return diti_video_load_conv(loader, &level->level.resample, channels, full);
+}
+
+static uint32_t diti_wan_load_level(diti_loader *loader, diti_wan_level *level, uint32_t channels,
+                                    const char *sampler) {
+    char name[32];
+    uint32_t i;
+    level->level.count = diti_loader_count(loader, "resnets.", ".conv1.weight");
+    if (!level->level.count || level->level.count > DITI_KL_MAX_RESNETS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u resnets",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+        level->level.count = 0;
+    }
+    for (i = 0; i < level->level.count; i++) {
+        diti_format(name, sizeof name, "resnets.%u.", (unsigned)i);
+        channels = diti_wan_load_resnet(loader, &level->level.resnets[i], channels, name);
+    }
+    return diti_wan_load_sampler(loader, level, channels, sampler);
+}
+
+/* Resnets and samplers one after the other: a sampler ends a level. */
+static uint32_t diti_wan_load_flat(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
+    uint32_t i;
+    char name[64];
+    for (i = 0; i < 64 && half->level_count <= DITI_KL_MAX_LEVELS && !loader->error.result; i++) {
+        diti_wan_level *level = &half->levels[half->level_count];
+        diti_format(name, sizeof name, "down_blocks.%u.conv1.weight", (unsigned)i);
+        if (diti_loader_find(loader, name)) {
+            if (level->level.count >= DITI_KL_MAX_RESNETS) break;
+            diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
+            channels = diti_wan_load_resnet(loader, &level->level.resnets[level->level.count++], channels, name);
+            continue;
+        }
+        diti_format(name, sizeof name, "down_blocks.%u.resample.1.weight", (unsigned)i);
+        if (!diti_loader_find(loader, name) || half->level_count + 1 == DITI_KL_MAX_LEVELS) break;
+        diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
+        channels = diti_wan_load_sampler(loader, level, channels, name);
+        half->level_count++;
+    }
+    half->level_count++;
+    return channels;
+}
+
+static void diti_wan_load_half(diti_vae *vae, diti_loader *loader, diti_wan_half *half, bool decoder) {
+    const struct diti_wan *own = vae->wan;
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
+    const char *sampler = !decoder ? "downsampler." : own->residual ? "upsampler." : "upsamplers.0.";
+    uint32_t i, count = DITI_KL_MAX_LEVELS, channels;
+    char before[32];
+    diti_loader_scope(loader, "%s.", name);
+    half->levels = (diti_wan_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    channels = 3 * own->patch * own->patch;
+    channels =
+        diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
+    if (decoder) diti_wan_load_mid(loader, half, channels);
+    diti_format(before, sizeof before, "%s.", blocks);
+    count = diti_loader_count(loader, before, ".resnets.0.conv1.weight");
+    if (!decoder && !own->residual) {
+        channels = diti_wan_load_flat(loader, half, channels);
+    } else if (!count || count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return;
+    }
+    for (i = 0; i < count && (decoder || own->residual) && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
+        channels = diti_wan_load_level(loader, &half->levels[i], channels, sampler);
+        half->level_count++;
+    }
+    diti_loader_scope(loader, "%s.", name);
+    if (!decoder) diti_wan_load_mid(loader, half, channels);
+    diti_wan_load_norm(loader, &half->norm_out, channels, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_wan_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_wan *own = vae->wan;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_wan_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) {
+        diti_wan_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+/* Means and deviations of the published autoencoders' latents, with 16 and with 48 channels. */
+static const float diti_wan_means[] = {
+    -0.7571f, -0.7089f, -0.9113f, 0.1075f, -0.1745f, 0.9653f,  -0.1517f, 1.5508f,  0.4134f,  -0.0715f, 0.5517f,
+    -0.3632f, -0.1922f, -0.9497f, 0.2503f, -0.2921f, -0.2289f, -0.0052f, -0.1323f, -0.2339f, -0.2799f, 0.0174f,
+    0.1838f,  0.1557f,  -0.1382f, 0.0542f, 0.2813f,  0.0891f,  0.157f,   -0.0098f, 0.0375f,  -0.1825f, -0.2246f,
+    -0.1207f, -0.0698f, 0.5109f,  0.2665f, -0.2108f, -0.2158f, 0.2502f,  -0.2055f, -0.0322f, 0.1109f,  0.1567f,
+    -0.0729f, 0.0899f,  -0.2799f, -0.123f, -0.0313f, -0.1649f, 0.0117f,  0.0723f,  -0.2839f, -0.2083f, -0.052f,
+    0.3748f,  0.0152f,  0.1957f,  0.1433f, -0.2944f, 0.3573f,  -0.0548f, -0.1681f, -0.0667f};
+static const float diti_wan_deviations[] = {
+    2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.2196f, 1.7708f, 2.6052f, 2.0743f, 3.2687f, 2.1526f, 2.8652f, 1.5579f, 1.6382f,
+    1.1253f, 2.8251f, 1.916f,  0.4765f, 1.0364f, 0.4514f, 1.1677f, 0.5313f, 0.499f,  0.4818f, 0.5013f, 0.8158f, 1.0344f,
+    0.5894f, 1.0901f, 0.6885f, 0.6165f, 0.8454f, 0.4978f, 0.5759f, 0.3523f, 0.7135f, 0.6804f, 0.5833f, 1.4146f, 0.8986f,
+    0.5659f, 0.7069f, 0.5338f, 0.4889f, 0.4917f, 0.4069f, 0.4999f, 0.6866f, 0.4093f, 0.5709f, 0.6065f, 0.6415f, 0.4944f,
+    0.5726f, 1.2042f, 0.5458f, 1.6887f, 0.3971f, 1.06f,   0.3943f, 0.5537f, 0.5444f, 0.4089f, 0.7468f, 0.7744f};
+
+static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    struct diti_wan *own = (struct diti_wan *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    uint32_t i, latent, first;
+    if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->wan = own;
+    own->rows[0] = 3;
+    own->rows[1] = 2;
+    own->residual = diti_loader_find(loader, "decoder.upsamples.0.upsamples.0.residual.0.gamma") ||
+                    diti_loader_find(loader, "encoder.downsamples.0.downsamples.0.residual.0.gamma") ||
+                    diti_loader_find(loader, "decoder.up_blocks.0.upsampler.resample.1.weight") ||
+                    diti_loader_find(loader, "encoder.down_blocks.0.resnets.0.conv1.weight");
+    if (diti_loader_find(loader, "decoder.conv1.weight") || diti_loader_find(loader, "encoder.conv1.weight")) {
+        loader->rename = diti_wan_name;
+        loader->user = own;
+    }
+    latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (!latent || latent > DITI_VAE_MAX_CHANNELS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
+    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    vae->traits.latent_channels = latent;
+    vae->traits.by_channel = true;
+    vae->style.eps = 1e-24f;
+    vae->style.cached = true;
+    first = latent == 48 ? 16 : 0;
+    for (i = 0; i < latent; i++) {
+        bool known = latent == 16 || latent == 48;
+        vae->traits.shifts[i] = known ? diti_wan_means[first + i] : 0;
+        vae->traits.scales[i] = known ? diti_wan_deviations[first + i] : 1;
+    }
+    diti_video_read_list(&settings, "latents_mean", latent, vae->traits.shifts);
+    diti_video_read_list(&settings, "latents_std", latent, vae->traits.scales);
+    for (i = 0; i < latent; i++) {
+        if (vae->traits.scales[i] == 0) diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "latents_std", "zero");
+        vae->traits.scales[i] = 1 / vae->traits.scales[i];
+    }
+    return settings.result;
+}
+
+static dit_result diti_wan_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_wan_half *half = vae->traits.has_decoder ? &vae->wan->decoder : &vae->wan->encoder;
+    uint32_t i;
+    (void)config;
+    (void)err;
+    vae->traits.factor = vae->wan->patch;
+    vae->frame_factor = 1;
+    for (i = 0; i < half->level_count; i++) {
+        if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_wan_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    (void)encode;
+    return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
+}
+
+static bool diti_wan_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t factor = clip->vae->frame_factor, first = index ? 1 + (index - 1) * factor : 0,
+             frames = index ? factor : 1;
+    if (index >= clip->latent.frames) return false;
+    out->first = clip->encode ? first : index;
+    out->frames = clip->encode ? frames : 1;
+    out->out_first = clip->encode ? index : first;
+    out->out_frames = clip->encode ? 1 : frames;
+    out->kind = index ? 1 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_wan_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                      const diti_wan_half *half) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    linear.bias = &half->qkv.bias;
+    linear.name = "vae_qkv";
+    h = diti_linear(graph, h, &half->qkv.weight, &linear);
+    desc.batch = size->frames;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+    linear.bias = &half->out.bias;
+    linear.residual = x;
+    linear.out_f32 = true;
+    linear.name = "vae_attention_out";
+    return diti_linear(graph, h, &half->out.weight, &linear);
+}
+
+static diti_tensor diti_wan_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x, const diti_wan_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->mid[0]);
+    x = diti_wan_attention(clip, size, x, half);
+    return diti_video_resnet(clip, size, x, &half->mid[1]);
+}
+
+/* Twice the frames, but in the first chunk, and twice the size. */
+static diti_tensor diti_wan_up(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+    diti_conv_desc more = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    if (level->time.weight.part_count && clip->first) {
+        diti_video_skip(clip, size, x, diti_video_before(clip, &level->time), true);
+    } else if (level->time.weight.part_count) {
+        spread.columns = diti_tensor_columns(clip->graph, x);
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, &level->time), &level->time, NULL, "vae_time");
+        spread.clip = *size;
+        spread.time = 2;
+        spread.side = spread.channel_step = 1;
+        spread.time_step = spread.columns;
+        spread.out_f32 = true;
+        spread.name = "vae_frames";
+        x = diti_spread_frames(clip->graph, x, &spread);
+        size->frames *= 2;
+    }
+    more.upsample = true;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->level.resample, &more,
+                        "vae_upsample");
+    size->height *= 2;
+    size->width *= 2;
+    return x;
+}
+
+/* Half the size, and but in the first chunk half the frames, which are read with the last one of the chunk before. */
+static diti_tensor diti_wan_down(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+    diti_conv_desc more = DITI_ZERO;
+    more.stride = 2;
+    more.pad_after = 1;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->level.resample, &more,
+                        "vae_downsample");
+    size->height /= 2;
+    size->width /= 2;
+    if (!level->time.weight.part_count) return x;
+    if (clip->first) {
+        diti_video_skip(clip, size, x, 1, false);
+        return x;
+    }
+    memset(&more, 0, sizeof more);
+    more.frame_stride = 2;
+    x = diti_video_conv(clip, size, diti_video_behind(clip, size, x, 1), &level->time, &more, "vae_time");
+    size->frames /= 2;
+    return x;
+}
+
+/* Version 2.2: what the level makes of x, and x itself as large. from: x; size: what the level has made. */
+static diti_tensor diti_wan_shortcut(diti_vae_clip *clip, const diti_wan_level *level, diti_tensor x, diti_tensor made,
+                                     const diti_video *from) {
+    diti_block_desc block = DITI_ZERO;
+    uint32_t in = diti_tensor_columns(clip->graph, x), out = diti_tensor_columns(clip->graph, made);
+    bool encode = clip->encode;
+    if (diti_graph_failed(clip->graph)) return 0;
+    block.clip = *from;
+    block.columns = out;
+    block.time = level->time.weight.part_count ? 2 : 1;
+    block.side = level->level.resample.weight.part_count ? 2 : 1;
+    block.channel_step = block.time * block.side * block.side;
+    block.time_step = block.side * block.side;
+    block.line_step = block.side;
+    block.pixel_step = 1;
+    block.more = made;
+    block.out_f32 = true;
+    block.name = "vae_shortcut";
+    block.repeats = encode ? in * block.channel_step / out : out * block.channel_step / in;
+    block.first = encode ? (block.time - from->frames % block.time) % block.time : clip->first ? block.time - 1 : 0;
+    return encode ? diti_gather_frames(clip->graph, x, &block) : diti_spread_frames(clip->graph, x, &block);
+}
+
+static diti_tensor diti_wan_level_run(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                      const diti_wan_level *level) {
+    diti_tensor from = x;
+    diti_video before = *size;
+    bool samples = level->level.resample.weight.part_count != 0;
+    uint32_t i;
+    for (i = 0; i < level->level.count; i++) x = diti_video_resnet(clip, size, x, &level->level.resnets[i]);
+    if (samples) x = clip->encode ? diti_wan_down(clip, size, x, level) : diti_wan_up(clip, size, x, level);
+    if (!clip->vae->wan->residual || (!clip->encode && !samples)) return x;
+    return diti_wan_shortcut(clip, level, from, x, &before);
+}
+
+/* Patches of pixels: column x counts slower than line y. */
+static diti_block_desc diti_wan_patches(const struct diti_wan *own, const diti_video *size) {
+    diti_block_desc patches = DITI_ZERO;
+    patches.clip = *size;
+    patches.time = 1;
+    patches.side = own->patch;
+    patches.channel_step = own->patch * own->patch;
+    patches.line_step = 1;
+    patches.pixel_step = own->patch;
+    patches.name = "vae_patches";
+    patches.out_f32 = true;
+    return patches;
+}
+
+static diti_tensor diti_wan_finish_picture(diti_vae_clip *clip, const diti_video *size, diti_tensor x) {
+    const struct diti_wan *own = clip->vae->wan;
+    diti_block_desc patches = diti_wan_patches(own, size);
+    diti_blend_desc same = DITI_ZERO;
+    if (own->patch > 1) {
+        patches.columns = 3;
+        patches.clamped = true;
+        return diti_spread_frames(clip->graph, x, &patches);
+    }
+    same.kind = DITI_BLEND_DOUBLE;
+    same.clip = *size;
+    same.first = size->frames;
+    same.clamped = same.out_f32 = true;
+    same.name = "vae_clamp";
+    return diti_blend_frames(clip->graph, x, &same);
+}
+
+static diti_tensor diti_wan_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_wan *own = clip->vae->wan;
+    const diti_wan_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    diti_block_desc patches;
+    diti_video_input in;
+    uint32_t i;
+    size.frames = chunk->frames;
+    if (clip->encode && own->patch > 1) {
+        patches = diti_wan_patches(own, &size);
+        patches.columns = 3 * own->patch * own->patch;
+        x = diti_gather_frames(clip->graph, x, &patches);
+        size.height /= own->patch;
+        size.width /= own->patch;
+    }
+    if (!clip->encode)
+        x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    in = diti_video_plain(clip, &size, x, &half->conv_in);
+    x = diti_video_conv(clip, &size, in, &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_wan_mid(clip, &size, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++)
+        x = diti_wan_level_run(clip, &size, x, &half->levels[i]);
+    if (clip->encode) x = diti_wan_mid(clip, &size, x, half);
+    in = diti_video_norm(clip, &size, x, &half->norm_out, true, true, &half->conv_out);
+    x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
+    if (!clip->encode) return diti_wan_finish_picture(clip, &size, x);
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_is,     diti_wan_read,
+                                         diti_wan_load,      diti_wan_finish, diti_wan_latent_frames,
+                                         diti_wan_chunk,     diti_wan_run};
+    return &kind;
+}
+
 /* ==== src/vae/vae.c ==== */
 
 /* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
@@ -35302,10 +36195,12 @@ static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_
 
 /* NULL: an autoencoder of pictures. */
 static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
-    const diti_video_kind *kinds[2];
+    const diti_video_kind *kinds[4];
     size_t i;
     kinds[0] = diti_opensora_kind();
     kinds[1] = diti_causal_kind();
+    kinds[2] = diti_cogvideox_kind();
+    kinds[3] = diti_wan_kind();
     for (i = 0; i < DITI_COUNT(kinds); i++)
         if (kinds[i]->is(loader, config)) return kinds[i];
     return NULL;
@@ -49559,42 +50454,42 @@ static const char *const diti_spirv_text_group_norm[] = {
     0};
 #define DITI_SPIRV_SIZES_group_norm 4053u, 7710u
 static const char *const diti_spirv_text_frames[] = {
-    "n0C9%1VZI/W/B:e@hEIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeV8C6n4^2:a6C6%V0-</i=,P>0+v%v7)vuQXHxNb7V9'mO#+X)*aNN31$<HPbS/7"
-    "WIT+s*d*a268-l)G:Pg@P#8j-Q'aQJ`n&[B0-)Qo(.gJAtpRRE)8XaoEhS1fA)wgJd*rlxM/agAZgx^Xg'+9g[r,w#]#uMhT,Mju2Q0PAlAMP;P)JnVp@E"
-    "V^E5R:KQutbUb`q7&Ra4eu'_;)Fp]=<&>(0vPiKF'RGE-Bb/[[q05`Fh:n^@)>`Gnx=Xkx%K5QM)eVZD=xF&h)AoJH1=['lp(m_;ICL:0e*8p$G2mp(>pE"
-    "6LA=*<ZyBMN8bNDa#aq:Jyr.6wSWGM##;'o&4vaY%$Q.[20>ptmf+BBtBxh`EXX`FeFiV;Q,:gb,D^g,F69t0Y9v6+NkDd.f:RGy:_bAW4O`vC`HE]7csx"
-    "#OZ1MYW[0fZ^24(gcaHLPwiB3pP3&lqwjh8R'cfZg%:wR7=0TOA1o[3%ltpim]UA=>0,J:DJ`wU->jxLV5k3fg2eab7@=L;1>NQ%kL649md`x$-69;.Uf7"
-    "lRe8'@9o0FeFE'-31p1nCpJtS$]:R-bfIwa2adPhoxfb)VP8QT*U2J/f;lLcv4_#;W@m5RWs-Aec9F:t:I8$pXGFZ@w7p;]1k@Vqg'y+FMNU+H628=%JZ5"
-    "%>pNCneQ=_5-,NyLJKNNE.igndF^413>]B)NKb_c=O7oP^<]'6uk:(<IFD(JnB(>Dok*7a*-B'Pg6.Q:*/vT_uffc=;PR#mDrId<=7nR]fBR'G@gRC2Bau"
-    "NvuC<g:=@,@Wr8U/pj_vYN1#_oU+nBSGnu6oaB$<^y$^0P1@2u%L+jq+OAB*dC2B3+o0`jq@fqm`0@*t2nlDv+h<ICt,^pQHP+8$hDEl/9M7QvryaO5iEZ"
-    "16*kkU-Y'H1cU:'93q$Mo-S*p&&,TNVW.KV>_P1w5/R2)'E)a>.jGXZ4DIkN(xOa4>:y54eeItQ*,GF0J)'(i-fVuVJUd<eYc2V8EQp_-oYj_Q'C`ti(t<"
-    ">xp:ris[q$1'6`)Vi4'WA9LD4rEsS*vgJA$yvNtMF<4ru,Bvkq,T:I^lJ&=F`O(NBCT')Ie>Om*e9`$Ty)&'ImkJOS>VK>ZZ3WM@%y'W-XFZWR)2_]l/oj"
-    "4&ML7M/[u*>.lR*)eA9[to:BZbbPV]qU9G#1'J4gqIJt%]XWYg-hd.IhvnV:',,s^Zqsab)F022[V6lQ-V.x1,V6OqQRQ1$,I22AF_u]-YAgKAy9wh@a$C"
-    "*vM+SS*prY]jTFi%K$wp0mkr9,Q7b-4vsih8t@3%^85'-a6$+$[rl96BDR]fwa(FE=(I<1aoN1VZ7Gj%)7,f<Ha;^E@VjIvMrv@+@$jy86L5ISO/J&qNs."
-    "66Co>LyU)qR_OiuZ/iD5N@p6EK`-faaWKB5sH)n<AEk@plVe:NoDSd=u_7@n2],2vi1Z77IONpyg:NG`XHi]bSK,6;RZ8vp[jI6>OaYE3II0%-*lFL[j(#"
-    "YE-LYDrjHRqi%9#hKg'Be.W3`1g.5$R&O-k-+,rvI`@fu,K9CjH#+XK;S_)<nDk`JDvDX)d(5Eg,HfRR=xN^mhONDhik%vnb7Vw8l8eYn7)$q[(EtmKes$"
-    "U`KNYVI.[&tn]:xY)5LI;b]Ay*;X85(/@GbNMnHJW>,qbsWMr*7k=.*4n.xx^e>BM,wJCDsVuO]`HgRJ[9uZh6@AX&3y%>^K<UeCxle+C.s8w@r+RC(3pZ"
-    "vAxL[)ow(2^,q%J;yk]+16vkUGYj0):([-1W)62E#%sRZ2iH6vmD&nKa:(n*9#nLHms5pia(<2hw1:'Y1x7wDo=/i,+Jo+F@/fNfjTe46g1:&fmHJv8I$2"
-    "l><XjKL(53wW9H/2bAP/o'NQ0a#<ATF'4(#J0OnIq.BrH>6avsI:DID>JZ^4jn%^:lb/)8FaJ-8;X]@gT(8>,E0Md[2%okOkaxQ1oRX_OJ^O`5pRQaH6]'"
-    "*^l3/a3<E;@]t&s_tKQ==;2s6`$A%wS<.0#/#=%GaghU*scsJlUKKoO@4'nXSRNPk=Kc/bd.e/c;>4@NG3a%gQ)#7c<HN*V>awfmK``LlW^GS,*WpcC[OO"
-    "uf.Eukt#`7P<7@`10J6RbS1nQdYPRi,HK1cASJWtXe8)iB2p0xe_M)1'uP];AY&3$@fiJe^krr[uP@Of(n3Kx0beW]0xo^^.Zn^M3E-r`mM78u)nLSQNq<"
-    "17s;v#dkJvBgtcZfhET@@yT[v51UaH<cvuEv`h#S&JQmDUWYxqal0bh.riW<xD9n.Fu=Tj@>+U4jbeuGr(0Ix>&$gxL9Uc@u/Y6cXkFuWJZ3Hn;u>sowoF"
-    "k_F65JdM@X6ndy%R_/x7U-%483<_6`)mxwK*cXoqXIxG3aq4.:kG3<iN@<N=p#o>YC[7%2p>LE'Zi&%U^uD0u40ftQ=bqGc+7nSPwp+k,KiZ`OugI>2S@6"
-    "Q.8fR,ZRJ09Mc2@s4b8wo`:P@HRtvTPIV[H8[@I`tbT3VDh8u''G`O&X6iP2Bu'`hpD<qW<O%;xw;,u_>)m^WF*=&kgd[:/WhBgfvu2).gFJ,)qrB-1WFM"
-    "r'AcmUvsB^SsTuUpd_rW1#)9>]JrdI/-7w(uNDFXFLs75P:Aof`);_PC7(UEn`^.Y7-;'SbRrS&nZ9^YmJ+Ga-9/s+1=,B2^u=cG/]CLEai:Yavr&_A8Z`"
-    "N[C5IV%i$;G`./ioG:/V0=jbIOYd@k(5cR)RlgaW)lueBcpIKC+&eMxOCS75q6lFEq5iPIDVM3u@EMACtkp*]YuJXV:/(iYE%2m$%j0;2+NO6k1>,;`(B'"
-    "o`I(9ODacYC(`JVZAQ$uHp4#t%,5:4=wm2*4avkDnPE5r$5w:Z5`OuW97o*$&()t#v[=w&W//HY2#NBuWN@<nVp<w)32X`us]6]]KLGvdu(LH-@m5xls;m"
-    "CSZWTLXvZ/fQmA0/1ZUv^YQ2fRDM`VpW62UX%231DnTr7eHqPb1(7++XfmcSd*W5s:n%vW(i-%27/S-%PpKJKG[W>G:IY[9.qv4:X0`d0.6yAQ$]3<1ugb"
-    ">Of:.j#poDBflw4eAxC[nb_er-^kOPp([^[7YqHc#(qpN$/q/O9J6QjM:0wNBI_g,Bj+8>[g9dA8IqGfF,FV&ftsvrP:W>r#-Y92SM,GGQ9exP<7Esp`6A"
-    "LJQ@7S48O)bGHPJ_q3u,P[O:(QCx<Hg6-XH6d^;9rCX:GfcY*v58WfSI=@gpTLmEKsR5_eGj9QNJ]XC^HKgmNyY;0[p+k>QVY-U)N:05s1A%bgfXSi07x7"
-    "RrfI8NM*%.C9JBS.`xU(FTWaK=tr2brtiM3-N=9pkI<AuF&eD'-9wxBt7F0#uUWDFv/llBOUsm]pbuiuqMGU77t7pQ-tJZUS=Mla7NSq(e/iQw84^+p5fR"
-    "/i=&wufH)<P=`v)8_+,YM54ha%K;kQ2aHwdFh%u>UK_50VrbxlrhequuN%sy;_SdI0x&VXT9&.P+tc*F;#rRHvjCg+xdkZ]_)':'a7ZIu1SUjH&;vxxffA"
-    "];yHB:j4+J')6'sM%KJg`hH,a:'gH).uxeljk^NeRf'AFY>f-[FOiPe2]Qm+2QqB/[&%yc.AT,CxC^i%iSQU&j/@a^iY%b,(oFs.[/jo1Snumb:tJVqC)W"
-    "aIyJsjBu=&PF$)*6LaCPi@YF]6Ts]EJSnTsC/cXc,w0#hjb<pyFA8YUw:wt_s7TLrSQ(qW&%_ieuCa9AkLW8XL_-73qK`_4v,MmrelFqHc)gx_V=:#nUT3"
-    "gPLp:(er.>Pk8B;p.Il#c=D3[HN[[:*m5n5HvGmTZEL(ogEP4a@SxXS[:f#,,;2e)%y<D0,D__'c$x#2K1tMoI#%Fi86s1'xC9=y.xwfo%e1,X^_%[uE4;"
-    ";1p$##",
+    "n0C9%1VZI/dG2.i(5EIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeV8C6n4^2:a6C6%V0-</i=,P>0+v%v7)vuQXHxNb7V9'mO#+X)*aNN31$<HPbS/7"
+    "WIT+s*d*a268-l)G:Pg@P#8j-Q'aQJ`n&[B0-)Qo(.gJAtpRRE)8XaoEhS1fA)wgJd*rlxM/<SlrC^EvtY(JD0HVabZ/A@F_[dw/9B=Cm,h$4&^jv/%'D4"
+    "[$mFRrI4%-2xgI%IMWulCd@mkK^.*6:HqnHH&mGKC<2p51mF%3(tXXhO`3akY:o1(NZZJ-V7m^+e%m2iRU>j/Fc/o0mKG,js8^S>V[:epGDf(kl>[5lRyD"
+    "L9f]`mmdyx-ZIiDjlX9v]Ne.w9L]lXKR@o+K+@%:erEjZt5HVca;p<09I#+c2LvK)UVj/0[m5jdLDLccYfoUvEmQD<vhdy>g:9T%G.*OO$*cB2<$STKMy4"
+    ">V'no9I%@DSk716pbE%)3Fv@u;;=VsHCYy)N;3x+8]^fVLl4k.#2a601--OHDUn3EXRiNBT<1vgu42UqwA.F3'uZ^,x1WMOtJ/493o&fkG;bLm3y>SpqLT"
+    "H]('P6UUg]>pJ(pl)3K<9$%_YtR[u&j.Gt6G+jI8Y+==u+nLW=9kR*l:Ph6Itw&d+S;@vJ84H6X6i9I4Mj_wuit1F,H[_;/-kP[qU=j+jtEVM#[-MaZ/49"
+    "8Eh=8gp,7IFPnT'/i>,fapr3Gr;%^=n''%tHVfdXQTu+*TmKmV5(xjiGY3W/Z>fb7nF%[d)Oh+9fb;2aopWugm:+EG`nSIb<l.aa>*<F#agYIwRnR[D'fC"
+    "HIsNJ*BK-W.]U1GPI#Hsojrb7^6)H<U/r8cUaX+>>kV:>ga777jM=G#I5;VN76F#LB'ropPGqM:X@*$::_E'ZiL%niWhkSBNav)<q9Uue-MelMX7IGWq.H"
+    "T:[B9qoXE7uj0>ioryT'-B@ScZ:0TsCG9^R3bF)jjAaVD`drr%s>E'GUIit>#+u61_pj`;f<pIj]$M$h,1`BG)ylwsNAhY_hKxTAqme;<6&u_G-'c8XXMh"
+    "19mQ]]W#kX#l;_^<BK<c^Fq=YYQCR9NEP[9X*qS]R)EME%ZcnP(cA&>I$E9N5F-*%t8Od;V50w%5GF82=@OkMe>Hh55GGVKCOc,$;j_=kS>1x@.^f_2og["
+    "c:JBOHM(SKy`AXRGN1W8Cl,p/2Pv9U>gp(pNc$Er;>72oSfQ2N2+K2pR>WKK)dRNt3oR0&N5[<Yl#t7'JVpQ'ANsNEv*+n[wt5'^p<i>lO4UC$(;7^h-Gj"
+    "&,Cj#>^@ac/oX^6Di^7C]sI64=Bw)%RA@7<S/`%J9Qh`#;V@0hElqV3;(km#DHh^y>-LfY-Cd;]gq2Kx]4.&AEWgEXII(o9@KMPI's>JY%B)LC6eGa4qau"
+    "q#`XAljeP1^=='W<<9hk1s<gQtp*o>($#R&tBErAUw4,+eReAVO#c<_I_xUc/pAUeVI7HSml4*<X>F^;1^jo_W(<sg6H+;tNelRV9xhpj#qB;GQYCQi)J&"
+    "TjJN>U.3&eUE=mKPE:cXo/1'gZUZREJi4E*G%,MSJp:Rdgtk1OlND0:b+-P(R[=p8]^N*b3dxsF(Rx^GY=S9'02x@s4;kcYG31saKwRMP(7RDdA8J-DkAA"
+    "HT]]$OT0JQDX,GAP8lC%V-e(yEa%DJE/XcMQ(g(eHxQA:Q6gyY6$Oi@)=Zdq@R@5K0FEdjvqXr)))Ga%u'MdA:Q5`yM7'*1Ot1c_QRWTW$F(.IXLY[lg*C"
+    "FqS)JFX_X'mM3h3*ni4fIa(G,^oXJU^6P1lMOVWj%FGEX7;^&MCD7BHC:yh9Nr'aR-$u>ge.Tdk^7CH+M2sId,]v<ZPC=[Vr60`2fRjd.k4W)Ng>y]Hqma"
+    "^8`4KN`;gYEXF1TNO*St/Fs$4h3#OJRJ-Q,;Bwv%kb55Qv;::eLcP`W-TanFvC]+b@>-IVfl2Mw0bt*(ZR#kdYFghPpB4TP>9VeVd3Y0J62'j]ZNN(I.5j"
+    "UBZA0ey;GXJJh&4n:],hRTR5GVRQm;S^I0A^3q1j>XL*cO*R^&9dnpLuy0auIM<2mPweBV';k[3mSf8,3@okivahAfGL_MndQTig$7P1iL7kH^PD&Fb/'L"
+    "05ib,5Bg]AR]9ZnLI-c=+/5T==aZ122N#7L(*UI1qlksJ`%u]0CJh+$k1Aw'W>6:0v4pB0FFyVx*sZciI(1g%vA^+I:P)C7_^liuv3NU$b2C*1T4nFKt>3"
+    "0TYw+*VFrB>K<wHQm,I<[8cq2h_Q5f-HtM42YM8E,fgt&O*ZC3rmaF-9Pq8i3iP]nWQ3;xE]foP#OK#u+fc`a(p_*SJee%yiD0hHM0<Y]v*ZPMGp#]vm<f"
+    "Tc1aU*TCP14an><r+ag<2s35':O4c#h^Bp+B>kxUox2@%&:eHO*kFeA#=sAJ.7e=Ky^JG+ONpAM$DEeD3F9^cFO+8Gfk(,:w%MCS_7BsJ-.87/$fjSt';d"
+    "%i1')4s2/uKW$3PMW7MJE&+ONLgb31yd7D4)Nd13y)6d[%'V75ss9o&WYW<Hx4]nM(JvN7HP4peKinH'Sf+i2qOYrlfGE,#evU-kA<%Oe/^(YD]8*Y_Qn@"
+    "U*IboYfF**Re1hO9d%f/wPAQIh=-fjwOM&#mF.:-EQn/C%OV5ImW$j2qghr'LL1ND<7PD_]qDew'Cop:YG+[jr-UsSjpLnm<Bu//J9@jOwxRK3deBD;p#u"
+    "#7sN$t4X7g`yR;C7a*n(J19rDQ[g6tuywUPAm^,,DN>y`*v*'Hl1<^QakDp_U:dI$uIhOmDf2CjuDqsdh$Y0d<v/Y&gJC[8^(NEsOVDtv_SXJn_E92OHXj"
+    "0[eLpP@D[no%+)lW&]TT<.b[RyTP8*qckIY3AP-xwc+oD&B,CNaKKC/g`r#dw[;.v=TU>pF8fsVemp[&Xa/6r90WR/u<lq>3p:i(D+&7[Ngrj<r#g*7m>["
+    "yjtv+)ceNW5^6d*np+Hd.baK+A;/W5d^h'Xww^y.#pCk`+K_H:C2/.R<7$tAn1A1aF/T2*0D.cv^Kv7OYPOPku+u]s0e8@1Qs%Rv-Pb0[ef0[JUXv9@V:9"
+    "@,C2g0Xr-L7gP[$Ko/U1C:j=j=M3P1T[JMu=t*i2IPh5ye9=>M-@;=:F(hZD0GqFP$E=pG5hc;e$4upvH3:nlH.XjW3``q(PeM68[v]MS*'MIL`N$d&W3a"
+    "Sd>2l4_wTOL6^#bB[xBe#sG..qb2OCU.V(me_18@61=tSn.2JF[a2tCwL.XlwZ_s2(@&jJv-SG41prE*8YG&aUL]<@F*y-]Ld9v2W*f3s2-i8AN>/Yrh9L"
+    "Fo8q,Og^S`XW+4ATjEHjgPnv&r'pFyj7sHfkU@vg$-UW57o>n@fh./=>;r%sqeDyKPWC0fg3V#K-PvJfU'ck=q&J>I%[qH9'BMs5'AroPjR^iH1&^BbNa5"
+    "RBu_HtEWdM6QVrmPqiNB-i=9x3UQ0J4)CA9vFcr_Bi/-lPBWw%gk4h=8$dn)`GPwv&Z=tt(7*YIes%iO'gCG#o#qm1J7Pv6sOv;Lskn,m*l>9pa0@qLa#7"
+    "q:#ehHH-^SQeG^G0-uiioD`Mt^f,Ye9*<i^JQIsHY/ayJ(G+R=-D5rDg_-+a>Pg@@]>lH%;hRxg,WlW:mxqPflDBDrSTjKE'a#]]%Hc_JSiYbZ]c34FF@q"
+    "w+%i$OsgY(etTuoaXubPk]^4eU=-f$r&Mb2SqrqdN*7vcN+8K=%2>a1Z]h#I=fT)=U%^);n<9E4<&+fA-S9e,E2w`Mbb,7E*=3vtunlumt$KiG450cS8I3"
+    "WT-(7sW,eUn'%Nj(mLX+B4h9[)b(E1&WaJgV&xc&jVSM]nm,1mC9UX;KveCa^-Q_WUNy(KNI/^7g=kOq@66@uWf&lARCVTZ1]Nkt@IC')$JugZhjI8=T8R"
+    "qC&V&O/9Ot.5eN.JdTo7cw/bvQ&b-DKD&,ZX6ic>2,1A4IF5S(#",
     0};
-#define DITI_SPIRV_SIZES_frames 3310u, 6201u
+#define DITI_SPIRV_SIZES_frames 3356u, 6302u
 static const char *const diti_spirv_text_gemm_coop[] = {
     "n0C9%1VZI/.s`csDUReS^Y1A`6Ww-uI5<0Q4qf0'fu%EnqN''3eEfS9[viPeER,h46X-TS`:NFskE%NBU8c;qwC613B>grdBnkuj/l7,`V@D8l94#l;m.O"
     "#b1-v-&nyDU7f)7>[.`%YCpWg<VRvwUl-SU,S]AA*:Ck^PaR%7OXRt;:sNQWyOb&^sYTqT<VMpU*-K;q+#Kf$DuMe6sg4*)N8<_Xciye82+:N'M#3i&_*R"

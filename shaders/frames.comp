@@ -20,6 +20,7 @@ layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint MORE_FORMAT = FORMAT_F32;
 layout(constant_id = 5) const uint MODE = 0; // of blend(); gather: 1: what lies before the clip is its first frame
 layout(constant_id = 6) const bool MORE = false;
+layout(constant_id = 7) const bool CLAMP = false; // to -1..1
 #define MODE_DOUBLE 0u
 #define MODE_LINEAR 1u
 #define MODE_THIRDS 2u
@@ -156,5 +157,6 @@ void main() {
     } else if (MORE) {
         v = weight * v + more_weight * more_some(MORE_FORMAT, more_offset + row * more_pitch + column, count);
     }
+    if (CLAMP) v = clamp(v, -1.0, 1.0);
     dst_store_some(OUT_FORMAT, out_offset + row * out_pitch + column, count, v);
 }

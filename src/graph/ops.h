@@ -269,8 +269,8 @@ typedef struct diti_blend_desc {
     /* Not 0: a tensor as large as the result, which becomes weight * frames + more_weight * more. */
     diti_tensor more;
     float weight, more_weight;
-    diti_tensor out; /* write here; 0: a new tensor */
-    bool out_f32;
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
     const char *name;
 } diti_blend_desc;
 DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first);
@@ -284,13 +284,13 @@ typedef struct diti_block_desc {
     uint32_t columns; /* channels of the result */
     uint32_t time, side;
     uint32_t channel_step, time_step, line_step, pixel_step;
-    uint32_t repeats; /* 0: 1. Gathering: the mean of so many is a channel of the result */
-    uint32_t modulus; /* spreading: channel c is made as channel c % modulus is; 0: not so */
-    uint32_t first;   /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
-    bool edge;        /* gathering: these are frame 0 of x, and not zeros */
-    diti_tensor more; /* added; 0: nothing */
-    diti_tensor out;  /* write here; 0: a new tensor */
-    bool out_f32;
+    uint32_t repeats;      /* 0: 1. Gathering: the mean of so many is a channel of the result */
+    uint32_t modulus;      /* spreading: channel c is made as channel c % modulus is; 0: not so */
+    uint32_t first;        /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
+    bool edge;             /* gathering: these are frame 0 of x, and not zeros */
+    diti_tensor more;      /* added; 0: nothing */
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
     const char *name;
 } diti_block_desc;
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);

@@ -61,7 +61,7 @@ static bool diti_frames_begin(diti_graph *graph, diti_frames_op *op, const char 
     op->x = op->more = op->shift = 0;
     op->in_rows = op->reach = 0;
     op->dispatch.constants[1] = kind;
-    op->dispatch.constant_count = 7;
+    op->dispatch.constant_count = 8;
     push[DITI_FRAMES_HEIGHT] = to->height;
     push[DITI_FRAMES_WIDTH] = to->width;
     push[DITI_FRAMES_COUNT] = to->frames;
@@ -154,6 +154,7 @@ DIT_INTERNAL diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, con
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, columns, desc->weight, desc->more_weight)) return 0;
     op.dispatch.constants[5] = (uint32_t)desc->kind;
+    op.dispatch.constants[7] = desc->clamped;
     op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
     op.in_rows = to.frames == desc->clip.frames ? DITI_FRAMES_GROUP
                  : grows                        ? DITI_FRAMES_GROUP / 2
@@ -198,6 +199,7 @@ DIT_INTERNAL diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, co
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
     diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
     op.in_rows = DITI_FRAMES_GROUP % block ? 0 : DITI_FRAMES_GROUP / block;
     op.reach = (1ull + desc->first) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
     return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
@@ -223,6 +225,7 @@ DIT_INTERNAL diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, co
     op.x = x;
     if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
     diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
     op.dispatch.constants[5] = desc->edge;
     op.in_rows = (uint64_t)DITI_FRAMES_GROUP * block;
     op.reach = (1ull + desc->first + desc->time) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;

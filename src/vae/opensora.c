@@ -128,22 +128,6 @@ static void diti_opensora_load(diti_vae *vae, diti_loader *loader) {
 
 /* ---- configuration ---- */
 
-static void diti_opensora_read_list(diti_settings *settings, const char *key, uint32_t count, bool inverse,
-                                    float *out) {
-    const diti_json *list = diti_setting_numbers(settings, key), *item;
-    uint32_t i = 0;
-    if (!list) return;
-    if (list->count != count) {
-        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
-                             "a list of another length than the latent has channels");
-        return;
-    }
-    for (item = list->first; item; item = item->next) {
-        out[i++] = (float)(inverse ? 1 / item->number : item->number);
-        if (inverse && item->number == 0) diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, "zero");
-    }
-}
-
 static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     static const float scales[4] = {3.85f, 2.32f, 2.33f, 3.06f}, shifts[4] = {-0.10f, 0.34f, 0.27f, 0.98f};
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
@@ -165,11 +149,15 @@ static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const d
     vae->style.eps = 1e-5f;
     vae->traits.by_channel = true;
     for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
-        vae->traits.scales[i] = 1 / scales[i % 4];
+        vae->traits.scales[i] = scales[i % 4];
         vae->traits.shifts[i] = shifts[i % 4];
     }
-    diti_opensora_read_list(&settings, "scale", vae->traits.latent_channels, true, vae->traits.scales);
-    diti_opensora_read_list(&settings, "shift", vae->traits.latent_channels, false, vae->traits.shifts);
+    diti_video_read_list(&settings, "scale", vae->traits.latent_channels, vae->traits.scales);
+    diti_video_read_list(&settings, "shift", vae->traits.latent_channels, vae->traits.shifts);
+    for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
+        if (vae->traits.scales[i] == 0) diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "scale", "zero");
+        vae->traits.scales[i] = 1 / vae->traits.scales[i];
+    }
     return settings.result != DIT_OK ? settings.result : temporal.result;
 }
 

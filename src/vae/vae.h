@@ -168,6 +168,8 @@ struct diti_vae {
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
+    struct diti_cogvideox *cogvideox;
+    struct diti_wan *wan;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -204,23 +206,35 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
-/* ---- what video autoencoders are made of (video.c) ---- */
+/* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
 /* NAME.weight [C', C, frames, kernel, kernel] with as many channels and as wide as the file has it; the channels that
    it gives. suffix: ".conv" where the file has one. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
-/* A convolution's input: rows of the frames, and in front of them room for those of the chunk before. */
+/* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
+/* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
 typedef struct diti_video_input {
     diti_tensor all, own;
+    uint32_t before; /* frames that there is room for */
 } diti_video_input;
-/* frames: that the convolution reads. */
+/* How many frames reader has from the chunk before; NULL: there is no such convolution. */
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader);
 DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
-                                              diti_element format, const diti_layer *reader);
+                                              diti_element format, uint32_t before);
+/* A convolution that the first chunk goes without leaves zeros, or the last frames of x, for the one of the next chunk.
+ */
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros);
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
-/* x, a copy where there must be room. */
+/* x, or a copy behind room for so many frames. */
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before);
 DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                const diti_layer *reader);
 /* more: stride, frame_stride, padding, frames_before, upsample, residual, out; all 0 for a convolution of stride 1 that

@@ -86,10 +86,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
     const diti_vae_traits *traits = &clip->vae->traits;
     diti_graph *graph = clip->graph;
     uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO;
+    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
     diti_tensor scaled;
-    if (!traits->by_channel)
-        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    floats.out_f32 = true;
+    floats.name = "latents of a clip";
+    if (!traits->by_channel) {
+        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+        return diti_elementwise(graph, scaled, &floats);
+    }
     scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
     one.name = "scale latents";
     for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
@@ -98,7 +102,7 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
         one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
         diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
     }
-    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -156,16 +160,29 @@ DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out,
     return rows;
 }
 
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
+    const diti_json *list = diti_setting_numbers(settings, key), *item;
+    uint32_t i = 0;
+    if (!list) return;
+    if (list->count != count) {
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
+                             "a list of another length than the latent has channels");
+        return;
+    }
+    for (item = list->first; item; item = item->next) out[i++] = (float)item->number;
+}
+
 static uint32_t diti_video_taps(const diti_layer *layer) { return layer->weight.frames > 1 ? layer->weight.frames : 1; }
 
-static uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
     return clip->vae->style.cached && reader ? diti_video_taps(reader) - 1 : 0;
 }
 
 DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
-                                              diti_element format, const diti_layer *reader) {
-    uint32_t before = diti_video_before(clip, reader), area = size->height * size->width;
+                                              diti_element format, uint32_t before) {
+    uint32_t area = size->height * size->width;
     diti_video_input in;
+    in.before = before;
     in.all = diti_tensor_new(clip->graph, format, (before + size->frames) * area, columns, "frames");
     in.own = diti_tensor_view(clip->graph, in.all, before * area, size->frames * area, 0, columns);
     return in;
@@ -174,8 +191,8 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
-    diti_video_input in =
-        diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation, reader);
+    diti_video_input in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation,
+                                          diti_video_before(clip, reader));
     diti_group_norm_desc desc = DITI_ZERO;
     diti_norm_desc rms = DITI_ZERO;
     if (!style->groups) {
@@ -200,21 +217,27 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
-DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                               const diti_layer *reader) {
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before) {
     diti_video_input in;
     in.all = in.own = x;
-    if (!diti_video_before(clip, reader) || diti_graph_failed(clip->graph)) return in;
+    in.before = 0;
+    if (!before || diti_graph_failed(clip->graph)) return in;
     in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), diti_tensor_get(clip->graph, x)->format,
-                         reader);
+                         before);
     diti_copy(clip->graph, x, in.own, "frames");
     return in;
 }
 
-/* Fills the room in front of a convolution's input, and makes the end of it what the next chunk finds there. */
-static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader) {
+    return diti_video_behind(clip, size, x, diti_video_before(clip, reader));
+}
+
+/* Fills the room in front of a convolution's input. */
+static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), i;
+    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), before = in.before, i;
     diti_tensor room = diti_tensor_view(graph, in.all, 0, before * area, 0, columns);
     if (!clip->first)
         diti_copy(graph, clip->caches[clip->cache_next], room, "frames before");
@@ -225,29 +248,51 @@ static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_vi
                   diti_tensor_view(graph, room, i * area, area, 0, columns), "frames before");
 }
 
-static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_video_input in, uint32_t before) {
-    diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all);
+/* The next cache of the chunk, which the first chunk makes. */
+static diti_tensor diti_video_cache(diti_vae_clip *clip, const diti_video *size, diti_tensor like, uint32_t before) {
     diti_tensor *cache = &clip->caches[clip->cache_next++];
-    if (clip->last || diti_graph_failed(graph)) return;
-    if (!*cache)
-        *cache =
-            diti_tensor_state(graph, diti_tensor_get(graph, in.all)->format, before * area, columns, "frames before");
-    diti_copy(graph, diti_tensor_view(graph, in.all, size->frames * area, before * area, 0, columns), *cache,
-              "keep frames");
+    if (!*cache && !diti_graph_failed(clip->graph))
+        *cache = diti_tensor_state(clip->graph, diti_tensor_get(clip->graph, like)->format,
+                                   before * size->height * size->width, diti_tensor_columns(clip->graph, like),
+                                   "frames before");
+    return *cache;
+}
+
+static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t frames,
+                            uint32_t before) {
+    uint32_t area = size->height * size->width;
+    diti_tensor cache;
+    if (clip->last) {
+        clip->cache_next++;
+        return;
+    }
+    cache = diti_video_cache(clip, size, all, before);
+    if (diti_graph_failed(clip->graph)) return;
+    diti_copy(clip->graph,
+              diti_tensor_view(clip->graph, all, (frames - before) * area, before * area, 0,
+                               diti_tensor_columns(clip->graph, all)),
+              cache, "keep frames");
+}
+
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros) {
+    if (zeros && !clip->last)
+        diti_fill_zeros(clip->graph, diti_video_cache(clip, size, x, before));
+    else
+        diti_video_keep(clip, size, x, size->frames, before);
 }
 
 DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
                                          const diti_layer *layer, const diti_conv_desc *more, const char *name) {
     const diti_video_style *style = &clip->vae->style;
-    uint32_t before = diti_video_before(clip, layer), missing = diti_video_taps(layer) - 1;
+    uint32_t missing = diti_video_taps(layer) - 1;
     diti_conv_desc desc = DITI_ZERO;
     if (more) desc = *more;
-    desc.batch = size->frames + before;
+    desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
     if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-    if (!before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
+    if (!in.before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
     if (style->both) desc.frames_after = missing - desc.frames_before;
     desc.ends = style->ends;
     desc.edges = style->edges;
@@ -259,10 +304,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                "the autoencoder has more than %u convolutions "
                                "over time",
                                DITI_VAE_CACHES);
-    if (before) {
+    if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in, before);
-        diti_video_keep(clip, size, in, before);
+        diti_video_fill(clip, size, in);
+        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }

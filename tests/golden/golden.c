@@ -82,6 +82,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/umt5_encoder",
     "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
+    "tests/fixtures/vae_wan",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -142,10 +143,10 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"cogvideox*",   "flux2",      "gemma2_text",   "latte",      "lumina2",
-                                        "mistral_text", "opensora_*", "osp11_*",       "pipe_latte", "pipe_cogvideox*",
-                                        "qwen*",        "sana*",      "vae_cogvideox", "vae_dcae",   "vae_flux2",
-                                        "vae_wan",      "wan",        "wan22_*",       "zimage"};
+    static const char *const later[] = {"cogvideox*",   "flux2",      "gemma2_text", "latte",      "lumina2",
+                                        "mistral_text", "opensora_*", "osp11_*",     "pipe_latte", "pipe_cogvideox*",
+                                        "qwen*",        "sana*",      "vae_dcae",    "vae_flux2",  "wan",
+                                        "wan22_*",      "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     while (length && path[length - 1] == '/') length--;
