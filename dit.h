@@ -33185,6 +33185,7 @@ struct diti_vae {
     struct diti_causal *causal;
     struct diti_cogvideox *cogvideox;
     struct diti_wan *wan;
+    struct diti_hunyuanvideo *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -33226,9 +33227,19 @@ DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
-/* NAME.weight [C', C, frames, kernel, kernel] with as many channels and as wide as the file has it; the channels that
-   it gives. suffix: ".conv" where the file has one. The bias is loaded if the file has one. */
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+/* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
+   it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
+/* NAME.norm1, conv1, norm2, conv2 and, where channels differ, the shortcut; LIST0, LIST1, ... so. The channels they
+ * give. */
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name);
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list);
+/* Room for as many levels as the file has names BEFORE0AFTER, and `more`; NULL: the loader has failed. */
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more);
 /* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
 /* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
@@ -34365,11 +34376,13 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
 /* ---- parts of video autoencoders ---- */
 
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
-    char weight[160], bias[160];
+    char full[120], weight[160], bias[160];
     const diti_stored_tensor *stored;
     uint32_t rows, frames = 1, kernel = 1;
-    diti_format(weight, sizeof weight, "%s.weight", name);
-    diti_format(bias, sizeof bias, "%s.bias", name);
+    diti_format(weight, sizeof weight, "%s.conv.weight", name);
+    diti_format(full, sizeof full, "%s%s", name, diti_loader_find(loader, weight) ? ".conv" : "");
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    diti_format(bias, sizeof bias, "%s.bias", full);
     stored = diti_loader_find(loader, weight);
     rows = diti_loader_dimension(loader, weight, 0);
     if (stored && stored->rank == 5) frames = diti_loader_dimension(loader, weight, 2);
@@ -34381,8 +34394,57 @@ DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out,
                       diti_checkpoint_name(loader->checkpoint), loader->scope, weight);
         return 0;
     }
-    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, name);
+    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, full);
     return rows;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, shortcut);
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list) {
+    char name[80];
+    uint32_t i;
+    level->count = diti_loader_count(loader, list, ".norm1.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, list, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "%s%u", list, (unsigned)i);
+        channels = diti_video_load_resnet(loader, &level->resnets[i], channels, shortcut, name);
+    }
+    return channels;
+}
+
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more) {
+    uint32_t count = diti_loader_count(loader, before, after);
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "%s: the autoencoder's %s%s has %u levels, not 1 to %u", diti_checkpoint_name(loader->checkpoint),
+                      loader->scope, before, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return NULL;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + more, sizeof *half->levels);
+    if (!half->levels) return NULL;
+    half->present = true;
+    half->level_count = count + more;
+    return half->levels;
 }
 
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
@@ -34575,38 +34637,6 @@ static bool diti_opensora_is(diti_loader *loader, const diti_json *config) {
 
 /* ---- loading ---- */
 
-static uint32_t diti_opensora_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
-                                          const char *name) {
-    char scope[128];
-    diti_format(scope, sizeof scope, "%s", loader->scope);
-    diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_load_norm(loader, &out->norm1, channels, "norm1");
-    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
-    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
-    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
-    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv3.conv");
-    diti_loader_scope(loader, "%s", scope);
-    return out->channels;
-}
-
-static uint32_t diti_opensora_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels,
-                                         const char *name) {
-    char before[64], text[80];
-    uint32_t i;
-    diti_format(before, sizeof before, "%s.", name);
-    level->count = diti_loader_count(loader, before, ".conv1.conv.weight");
-    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
-                  diti_checkpoint_name(loader->checkpoint), loader->scope, name, DITI_KL_MAX_RESNETS);
-        level->count = 0;
-    }
-    for (i = 0; i < level->count; i++) {
-        diti_format(text, sizeof text, "%s.%u", name, (unsigned)i);
-        channels = diti_opensora_load_resnet(loader, &level->resnets[i], channels, text);
-    }
-    return channels;
-}
-
 static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *level, uint32_t channels,
                                             uint32_t number) {
     char name[64], weight[80];
@@ -34617,33 +34647,24 @@ static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *
 
 /* Levels in the order of computing: the original numbers them from the pictures. */
 static void diti_opensora_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
-    const char *scope = decoder ? "temporal_vae.decoder." : "temporal_vae.encoder.";
     uint32_t i, number, count, channels, latent = vae->traits.latent_channels;
     char name[64];
-    diti_loader_scope(loader, "%s", scope);
-    count = diti_loader_count(loader, "block_res_blocks.", ".0.conv1.conv.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %shas %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), scope, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + 1, sizeof *half->levels);
-    if (!half->levels) return;
-    half->present = true;
-    half->level_count = count + 1;
-    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1.conv" : "conv_in.conv");
-    if (decoder) channels = diti_opensora_load_level(loader, &half->levels[0], channels, "res_blocks");
+    diti_loader_scope(loader, "temporal_vae.%s.", decoder ? "decoder" : "encoder");
+    if (!diti_video_load_levels(vae, loader, half, "block_res_blocks.", ".0.norm1.weight", 1)) return;
+    count = half->level_count - 1;
+    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1" : "conv_in");
+    if (decoder) channels = diti_video_load_resnets(loader, &half->levels[0], channels, "conv3", "res_blocks.");
     for (i = 0; i < count && !loader->error.result; i++) {
         diti_kl_level *level = &half->levels[decoder ? i + 1 : i];
         number = decoder ? count - 1 - i : i;
-        diti_format(name, sizeof name, "block_res_blocks.%u", (unsigned)number);
-        channels = diti_opensora_load_level(loader, level, channels, name);
+        diti_format(name, sizeof name, "block_res_blocks.%u.", (unsigned)number);
+        channels = diti_video_load_resnets(loader, level, channels, "conv3", name);
         if (decoder && number) diti_opensora_load_resample(loader, level, channels, number - 1);
         if (!decoder && i + 1 < count) diti_opensora_load_resample(loader, level, channels, number);
     }
-    if (!decoder) channels = diti_opensora_load_level(loader, &half->levels[count], channels, "res_blocks");
+    if (!decoder) channels = diti_video_load_resnets(loader, &half->levels[count], channels, "conv3", "res_blocks.");
     diti_load_norm(loader, &half->norm_out, channels, "norm1");
-    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out.conv" : "conv2.conv");
+    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out" : "conv2");
     diti_loader_scope(loader, "%s", "");
 }
 
@@ -34890,37 +34911,16 @@ static bool diti_causal_is(diti_loader *loader, const diti_json *config) {
 
 /* ---- loading ---- */
 
-/* A convolution of frames, NAME.conv, or of pictures, NAME. */
-static uint32_t diti_causal_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
-    char full[80], weight[96];
-    diti_format(full, sizeof full, "%s.conv", name);
-    diti_format(weight, sizeof weight, "%s.weight", full);
-    return diti_video_load_conv(loader, out, channels, diti_loader_find(loader, weight) ? full : name);
-}
-
-static uint32_t diti_causal_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
-    char scope[128];
-    diti_format(scope, sizeof scope, "%s", loader->scope);
-    diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_load_norm(loader, &out->norm1, channels, "norm1");
-    out->channels = diti_causal_load_conv(loader, &out->conv1, channels, "conv1");
-    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
-    diti_causal_load_conv(loader, &out->conv2, out->channels, "conv2");
-    if (channels != out->channels) diti_causal_load_conv(loader, &out->shortcut, channels, "nin_shortcut");
-    diti_loader_scope(loader, "%s", scope);
-    return out->channels;
-}
-
 static void diti_causal_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
     static const char *const qkv[] = {"mid.attn_1.q.conv", "mid.attn_1.k.conv", "mid.attn_1.v.conv"};
-    diti_causal_load_resnet(loader, &half->mid[0], channels, "mid.block_1");
+    diti_video_load_resnet(loader, &half->mid[0], channels, "nin_shortcut", "mid.block_1");
     half->attention.present = diti_loader_find(loader, "mid.attn_1.norm.weight") != NULL;
     if (half->attention.present) {
         diti_load_norm(loader, &half->attention.norm, channels, "mid.attn_1.norm");
         diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
-        diti_causal_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
+        diti_video_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
     }
-    diti_causal_load_resnet(loader, &half->mid[1], channels, "mid.block_2");
+    diti_video_load_resnet(loader, &half->mid[1], channels, "nin_shortcut", "mid.block_2");
 }
 
 /* The share of what is interpolated: the sigmoid of a parameter. */
@@ -34937,59 +34937,42 @@ static void diti_causal_load_mix(diti_loader *loader, diti_causal_half *out, uin
     out->times[i] = DITI_CAUSAL_MIXED;
     out->mixes[i] = 1 / (1 + expf(-value));
     diti_format(text, sizeof text, "%s.conv", name);
-    diti_causal_load_conv(loader, &out->convs[i], channels, text);
+    diti_video_load_conv(loader, &out->convs[i], channels, text);
 }
 
 static uint32_t diti_causal_load_level(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
                                        bool decoder) {
     diti_kl_level *level = &out->half.levels[i];
     const char *resample = decoder ? "upsample.conv" : "downsample.conv";
-    char name[64];
-    uint32_t j;
-    level->count = diti_loader_count(loader, "block.", ".norm1.weight");
-    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u blocks",
-                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
-        level->count = 0;
-    }
-    for (j = 0; j < level->count; j++) {
-        diti_format(name, sizeof name, "block.%u", (unsigned)j);
-        channels = diti_causal_load_resnet(loader, &level->resnets[j], channels, name);
-    }
-    diti_format(name, sizeof name, "%s.bias", decoder ? "upsample.conv.conv" : "downsample.conv.conv");
-    if (diti_loader_find(loader, name) ||
-        diti_loader_find(loader, decoder ? "upsample.conv.bias" : "downsample.conv.bias"))
-        diti_causal_load_conv(loader, &level->resample, channels, resample);
+    char name[2][64];
+    channels = diti_video_load_resnets(loader, level, channels, "nin_shortcut", "block.");
+    diti_format(name[0], sizeof name[0], "%s.weight", resample);
+    diti_format(name[1], sizeof name[1], "%s.conv.weight", resample);
+    if (diti_loader_find(loader, name[0]) || diti_loader_find(loader, name[1]))
+        diti_video_load_conv(loader, &level->resample, channels, resample);
     diti_causal_load_mix(loader, out, i, channels, decoder ? "time_upsample" : "time_downsample");
     return channels;
 }
 
 static void diti_causal_load_half(diti_vae *vae, diti_loader *loader, diti_causal_half *out, bool decoder) {
-    const char *name = decoder ? "decoder" : "encoder";
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up" : "down";
     diti_kl_half *half = &out->half;
-    uint32_t i, number, count, channels;
+    uint32_t i, number, channels;
+    char before[16];
     diti_loader_scope(loader, "%s.", name);
-    count = diti_loader_count(loader, decoder ? "up." : "down.", ".block.0.norm1.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
-    if (!half->levels) return;
-    half->present = true;
-    half->level_count = count;
-    channels = diti_causal_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    diti_format(before, sizeof before, "%s.", blocks);
+    if (!diti_video_load_levels(vae, loader, half, before, ".block.0.norm1.weight", 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
     if (decoder) diti_causal_load_mid(loader, half, channels);
-    for (i = 0; i < count && !loader->error.result; i++) {
-        number = decoder ? count - 1 - i : i;
-        diti_loader_scope(loader, "%s.%s.%u.", name, decoder ? "up" : "down", (unsigned)number);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        number = decoder ? half->level_count - 1 - i : i;
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)number);
         channels = diti_causal_load_level(loader, out, i, channels, decoder);
         diti_loader_scope(loader, "%s.", name);
     }
     if (!decoder) diti_causal_load_mid(loader, half, channels);
     diti_load_norm(loader, &half->norm_out, channels, "norm_out");
-    diti_causal_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
@@ -34997,12 +34980,12 @@ static void diti_causal_load(diti_vae *vae, diti_loader *loader) {
     struct diti_causal *own = vae->causal;
     uint32_t latent = vae->traits.latent_channels;
     if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
-        diti_causal_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
         diti_causal_load_half(vae, loader, &own->decoder, true);
     }
     if (diti_loader_find(loader, "encoder.conv_out.conv.weight")) {
         diti_causal_load_half(vae, loader, &own->encoder, false);
-        diti_causal_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
     }
     vae->traits.has_decoder = own->decoder.half.present;
     vae->traits.has_encoder = own->encoder.half.present;
@@ -35354,9 +35337,9 @@ static uint32_t diti_cogvideox_load_resnet(diti_vae *vae, diti_loader *loader, d
     diti_format(scope, sizeof scope, "%s", loader->scope);
     diti_loader_scope(loader, "%s%s.", scope, name);
     diti_cogvideox_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
-    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
     diti_cogvideox_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
-    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
     if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
     diti_loader_scope(loader, "%s", scope);
     return out->channels;
@@ -35383,45 +35366,33 @@ static uint32_t diti_cogvideox_load_level(diti_vae *vae, diti_loader *loader, di
 }
 
 static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
-    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
-    uint32_t i, count, channels, norms = 5;
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
+    uint32_t i, channels, norms = 5;
     char resnets[64];
     diti_loader_scope(loader, "%s.", name);
-    diti_format(resnets, sizeof resnets, "%s.", blocks);
-    count = diti_loader_count(loader, resnets, ".resnets.0.conv1.conv.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
-    if (!half->levels) return;
-    half->level_count = count;
-    for (i = 0; i < count; i++) {
-        diti_format(resnets, sizeof resnets, "%s.%u.resnets.", blocks, (unsigned)i);
+    if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.conv1.conv.weight", 0)) return;
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_format(resnets, sizeof resnets, "%s%u.resnets.", blocks, (unsigned)i);
         half->levels[i].count = diti_loader_count(loader, resnets, ".conv1.conv.weight");
-        if (half->levels[i].count > DITI_KL_MAX_RESNETS) {
+        norms += 2 * half->levels[i].count;
+        if (half->levels[i].count > DITI_KL_MAX_RESNETS)
             diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s.%s must hold 1 to %u resnets",
                       diti_checkpoint_name(loader->checkpoint), name, resnets, DITI_KL_MAX_RESNETS);
-            return;
-        }
-        norms += 2 * half->levels[i].count;
     }
     if (decoder)
         vae->cogvideox->conditions =
             (diti_fused_linear *)diti_component_array(&vae->base, loader, norms, sizeof *vae->cogvideox->conditions);
     if (loader->error.result) return;
-    half->present = true;
-    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in.conv");
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
     if (decoder) diti_cogvideox_load_mid(vae, loader, half, channels, true);
-    for (i = 0; i < count && !loader->error.result; i++) {
-        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
         channels = diti_cogvideox_load_level(vae, loader, &half->levels[i], channels, decoder);
         diti_loader_scope(loader, "%s.", name);
     }
     if (!decoder) diti_cogvideox_load_mid(vae, loader, half, channels, false);
     diti_cogvideox_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
-    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out.conv");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
@@ -36154,6 +36125,224 @@ DIT_INTERNAL const diti_video_kind *diti_wan_kind(void) {
     return &kind;
 }
 
+/* ==== src/vae/hunyuanvideo.c ==== */
+
+/* AutoencoderKLHunyuanVideo (docs/models.md 4.10): the blocks of AutoencoderKL with convolutions over time, whose
+   padding repeats frames and pixels, and attention in which a token sees its own and earlier frames. */
+
+struct diti_hunyuanvideo {
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant;
+    uint32_t time_levels; /* so many levels change the number of frames, too: the last of those that change the size */
+};
+
+static bool diti_hunyuanvideo_is(diti_loader *loader, const diti_json *config) {
+    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLHunyuanVideo") ||
+           diti_loader_find(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight") ||
+           diti_loader_find(loader, "encoder.down_blocks.0.downsamplers.0.conv.conv.weight");
+}
+
+static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+    static const char *const qkv[] = {"mid_block.attentions.0.to_q", "mid_block.attentions.0.to_k",
+                                      "mid_block.attentions.0.to_v"};
+    diti_video_load_resnet(loader, &half->mid[0], channels, "conv_shortcut", "mid_block.resnets.0");
+    half->attention.present = diti_loader_find(loader, "mid_block.attentions.0.group_norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "mid_block.attentions.0.group_norm");
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_layer(loader, &half->attention.out, channels, channels, 1, "mid_block.attentions.0.to_out.0");
+    }
+    diti_video_load_resnet(loader, &half->mid[1], channels, "conv_shortcut", "mid_block.resnets.1");
+}
+
+static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
+    const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
+    char weight[64];
+    uint32_t i, channels;
+    diti_loader_scope(loader, "%s.", name);
+    if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.norm1.weight", 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    if (decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    diti_format(weight, sizeof weight, "%s.conv.weight", sampler);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
+        channels = diti_video_load_resnets(loader, &half->levels[i], channels, "conv_shortcut", "resnets.");
+        if (diti_loader_find(loader, weight))
+            diti_video_load_conv(loader, &half->levels[i].resample, channels, sampler);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    diti_load_norm(loader, &half->norm_out, channels, "conv_norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_hunyuanvideo_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_hunyuanvideo *own = vae->hunyuanvideo;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_hunyuanvideo_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_in.conv.weight")) {
+        diti_hunyuanvideo_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
+    vae->hunyuanvideo =
+        (struct diti_hunyuanvideo *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
+    if (!vae->hunyuanvideo) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    while (ratio >> (vae->hunyuanvideo->time_levels + 1)) vae->hunyuanvideo->time_levels++;
+    vae->frame_factor = 1u << vae->hunyuanvideo->time_levels;
+    vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
+    vae->style.eps = 1e-6f;
+    vae->style.ends = vae->style.edges = true;
+    return settings.result;
+}
+
+static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_kl_half *half = vae->traits.has_decoder ? &vae->hunyuanvideo->decoder : &vae->hunyuanvideo->encoder;
+    uint32_t i, levels = 0;
+    (void)config;
+    for (i = 0; i < half->level_count; i++) {
+        levels += half->levels[i].resample.weight.part_count ? 1 : 0;
+        if (half->levels[i].count && half->levels[i].resnets[0].channels % vae->style.groups)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                             (unsigned)half->levels[i].resnets[0].channels, (unsigned)vae->style.groups);
+    }
+    vae->traits.factor = 1u << levels;
+    if (levels >= vae->hunyuanvideo->time_levels) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "the autoencoder has %u levels, and %u that change the number of frames",
+                     (unsigned)levels, (unsigned)vae->hunyuanvideo->time_levels);
+}
+
+/* ---- the whole clip is one chunk ---- */
+
+static uint32_t diti_hunyuanvideo_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor, latent = frames;
+    for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
+    return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
+}
+
+static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    return index == 0;
+}
+
+/* ---- computing ---- */
+
+/* One head. The keys of a frame's queries are those of its own and of earlier frames. */
+static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_kl_attention *attention) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
+    linear.name = "vae_qkv";
+    h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
+    desc.batch = desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
+        uint32_t keys = (frame + 1) * area;
+        desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
+        diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
+                       diti_tensor_view(graph, h, 0, keys, channels, channels),
+                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
+    }
+    linear.bias = &attention->out.bias;
+    linear.residual = x;
+    linear.out_f32 = true;
+    linear.name = "vae_attention_out";
+    return diti_linear(graph, out, &attention->out.weight, &linear);
+}
+
+static diti_tensor diti_hunyuanvideo_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                         const diti_kl_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->mid[0]);
+    if (half->attention.present) x = diti_hunyuanvideo_attention(clip, size, x, &half->attention);
+    return diti_video_resnet(clip, size, x, &half->mid[1]);
+}
+
+/* Nearest neighbours, of which the first frame gets none in time, and a convolution; or one with strides. */
+static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                              const diti_layer *layer, bool time) {
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    if (clip->encode) {
+        more.stride = 2;
+        more.pad_before = more.pad_after = 1;
+        more.frame_stride = time ? 2 : 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_downsample");
+        if (time) size->frames = (size->frames + 1) / 2;
+        size->height /= 2;
+        size->width /= 2;
+        return x;
+    }
+    if (time) {
+        blend.kind = DITI_BLEND_DOUBLE;
+        blend.clip = *size;
+        blend.first = 1;
+        blend.out_f32 = true;
+        blend.name = "vae_frames";
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, 1);
+    }
+    more.upsample = true;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_upsample");
+    size->height *= 2;
+    size->width *= 2;
+    return x;
+}
+
+static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_hunyuanvideo *own = clip->vae->hunyuanvideo;
+    const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    diti_video_input in;
+    uint32_t i, j;
+    size.frames = chunk->frames;
+    if (!clip->encode)
+        x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
+        for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, &size, x, &half->levels[i].resnets[j]);
+        if (half->levels[i].resample.weight.part_count)
+            x = diti_hunyuanvideo_resample(clip, &size, x, &half->levels[i].resample,
+                                           i + own->time_levels + 1 >= half->level_count);
+    }
+    if (clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    in = diti_video_norm(clip, &size, x, &half->norm_out, true, false, NULL);
+    x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
+    if (!clip->encode) return x;
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo", diti_hunyuanvideo_is,
+                                         diti_hunyuanvideo_read,      diti_hunyuanvideo_load,
+                                         diti_hunyuanvideo_finish,    diti_hunyuanvideo_latent_frames,
+                                         diti_hunyuanvideo_chunk,     diti_hunyuanvideo_run};
+    return &kind;
+}
+
 /* ==== src/vae/vae.c ==== */
 
 /* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
@@ -36195,12 +36384,13 @@ static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_
 
 /* NULL: an autoencoder of pictures. */
 static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
-    const diti_video_kind *kinds[4];
+    const diti_video_kind *kinds[5];
     size_t i;
     kinds[0] = diti_opensora_kind();
     kinds[1] = diti_causal_kind();
     kinds[2] = diti_cogvideox_kind();
     kinds[3] = diti_wan_kind();
+    kinds[4] = diti_hunyuanvideo_kind();
     for (i = 0; i < DITI_COUNT(kinds); i++)
         if (kinds[i]->is(loader, config)) return kinds[i];
     return NULL;

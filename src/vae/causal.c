@@ -27,37 +27,16 @@ static bool diti_causal_is(diti_loader *loader, const diti_json *config) {
 
 /* ---- loading ---- */
 
-/* A convolution of frames, NAME.conv, or of pictures, NAME. */
-static uint32_t diti_causal_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
-    char full[80], weight[96];
-    diti_format(full, sizeof full, "%s.conv", name);
-    diti_format(weight, sizeof weight, "%s.weight", full);
-    return diti_video_load_conv(loader, out, channels, diti_loader_find(loader, weight) ? full : name);
-}
-
-static uint32_t diti_causal_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
-    char scope[128];
-    diti_format(scope, sizeof scope, "%s", loader->scope);
-    diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_load_norm(loader, &out->norm1, channels, "norm1");
-    out->channels = diti_causal_load_conv(loader, &out->conv1, channels, "conv1");
-    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
-    diti_causal_load_conv(loader, &out->conv2, out->channels, "conv2");
-    if (channels != out->channels) diti_causal_load_conv(loader, &out->shortcut, channels, "nin_shortcut");
-    diti_loader_scope(loader, "%s", scope);
-    return out->channels;
-}
-
 static void diti_causal_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
     static const char *const qkv[] = {"mid.attn_1.q.conv", "mid.attn_1.k.conv", "mid.attn_1.v.conv"};
-    diti_causal_load_resnet(loader, &half->mid[0], channels, "mid.block_1");
+    diti_video_load_resnet(loader, &half->mid[0], channels, "nin_shortcut", "mid.block_1");
     half->attention.present = diti_loader_find(loader, "mid.attn_1.norm.weight") != NULL;
     if (half->attention.present) {
         diti_load_norm(loader, &half->attention.norm, channels, "mid.attn_1.norm");
         diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
-        diti_causal_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
+        diti_video_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
     }
-    diti_causal_load_resnet(loader, &half->mid[1], channels, "mid.block_2");
+    diti_video_load_resnet(loader, &half->mid[1], channels, "nin_shortcut", "mid.block_2");
 }
 
 /* The share of what is interpolated: the sigmoid of a parameter. */
@@ -74,59 +53,42 @@ static void diti_causal_load_mix(diti_loader *loader, diti_causal_half *out, uin
     out->times[i] = DITI_CAUSAL_MIXED;
     out->mixes[i] = 1 / (1 + expf(-value));
     diti_format(text, sizeof text, "%s.conv", name);
-    diti_causal_load_conv(loader, &out->convs[i], channels, text);
+    diti_video_load_conv(loader, &out->convs[i], channels, text);
 }
 
 static uint32_t diti_causal_load_level(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
                                        bool decoder) {
     diti_kl_level *level = &out->half.levels[i];
     const char *resample = decoder ? "upsample.conv" : "downsample.conv";
-    char name[64];
-    uint32_t j;
-    level->count = diti_loader_count(loader, "block.", ".norm1.weight");
-    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u blocks",
-                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
-        level->count = 0;
-    }
-    for (j = 0; j < level->count; j++) {
-        diti_format(name, sizeof name, "block.%u", (unsigned)j);
-        channels = diti_causal_load_resnet(loader, &level->resnets[j], channels, name);
-    }
-    diti_format(name, sizeof name, "%s.bias", decoder ? "upsample.conv.conv" : "downsample.conv.conv");
-    if (diti_loader_find(loader, name) ||
-        diti_loader_find(loader, decoder ? "upsample.conv.bias" : "downsample.conv.bias"))
-        diti_causal_load_conv(loader, &level->resample, channels, resample);
+    char name[2][64];
+    channels = diti_video_load_resnets(loader, level, channels, "nin_shortcut", "block.");
+    diti_format(name[0], sizeof name[0], "%s.weight", resample);
+    diti_format(name[1], sizeof name[1], "%s.conv.weight", resample);
+    if (diti_loader_find(loader, name[0]) || diti_loader_find(loader, name[1]))
+        diti_video_load_conv(loader, &level->resample, channels, resample);
     diti_causal_load_mix(loader, out, i, channels, decoder ? "time_upsample" : "time_downsample");
     return channels;
 }
 
 static void diti_causal_load_half(diti_vae *vae, diti_loader *loader, diti_causal_half *out, bool decoder) {
-    const char *name = decoder ? "decoder" : "encoder";
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up" : "down";
     diti_kl_half *half = &out->half;
-    uint32_t i, number, count, channels;
+    uint32_t i, number, channels;
+    char before[16];
     diti_loader_scope(loader, "%s.", name);
-    count = diti_loader_count(loader, decoder ? "up." : "down.", ".block.0.norm1.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
-    if (!half->levels) return;
-    half->present = true;
-    half->level_count = count;
-    channels = diti_causal_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    diti_format(before, sizeof before, "%s.", blocks);
+    if (!diti_video_load_levels(vae, loader, half, before, ".block.0.norm1.weight", 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
     if (decoder) diti_causal_load_mid(loader, half, channels);
-    for (i = 0; i < count && !loader->error.result; i++) {
-        number = decoder ? count - 1 - i : i;
-        diti_loader_scope(loader, "%s.%s.%u.", name, decoder ? "up" : "down", (unsigned)number);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        number = decoder ? half->level_count - 1 - i : i;
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)number);
         channels = diti_causal_load_level(loader, out, i, channels, decoder);
         diti_loader_scope(loader, "%s.", name);
     }
     if (!decoder) diti_causal_load_mid(loader, half, channels);
     diti_load_norm(loader, &half->norm_out, channels, "norm_out");
-    diti_causal_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
@@ -134,12 +96,12 @@ static void diti_causal_load(diti_vae *vae, diti_loader *loader) {
     struct diti_causal *own = vae->causal;
     uint32_t latent = vae->traits.latent_channels;
     if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
-        diti_causal_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
         diti_causal_load_half(vae, loader, &own->decoder, true);
     }
     if (diti_loader_find(loader, "encoder.conv_out.conv.weight")) {
         diti_causal_load_half(vae, loader, &own->encoder, false);
-        diti_causal_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
     }
     vae->traits.has_decoder = own->decoder.half.present;
     vae->traits.has_encoder = own->encoder.half.present;

@@ -41,9 +41,9 @@ static uint32_t diti_cogvideox_load_resnet(diti_vae *vae, diti_loader *loader, d
     diti_format(scope, sizeof scope, "%s", loader->scope);
     diti_loader_scope(loader, "%s%s.", scope, name);
     diti_cogvideox_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
-    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
     diti_cogvideox_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
-    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
     if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
     diti_loader_scope(loader, "%s", scope);
     return out->channels;
@@ -70,45 +70,33 @@ static uint32_t diti_cogvideox_load_level(diti_vae *vae, diti_loader *loader, di
 }
 
 static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
-    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
-    uint32_t i, count, channels, norms = 5;
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
+    uint32_t i, channels, norms = 5;
     char resnets[64];
     diti_loader_scope(loader, "%s.", name);
-    diti_format(resnets, sizeof resnets, "%s.", blocks);
-    count = diti_loader_count(loader, resnets, ".resnets.0.conv1.conv.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
-    if (!half->levels) return;
-    half->level_count = count;
-    for (i = 0; i < count; i++) {
-        diti_format(resnets, sizeof resnets, "%s.%u.resnets.", blocks, (unsigned)i);
+    if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.conv1.conv.weight", 0)) return;
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_format(resnets, sizeof resnets, "%s%u.resnets.", blocks, (unsigned)i);
         half->levels[i].count = diti_loader_count(loader, resnets, ".conv1.conv.weight");
-        if (half->levels[i].count > DITI_KL_MAX_RESNETS) {
+        norms += 2 * half->levels[i].count;
+        if (half->levels[i].count > DITI_KL_MAX_RESNETS)
             diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s.%s must hold 1 to %u resnets",
                       diti_checkpoint_name(loader->checkpoint), name, resnets, DITI_KL_MAX_RESNETS);
-            return;
-        }
-        norms += 2 * half->levels[i].count;
     }
     if (decoder)
         vae->cogvideox->conditions =
             (diti_fused_linear *)diti_component_array(&vae->base, loader, norms, sizeof *vae->cogvideox->conditions);
     if (loader->error.result) return;
-    half->present = true;
-    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in.conv");
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
     if (decoder) diti_cogvideox_load_mid(vae, loader, half, channels, true);
-    for (i = 0; i < count && !loader->error.result; i++) {
-        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
         channels = diti_cogvideox_load_level(vae, loader, &half->levels[i], channels, decoder);
         diti_loader_scope(loader, "%s.", name);
     }
     if (!decoder) diti_cogvideox_load_mid(vae, loader, half, channels, false);
     diti_cogvideox_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
-    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out.conv");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 

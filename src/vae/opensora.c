@@ -22,38 +22,6 @@ static bool diti_opensora_is(diti_loader *loader, const diti_json *config) {
 
 /* ---- loading ---- */
 
-static uint32_t diti_opensora_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
-                                          const char *name) {
-    char scope[128];
-    diti_format(scope, sizeof scope, "%s", loader->scope);
-    diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_load_norm(loader, &out->norm1, channels, "norm1");
-    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1.conv");
-    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
-    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2.conv");
-    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv3.conv");
-    diti_loader_scope(loader, "%s", scope);
-    return out->channels;
-}
-
-static uint32_t diti_opensora_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels,
-                                         const char *name) {
-    char before[64], text[80];
-    uint32_t i;
-    diti_format(before, sizeof before, "%s.", name);
-    level->count = diti_loader_count(loader, before, ".conv1.conv.weight");
-    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
-                  diti_checkpoint_name(loader->checkpoint), loader->scope, name, DITI_KL_MAX_RESNETS);
-        level->count = 0;
-    }
-    for (i = 0; i < level->count; i++) {
-        diti_format(text, sizeof text, "%s.%u", name, (unsigned)i);
-        channels = diti_opensora_load_resnet(loader, &level->resnets[i], channels, text);
-    }
-    return channels;
-}
-
 static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *level, uint32_t channels,
                                             uint32_t number) {
     char name[64], weight[80];
@@ -64,33 +32,24 @@ static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *
 
 /* Levels in the order of computing: the original numbers them from the pictures. */
 static void diti_opensora_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
-    const char *scope = decoder ? "temporal_vae.decoder." : "temporal_vae.encoder.";
     uint32_t i, number, count, channels, latent = vae->traits.latent_channels;
     char name[64];
-    diti_loader_scope(loader, "%s", scope);
-    count = diti_loader_count(loader, "block_res_blocks.", ".0.conv1.conv.weight");
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %shas %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), scope, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + 1, sizeof *half->levels);
-    if (!half->levels) return;
-    half->present = true;
-    half->level_count = count + 1;
-    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1.conv" : "conv_in.conv");
-    if (decoder) channels = diti_opensora_load_level(loader, &half->levels[0], channels, "res_blocks");
+    diti_loader_scope(loader, "temporal_vae.%s.", decoder ? "decoder" : "encoder");
+    if (!diti_video_load_levels(vae, loader, half, "block_res_blocks.", ".0.norm1.weight", 1)) return;
+    count = half->level_count - 1;
+    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1" : "conv_in");
+    if (decoder) channels = diti_video_load_resnets(loader, &half->levels[0], channels, "conv3", "res_blocks.");
     for (i = 0; i < count && !loader->error.result; i++) {
         diti_kl_level *level = &half->levels[decoder ? i + 1 : i];
         number = decoder ? count - 1 - i : i;
-        diti_format(name, sizeof name, "block_res_blocks.%u", (unsigned)number);
-        channels = diti_opensora_load_level(loader, level, channels, name);
+        diti_format(name, sizeof name, "block_res_blocks.%u.", (unsigned)number);
+        channels = diti_video_load_resnets(loader, level, channels, "conv3", name);
         if (decoder && number) diti_opensora_load_resample(loader, level, channels, number - 1);
         if (!decoder && i + 1 < count) diti_opensora_load_resample(loader, level, channels, number);
     }
-    if (!decoder) channels = diti_opensora_load_level(loader, &half->levels[count], channels, "res_blocks");
+    if (!decoder) channels = diti_video_load_resnets(loader, &half->levels[count], channels, "conv3", "res_blocks.");
     diti_load_norm(loader, &half->norm_out, channels, "norm1");
-    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out.conv" : "conv2.conv");
+    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out" : "conv2");
     diti_loader_scope(loader, "%s", "");
 }
 

@@ -170,6 +170,7 @@ struct diti_vae {
     struct diti_causal *causal;
     struct diti_cogvideox *cogvideox;
     struct diti_wan *wan;
+    struct diti_hunyuanvideo *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -211,9 +212,19 @@ DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
-/* NAME.weight [C', C, frames, kernel, kernel] with as many channels and as wide as the file has it; the channels that
-   it gives. suffix: ".conv" where the file has one. The bias is loaded if the file has one. */
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+/* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
+   it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
+/* NAME.norm1, conv1, norm2, conv2 and, where channels differ, the shortcut; LIST0, LIST1, ... so. The channels they
+ * give. */
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name);
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list);
+/* Room for as many levels as the file has names BEFORE0AFTER, and `more`; NULL: the loader has failed. */
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more);
 /* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
 /* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */

@@ -140,11 +140,13 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
 /* ---- parts of video autoencoders ---- */
 
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
-    char weight[160], bias[160];
+    char full[120], weight[160], bias[160];
     const diti_stored_tensor *stored;
     uint32_t rows, frames = 1, kernel = 1;
-    diti_format(weight, sizeof weight, "%s.weight", name);
-    diti_format(bias, sizeof bias, "%s.bias", name);
+    diti_format(weight, sizeof weight, "%s.conv.weight", name);
+    diti_format(full, sizeof full, "%s%s", name, diti_loader_find(loader, weight) ? ".conv" : "");
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    diti_format(bias, sizeof bias, "%s.bias", full);
     stored = diti_loader_find(loader, weight);
     rows = diti_loader_dimension(loader, weight, 0);
     if (stored && stored->rank == 5) frames = diti_loader_dimension(loader, weight, 2);
@@ -156,8 +158,57 @@ DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out,
                       diti_checkpoint_name(loader->checkpoint), loader->scope, weight);
         return 0;
     }
-    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, name);
+    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, full);
     return rows;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, shortcut);
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list) {
+    char name[80];
+    uint32_t i;
+    level->count = diti_loader_count(loader, list, ".norm1.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, list, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "%s%u", list, (unsigned)i);
+        channels = diti_video_load_resnet(loader, &level->resnets[i], channels, shortcut, name);
+    }
+    return channels;
+}
+
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more) {
+    uint32_t count = diti_loader_count(loader, before, after);
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "%s: the autoencoder's %s%s has %u levels, not 1 to %u", diti_checkpoint_name(loader->checkpoint),
+                      loader->scope, before, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return NULL;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + more, sizeof *half->levels);
+    if (!half->levels) return NULL;
+    half->present = true;
+    half->level_count = count + more;
+    return half->levels;
 }
 
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
