@@ -6067,6 +6067,7 @@ typedef enum diti_kernel {
     DITI_KERNEL_WEIGH,
     DITI_KERNEL_PIXELS,
     DITI_KERNEL_GROUP_NORM,
+    DITI_KERNEL_FRAMES,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
     DITI_KERNEL_ATTENTION_COOP2,
@@ -12663,9 +12664,13 @@ typedef struct diti_weight {
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
     uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t frames;     /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
+                            1: it reads one */
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+/* Values of a row that belong to one input channel: 1 for linear layers. */
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight);
 
 /* A part of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two ranges of
    columns, side by side, count 0 of the first: all. */
@@ -12939,6 +12944,10 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
+   and time. Trailing ones of the shape may be missing. */
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name);
 /* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
                                        uint32_t all, uint32_t columns, const char *name);
@@ -13129,6 +13138,10 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 /* A device that divides a matrix with others reads some rows of it, and some columns of each row: a cut of its weight.
  */
 
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
+    return (weight->kernel > 1 ? weight->kernel * weight->kernel : 1) * (weight->frames > 1 ? weight->frames : 1);
+}
+
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
     if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
@@ -13197,7 +13210,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
     bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
-    if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
+    if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
         if (first > weight->columns || count > weight->columns - first || first % unit) return false;
@@ -13213,6 +13226,7 @@ DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight
     made->weight.name = weight->name;
     made->weight.type = weight->type;
     made->weight.kernel = weight->kernel;
+    made->weight.frames = weight->frames;
     made->weight.rows = cut->rows ? cut->rows : weight->rows;
     made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
     if (made->weight.columns != weight->columns) diti_cut_pieces(made);
@@ -13409,28 +13423,26 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel], which
-   may be that of one frame: [rows, columns / kernel^2, 1, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
+   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
-                              uint32_t kernel) {
-    uint64_t expected[4];
-    uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
+                              uint32_t kernel, uint32_t frames) {
+    uint64_t expected[5];
+    uint32_t i, rank = frames > 1 ? 5u : kernel > 1 ? 4u : 2u, from = tensor->rank > rank ? tensor->rank : rank;
     expected[0] = rows;
-    expected[1] = columns / area;
-    expected[2] = expected[3] = kernel;
+    expected[1] = columns / (frames * kernel * kernel);
+    expected[2] = from == 5 ? frames : kernel;
+    expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
         return true;
-    if (tensor->rank == 5 && kernel > 1 && tensor->shape[0] == rows && tensor->shape[1] == expected[1] &&
-        tensor->shape[2] == 1 && tensor->shape[3] == kernel && tensor->shape[4] == kernel)
-        return true;
-    if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
-    if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != 4 && tensor->rank != 5))
+        return diti_loader_fail_shape(loader, tensor, expected, rank);
     for (i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, rank);
+        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, tensor->rank);
     return true;
 }
 
-/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
+/* Ones don't matter: [1, N] and [N, 1, 1] are as good as [N] for a vector. */
 static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
     uint64_t expected[2];
     const uint64_t *shape = tensor->shape;
@@ -13438,6 +13450,7 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     expected[0] = rows;
     expected[1] = columns;
     while (rank > 1 && shape[0] == 1) shape++, rank--;
+    while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
@@ -13663,26 +13676,27 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 }
 
 static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name, bool table) {
+                                   uint32_t kernel, uint32_t frames, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel, frames)) return;
     if (!diti_loader_is_matrix_type(tensor->type)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
+    out->frames = frames;
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
+    diti_loader_add_stored(loader, out, rows, columns, kernel, 1, name, false);
 }
 
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                   const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
+    diti_loader_add_stored(loader, out, rows, columns, 1, 1, name, true);
 }
 
 /* --- linear layers: the rules of dit_model_desc.types --- */
@@ -13747,7 +13761,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1, 1)) return;
     if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
     if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
@@ -13847,7 +13861,9 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
-    if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
+    if (!out->part_count || !more->part_count || out->type != more->type ||
+        diti_weight_taps(out) != diti_weight_taps(more))
+        return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
     if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
     if (diti_weight_touches(loader, out, more)) out->parts[out->part_count - 1].rows += more->parts[i++].rows;
@@ -13871,6 +13887,17 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_loader_add_stored(loader, &out->weight, rows, channels * frames * kernel * kernel, kernel, frames, full,
+                           false);
+    diti_format(full, sizeof full, "%s.bias", name);
+    if (biased) diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
@@ -15488,6 +15515,7 @@ typedef struct diti_norm_desc {
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
+    bool silu;                        /* last of all; not of I8 */
     diti_tensor out;                  /* write here; 0: a new tensor */
     const diti_weight *reader; /* the weight that alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
@@ -15653,10 +15681,14 @@ typedef struct diti_solver_desc {
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
-/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
+/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
+   several frames takes the batch for the frames of a clip. Beyond its ends stand zeros, or the frame at the end. */
 typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* shape of the input */
-    uint32_t stride;
+    uint32_t batch, height, width;        /* shape of the input */
+    uint32_t stride, frame_stride;        /* 0: 1 */
+    bool edges;                           /* padding repeats the pixels at the edges, and is not zeros */
+    uint32_t frames_before, frames_after; /* how many stand beyond the ends; less than the weight's frames */
+    bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
     uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
@@ -15668,8 +15700,8 @@ typedef struct diti_conv_desc {
     bool out_f32;
     const char *name;
 } diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc);
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -15680,6 +15712,7 @@ typedef struct diti_group_norm_desc {
     uint32_t parts;      /* equal parts that every image in x is summed in before their sums are added in order:
                             devices that have some parts of an image each give the bytes of one that has all of them;
                             0: as suits the device */
+    diti_tensor out;     /* write here; 0: a new tensor */
     diti_tensor moments; /* moments of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
@@ -15689,6 +15722,92 @@ typedef struct diti_group_norm_desc {
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* --- clips: rows are pixels, line by line and frame after frame (ops_frames.c) --- */
+typedef struct diti_video {
+    uint32_t frames, height, width;
+} diti_video;
+
+/* Twice the frames, or half of them. The first `first` frames stay, and the rule is about those behind them. */
+typedef enum diti_blend_kind {
+    DITI_BLEND_DOUBLE, /* each frame twice */
+    DITI_BLEND_LINEAR, /* frame 0 stays; between the others by half-pixel centres: quarters and three quarters */
+    DITI_BLEND_THIRDS, /* the mean of frames 2f - 2, 2f - 1 and 2f, frame 0 for those before it */
+    DITI_BLEND_HALVES  /* the mean of two neighbours */
+} diti_blend_kind;
+typedef struct diti_blend_desc {
+    diti_blend_kind kind;
+    diti_video clip; /* x */
+    uint32_t first;  /* for DOUBLE and HALVES */
+    /* Not 0: a tensor as large as the result, which becomes weight * frames + more_weight * more. */
+    diti_tensor more;
+    float weight, more_weight;
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
+    const char *name;
+} diti_blend_desc;
+DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, const diti_blend_desc *desc);
+
+/* Blocks of time frames, side lines and side columns against channels: element (t, y, x) of channel c of the finer clip
+   has the number c * channel_step + t * time_step + y * line_step + x * pixel_step, and channel n of the coarser one
+   has the numbers from n * repeats to n * repeats + repeats - 1. */
+typedef struct diti_block_desc {
+    diti_video clip;  /* x */
+    uint32_t columns; /* channels of the result */
+    uint32_t time, side;
+    uint32_t channel_step, time_step, line_step, pixel_step;
+    uint32_t repeats;      /* 0: 1. Gathering: the mean of so many is a channel of the result */
+    uint32_t modulus;      /* spreading: channel c is made as channel c % modulus is; 0: not so */
+    uint32_t first;        /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
+    bool edge;             /* gathering: these are frame 0 of x, and not zeros */
+    diti_tensor more;      /* added; 0: nothing */
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
+    const char *name;
+} diti_block_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+
+/* x * scale + shift with rows of a coarser clip, the nearest (floor(i * coarse / fine)), then SiLU. */
+typedef struct diti_condition_desc {
+    diti_video clip, coarse;
+    uint32_t first;           /* frames in front that belong to each other, and not to those behind them */
+    diti_tensor scale, shift; /* [coarse rows, columns of x]; shift is F32 */
+    bool silu;
+    diti_tensor out; /* write here; 0: a new tensor */
+    const char *name;
+} diti_condition_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_condition_frames(diti_graph *graph, diti_tensor x,
+                                                           const diti_condition_desc *desc);
+
+/* Planes [channels, frames, area] in the order of memory, read as [frames, channels, area]; back: and again as it was.
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_fold_frames(diti_graph *graph, diti_tensor x, const diti_video *clip,
+                                                      bool back);
+
+/* All of x, of floats, becomes 0, whatever was there. */
+DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x);
+
+/* A rectangle of frames of x to a place in those of out. With another tile each becomes other * (1 - a)
+   + x * a, where a rises from 0 in the first line, or with right in the first column, to 1 behind the last. */
+typedef struct diti_place_desc {
+    diti_video from, to, part; /* x; out; what is moved of each */
+    uint32_t first;            /* frame of x, and of other, that becomes the first of out */
+    uint32_t from_y, from_x;   /* place in x */
+    uint32_t y, x;             /* place in out */
+    diti_tensor other;         /* 0: none */
+    diti_video other_size;
+    uint32_t other_y, other_x;
+    bool right;
+    diti_tensor out; /* may be x */
+} diti_place_desc;
+DIT_INTERNAL DITI_UNUSED void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc);
+
+/* moments [rows, 2C], means and log-variances, as autoencoders give them: (mean + exp(log-variance / 2) * noise) *
+   scale, F32 [rows, C]. The log-variance is clamped to [-30, 20]. noise [rows, C]; 0: none. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                               const char *name);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
    lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
@@ -15728,6 +15847,9 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
     uint32_t kernel, stride, pad, upsample;
+    uint32_t frames, frame_stride; /* frames that a result reads; frames from one to the next. Both are 1 for images */
+    uint32_t in_frames, frames_before; /* frames of the clip; frames that are missing before its first */
+    bool edges, ends; /* beyond the edges are the pixels at them, not zeros; beyond the ends the frames at them */
     uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
@@ -17820,6 +17942,360 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_emit(graph, &dispatch, rgb, texels);
 }
 
+/* ==== src/graph/ops_frames.c ==== */
+/* Clips (shaders/frames.comp): frames between frames, channels that become frames or pixels, and back. */
+
+#define DITI_FRAMES_GROUP 64u /* invocations; each makes four columns */
+
+/* Push words of frames.comp. */
+enum {
+    DITI_FRAMES_ROWS = 1,
+    DITI_FRAMES_COLUMNS,
+    DITI_FRAMES_IN,
+    DITI_FRAMES_IN_PITCH,
+    DITI_FRAMES_OUT,
+    DITI_FRAMES_OUT_PITCH,
+    DITI_FRAMES_MORE,
+    DITI_FRAMES_MORE_PITCH,
+    DITI_FRAMES_SHIFT,
+    DITI_FRAMES_SHIFT_PITCH,
+    DITI_FRAMES_HEIGHT,
+    DITI_FRAMES_WIDTH,
+    DITI_FRAMES_IN_HEIGHT,
+    DITI_FRAMES_IN_WIDTH,
+    DITI_FRAMES_COUNT,
+    DITI_FRAMES_IN_COUNT,
+    DITI_FRAMES_FIRST,
+    DITI_FRAMES_TIME,
+    DITI_FRAMES_SIDE,
+    DITI_FRAMES_CHANNEL_STEP,
+    DITI_FRAMES_TIME_STEP,
+    DITI_FRAMES_LINE_STEP,
+    DITI_FRAMES_PIXEL_STEP,
+    DITI_FRAMES_REPEATS,
+    DITI_FRAMES_MODULUS,
+    DITI_FRAMES_WEIGHT,
+    DITI_FRAMES_MORE_WEIGHT,
+    DITI_FRAMES_PUSH_WORDS
+};
+enum {
+    DITI_FRAMES_BLEND,
+    DITI_FRAMES_SPREAD,
+    DITI_FRAMES_GATHER,
+    DITI_FRAMES_CONDITION,
+    DITI_FRAMES_FOLD,
+    DITI_FRAMES_UNFOLD,
+    DITI_FRAMES_DRAW,
+    DITI_FRAMES_FILL,
+    DITI_FRAMES_PLACE
+};
+
+typedef struct diti_frames_op { /* a dispatch before it is bound */
+    diti_dispatch dispatch;
+    diti_tensor x, more, shift, out;
+    uint64_t in_rows, reach; /* rows of x that DITI_FRAMES_GROUP rows of the result need, and how many around them; 0: a
+                                slice binds all of x */
+} diti_frames_op;
+
+/* from and to: the clips of the source and of the result. */
+static bool diti_frames_begin(diti_graph *graph, diti_frames_op *op, const char *name, uint32_t kind,
+                              const diti_video *from, const diti_video *to) {
+    uint32_t *push = op->dispatch.push;
+    if (!diti_op_begin(graph, &op->dispatch, name, DITI_KERNEL_FRAMES, DITI_FRAMES_GROUP)) return false;
+    op->x = op->more = op->shift = 0;
+    op->in_rows = op->reach = 0;
+    op->dispatch.constants[1] = kind;
+    op->dispatch.constant_count = 8;
+    push[DITI_FRAMES_HEIGHT] = to->height;
+    push[DITI_FRAMES_WIDTH] = to->width;
+    push[DITI_FRAMES_COUNT] = to->frames;
+    push[DITI_FRAMES_IN_HEIGHT] = from->height;
+    push[DITI_FRAMES_IN_WIDTH] = from->width;
+    push[DITI_FRAMES_IN_COUNT] = from->frames;
+    return true;
+}
+
+static bool diti_frames_fit(diti_graph *graph, diti_tensor x, const diti_video *clip, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    if (diti_graph_failed(graph)) return false;
+    if (diti_element_is_float(info->format) && info->rows == (uint64_t)clip->frames * clip->height * clip->width &&
+        info->rows)
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is no clip of %u frames of %u x %u", name,
+                    info->name, info->rows, info->columns, clip->frames, clip->height, clip->width);
+    return false;
+}
+
+static diti_tensor diti_frames_emit(diti_graph *graph, diti_frames_op *op, uint32_t columns, diti_element format,
+                                    diti_tensor out) {
+    diti_dispatch *dispatch = &op->dispatch;
+    uint32_t *push = dispatch->push, quads = (columns + 3) / 4;
+    uint64_t rows = (uint64_t)push[DITI_FRAMES_COUNT] * push[DITI_FRAMES_HEIGHT] * push[DITI_FRAMES_WIDTH];
+    if (diti_graph_failed(graph)) return 0;
+    if (rows > UINT32_MAX / columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u frames of %u x %u are too large",
+                               dispatch->name, push[DITI_FRAMES_COUNT], push[DITI_FRAMES_HEIGHT],
+                               push[DITI_FRAMES_WIDTH]);
+    op->out = out ? out : diti_tensor_new(graph, format, (uint32_t)rows, columns, dispatch->name);
+    if (!diti_op_writable(graph, op->out, (uint32_t)rows, columns, dispatch->name)) return 0;
+    dispatch->constants[2] = diti_tensor_get(graph, op->x)->format;
+    dispatch->constants[3] = diti_tensor_get(graph, op->out)->format;
+    dispatch->constants[4] = op->more ? (uint32_t)diti_tensor_get(graph, op->more)->format : 0;
+    dispatch->constants[6] = op->more != 0;
+    push[DITI_FRAMES_ROWS] = (uint32_t)rows;
+    push[DITI_FRAMES_COLUMNS] = columns;
+    push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, op->x)->pitch;
+    push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, op->out)->pitch;
+    push[DITI_FRAMES_MORE_PITCH] = op->more ? diti_tensor_get(graph, op->more)->pitch : 0;
+    push[DITI_FRAMES_SHIFT_PITCH] = op->shift ? diti_tensor_get(graph, op->shift)->pitch : 0;
+    diti_op_bind(graph, dispatch, 0, op->x, DITI_FRAMES_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, op->out, DITI_FRAMES_OUT, false, true);
+    diti_op_bind(graph, dispatch, 2, op->more, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, dispatch, 3, op->shift, DITI_FRAMES_SHIFT, true, false);
+    if (op->in_rows) diti_op_bind_rows(graph, dispatch, 0, quads, op->in_rows, op->reach, op->reach);
+    diti_op_bind_rows(graph, dispatch, 1, quads, DITI_FRAMES_GROUP, 0, 0);
+    if (op->more && !op->shift) diti_op_bind_rows(graph, dispatch, 2, quads, DITI_FRAMES_GROUP, 0, 0);
+    diti_op_emit(graph, dispatch, (rows * quads + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP, DITI_FRAMES_PUSH_WORDS);
+    return op->out;
+}
+
+/* more times its weight, to be added to weight times the result. */
+static bool diti_frames_more(diti_graph *graph, diti_frames_op *op, const diti_video *clip, diti_tensor more,
+                             uint32_t columns, float weight, float more_weight) {
+    op->more = diti_guard_release(graph, more, op->dispatch.name);
+    op->dispatch.push[DITI_FRAMES_WEIGHT] = diti_op_float(weight);
+    op->dispatch.push[DITI_FRAMES_MORE_WEIGHT] = diti_op_float(more_weight);
+    if (!more) return true;
+    if (!diti_frames_fit(graph, op->more, clip, op->dispatch.name)) return false;
+    if (diti_tensor_columns(graph, op->more) == columns) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u columns are added to %u", op->dispatch.name,
+                    diti_tensor_columns(graph, op->more), columns);
+    return false;
+}
+
+DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first) {
+    switch (kind) {
+    case DITI_BLEND_DOUBLE: return frames < first ? frames : first + 2 * (frames - first);
+    case DITI_BLEND_LINEAR: return frames ? 2 * frames - 1 : 0;
+    case DITI_BLEND_THIRDS: return (frames + 1) / 2;
+    case DITI_BLEND_HALVES: return frames < first ? frames : first + (frames - first) / 2;
+    }
+    return 0;
+}
+
+DIT_INTERNAL diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, const diti_blend_desc *desc) {
+    const char *name = desc->name ? desc->name : "blend frames";
+    bool grows = desc->kind == DITI_BLEND_DOUBLE || desc->kind == DITI_BLEND_LINEAR;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    to.frames = diti_blended_frames(desc->kind, desc->clip.frames, desc->first);
+    op.x = diti_guard_release(graph, x, name);
+    x = op.x;
+    if (!diti_frames_fit(graph, x, &desc->clip, name) ||
+        !diti_frames_begin(graph, &op, name, DITI_FRAMES_BLEND, &desc->clip, &to))
+        return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, columns, desc->weight, desc->more_weight)) return 0;
+    op.dispatch.constants[5] = (uint32_t)desc->kind;
+    op.dispatch.constants[7] = desc->clamped;
+    op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
+    op.in_rows = to.frames == desc->clip.frames ? DITI_FRAMES_GROUP
+                 : grows                        ? DITI_FRAMES_GROUP / 2
+                                                : DITI_FRAMES_GROUP * 2;
+    op.reach = 3ull * to.height * to.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+static void diti_frames_block(diti_frames_op *op, const diti_block_desc *desc) {
+    uint32_t *push = op->dispatch.push;
+    push[DITI_FRAMES_TIME] = desc->time;
+    push[DITI_FRAMES_SIDE] = desc->side;
+    push[DITI_FRAMES_CHANNEL_STEP] = desc->channel_step;
+    push[DITI_FRAMES_TIME_STEP] = desc->time_step ? desc->time_step : 1;
+    push[DITI_FRAMES_LINE_STEP] = desc->line_step ? desc->line_step : 1;
+    push[DITI_FRAMES_PIXEL_STEP] = desc->pixel_step ? desc->pixel_step : 1;
+    push[DITI_FRAMES_REPEATS] = desc->repeats ? desc->repeats : 1;
+    push[DITI_FRAMES_MODULUS] = desc->modulus ? desc->modulus : UINT32_MAX;
+    push[DITI_FRAMES_FIRST] = desc->first;
+}
+
+DIT_INTERNAL diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc) {
+    const char *name = desc->name ? desc->name : "spread frames";
+    uint32_t block = desc->time * desc->side * desc->side, repeats = desc->repeats ? desc->repeats : 1;
+    uint32_t last = (desc->modulus && desc->modulus < desc->columns ? desc->modulus : desc->columns) - 1;
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    to.height *= desc->side;
+    to.width *= desc->side;
+    if (!diti_frames_fit(graph, x, &desc->clip, name)) return 0;
+    if (!block || !desc->columns || desc->clip.frames * desc->time <= desc->first ||
+        (last * desc->channel_step + (desc->time - 1) * desc->time_step + (desc->side - 1) * desc->line_step +
+         (desc->side - 1) * desc->pixel_step) /
+                repeats >=
+            diti_tensor_columns(graph, x))
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "op %s: %u channels do not make blocks of %u x %u x %u", name,
+                               diti_tensor_columns(graph, x), desc->time, desc->side, desc->side);
+    to.frames = desc->clip.frames * desc->time - desc->first;
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_SPREAD, &desc->clip, &to)) return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
+    diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
+    op.in_rows = DITI_FRAMES_GROUP % block ? 0 : DITI_FRAMES_GROUP / block;
+    op.reach = (1ull + desc->first) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc) {
+    const char *name = desc->name ? desc->name : "gather frames";
+    uint32_t block = desc->time * desc->side * desc->side, repeats = desc->repeats ? desc->repeats : 1;
+    diti_video to = desc->clip;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, &desc->clip, name)) return 0;
+    if (!block || (desc->clip.frames + desc->first) % desc->time || desc->clip.height % desc->side ||
+        desc->clip.width % desc->side || !desc->channel_step ||
+        desc->columns * repeats > diti_tensor_columns(graph, x) * desc->channel_step)
+        return diti_graph_fail(
+            graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u + %u frames of %u x %u are not blocks of %u x %u x %u", name,
+            desc->first, desc->clip.frames, desc->clip.height, desc->clip.width, desc->time, desc->side, desc->side);
+    to.frames = (desc->clip.frames + desc->first) / desc->time;
+    to.height /= desc->side;
+    to.width /= desc->side;
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_GATHER, &desc->clip, &to)) return 0;
+    op.x = x;
+    if (!diti_frames_more(graph, &op, &to, desc->more, desc->columns, 1, 1)) return 0;
+    diti_frames_block(&op, desc);
+    op.dispatch.constants[7] = desc->clamped;
+    op.dispatch.constants[5] = desc->edge;
+    op.in_rows = (uint64_t)DITI_FRAMES_GROUP * block;
+    op.reach = (1ull + desc->first + desc->time) * desc->clip.height * desc->clip.width + DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, desc->columns, desc->out_f32 ? DITI_F32 : graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_condition_frames(diti_graph *graph, diti_tensor x, const diti_condition_desc *desc) {
+    const char *name = desc->name ? desc->name : "condition frames";
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, &desc->clip, name) || !diti_frames_fit(graph, desc->scale, &desc->coarse, name) ||
+        !diti_frames_fit(graph, desc->shift, &desc->coarse, name))
+        return 0;
+    if (diti_tensor_columns(graph, desc->scale) != columns || diti_tensor_columns(graph, desc->shift) != columns ||
+        diti_tensor_get(graph, desc->shift)->format != DITI_F32 || desc->first >= desc->coarse.frames ||
+        desc->first >= desc->clip.frames)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u channels are conditioned by %u", name,
+                               columns, diti_tensor_columns(graph, desc->scale));
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_CONDITION, &desc->coarse, &desc->clip)) return 0;
+    op.x = x;
+    op.more = desc->scale;
+    op.shift = desc->shift;
+    op.dispatch.constants[5] = desc->silu;
+    op.dispatch.push[DITI_FRAMES_FIRST] = desc->first;
+    op.in_rows = DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, graph->activation, desc->out);
+}
+
+DIT_INTERNAL diti_tensor diti_fold_frames(diti_graph *graph, diti_tensor x, const diti_video *clip, bool back) {
+    const char *name = back ? "unfold frames" : "fold frames";
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
+    diti_frames_op op;
+    x = diti_guard_release(graph, x, name);
+    if (!diti_frames_fit(graph, x, clip, name) ||
+        !diti_frames_begin(graph, &op, name, back ? DITI_FRAMES_UNFOLD : DITI_FRAMES_FOLD, clip, clip))
+        return 0;
+    op.x = x;
+    return diti_frames_emit(graph, &op, columns, format, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                   const char *name) {
+    diti_video video = {1, 1, 0};
+    uint32_t columns = diti_tensor_columns(graph, moments) / 2;
+    diti_frames_op op;
+    moments = diti_guard_release(graph, moments, name);
+    video.width = diti_tensor_rows(graph, moments);
+    if (!diti_frames_begin(graph, &op, name, DITI_FRAMES_DRAW, &video, &video)) return 0;
+    op.x = moments;
+    if (!diti_frames_more(graph, &op, &video, noise, columns, scale, 0)) return 0;
+    op.in_rows = DITI_FRAMES_GROUP;
+    return diti_frames_emit(graph, &op, columns, DITI_F32, 0);
+}
+
+DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
+    diti_video video = {1, 1, 0};
+    diti_frames_op op;
+    video.width = diti_tensor_rows(graph, x);
+    if (!diti_frames_begin(graph, &op, "zeros", DITI_FRAMES_FILL, &video, &video)) return;
+    diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
+}
+
+/* Some frames, which are bound as a whole. */
+static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+                            uint32_t frames) {
+    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
+    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    diti_video from = desc->from, part = desc->part;
+    diti_frames_op op;
+    uint32_t *push = op.dispatch.push;
+    uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
+    part.frames = frames;
+    if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
+    op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
+    op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
+    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[5] = desc->right ? 2 : 1;
+    op.dispatch.constants[6] = desc->other != 0;
+    push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
+    push[DITI_FRAMES_COLUMNS] = columns;
+    push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
+    push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
+    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_SIDE] = desc->to.height;
+    push[DITI_FRAMES_TIME] = desc->to.width;
+    push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
+    push[DITI_FRAMES_TIME_STEP] = desc->x;
+    push[DITI_FRAMES_LINE_STEP] = desc->other_size.height;
+    push[DITI_FRAMES_PIXEL_STEP] = desc->other_size.width;
+    push[DITI_FRAMES_REPEATS] = desc->other_y;
+    push[DITI_FRAMES_MODULUS] = desc->other_x;
+    diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
+    diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
+    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
+                 DITI_FRAMES_PUSH_WORDS);
+}
+
+DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
+    const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
+    uint64_t frame = (uint64_t)to->height * to->width;
+    uint32_t first, most;
+    if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
+        (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
+        return;
+    if (desc->first + part->frames > from->frames || part->frames > to->frames ||
+        desc->from_y + part->height > from->height || desc->from_x + part->width > from->width ||
+        desc->y + part->height > to->height || desc->x + part->width > to->width ||
+        (desc->other && (desc->other_y + part->height > desc->other_size.height ||
+                         desc->other_x + part->width > desc->other_size.width ||
+                         desc->first + part->frames > desc->other_size.frames))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op place: %u frames of %u x %u do not fit %u of %u x %u",
+                        part->frames, part->height, part->width, to->frames, to->height, to->width);
+        return;
+    }
+    frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
+    if (most > 1) most--; /* bindings begin at aligned offsets */
+    for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
+        diti_place_some(graph, x, desc, first, part->frames - first < most ? part->frames - first : most);
+}
+
 /* ==== src/graph/ops_norm.c ==== */
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
@@ -17854,7 +18330,8 @@ enum {
     DITI_NORM_PART_SHIFT = 16,
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
-    DITI_NORM_PART_MEASURE = 128
+    DITI_NORM_PART_MEASURE = 128,
+    DITI_NORM_PART_SILU = 256
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -17913,7 +18390,7 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
     c[6] = mode;
@@ -18212,7 +18689,10 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
                           (uint64_t)plan.batch * plan.groups);
-    plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    plan.out = desc->out;
+    if (!plan.out)
+        plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    if (!diti_op_writable(graph, plan.out, plan.batch * plan.pixels, plan.columns, plan.name)) return 0;
     invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
     return plan.out;
@@ -18758,13 +19238,13 @@ static diti_element diti_expand_format(const diti_graph *graph) { return graph->
 
 /* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
 static uint32_t diti_expand_pitch(const diti_weight *weight) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     return (weight->columns / taps + 3u) / 4u * 4u * taps;
 }
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
+    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && diti_weight_taps(weight) == 1 &&
            weight->columns % 4 == 0;
 }
 
@@ -18787,7 +19267,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
                                   uint32_t run) {
     dispatch->constants[1] = (uint32_t)weight->type;
     dispatch->constants[2] = format;
-    dispatch->constants[3] = weight->kernel > 1;
+    dispatch->constants[3] = diti_weight_taps(weight) > 1;
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
     dispatch->constant_count = 6;
@@ -18796,7 +19276,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
 static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
                                uint32_t first) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
     if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
@@ -18938,10 +19418,13 @@ enum {
     DITI_GEMM_PAD,
     DITI_GEMM_UPSAMPLE,
     DITI_GEMM_GUARD,
+    DITI_GEMM_FRAMES,
+    DITI_GEMM_FRAME_FORM,
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
@@ -18986,14 +19469,19 @@ static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
 }
 
+/* Products of K values that a result is the sum of. */
+static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
+    return gemm->image ? gemm->image->kernel * gemm->image->kernel * gemm->image->frames : 1;
+}
+
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
 /* Wide tiles run faster and take longer to compile. */
 static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
-    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
+    uint32_t rest = gemm->columns % 64;
+    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * diti_gemm_taps(gemm) >= 1e8;
     return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
 }
 
@@ -19344,7 +19832,10 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[6] = gemm->activation;
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
-    c[9] = gemm->image != NULL;
+    c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
+    if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
+    if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
+    if (gemm->image && gemm->image->ends) c[9] |= DITI_GEMM_CONV_ENDS;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
 }
@@ -19376,6 +19867,9 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_STRIDE] = gemm->image->stride;
     push[DITI_GEMM_PAD] = gemm->image->pad | (gemm->image->pad - (gemm->image->above << gemm->image->upsample)) << 16;
     push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
+    push[DITI_GEMM_FRAMES] = gemm->image->in_frames;
+    push[DITI_GEMM_FRAME_FORM] =
+        gemm->image->frames | gemm->image->frame_stride << 8 | gemm->image->frames_before << 16;
 }
 
 /* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
@@ -19383,18 +19877,20 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
-    uint64_t in, out, margin, lines;
+    uint64_t in, out, margin, lines, frame;
     if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
     lines = (image->height >> image->upsample) - image->outside;
-    in = lines * (image->width >> image->upsample);
+    in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
     margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
-    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
+    frame = lines * (image->width >> image->upsample);
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin + image->frames_before * frame,
+                      margin + (image->frames - 1) * frame);
 }
 
 static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -19442,7 +19938,7 @@ DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gem
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
+    uint32_t taps = diti_gemm_taps(gemm);
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);
@@ -19687,23 +20183,31 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 
 /* --- convolutions --- */
 
+/* Images of the result. */
+static uint32_t diti_conv_images(const diti_conv_desc *desc, const diti_gemm_image *image) {
+    uint64_t frames = (uint64_t)desc->batch + desc->frames_before + desc->frames_after;
+    return frames < image->frames ? 0 : (uint32_t)((frames - image->frames) / image->frame_stride) + 1;
+}
+
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
                             const diti_gemm_image *image, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
-    uint32_t taps = weight->kernel * weight->kernel;
+    uint32_t taps = weight->kernel ? diti_weight_taps(weight) : 0, images = diti_conv_images(desc, image);
     if (diti_graph_failed(graph)) return false;
     if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
-        !image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
-        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
+        desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
+        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
+                        "over %u frames",
                         name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
-                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel, image->frames);
         return false;
     }
-    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+    return diti_linear_operand(graph, desc->residual, images * image->out_height * image->out_width, weight->rows,
                                false, "residual", name);
 }
 
@@ -19712,8 +20216,8 @@ static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_
     return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
 }
 
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc) {
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc) {
     const char *name = desc->name ? desc->name : "convolution";
     diti_gemm_image image = DITI_ZERO;
     diti_rows all = DITI_ZERO;
@@ -19722,6 +20226,12 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.stride = desc->stride ? desc->stride : 1;
     image.pad = desc->pad_before;
     image.upsample = desc->upsample;
+    image.frames = weight->frames ? weight->frames : 1;
+    image.frame_stride = desc->frame_stride ? desc->frame_stride : 1;
+    image.in_frames = desc->batch;
+    image.frames_before = desc->frames_before;
+    image.edges = desc->edges;
+    image.ends = desc->ends;
     image.above = desc->above;
     image.outside = desc->above + desc->below;
     image.height = (desc->height + image.outside) << image.upsample;
@@ -19730,13 +20240,14 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.out_width = diti_conv_out(image.width, desc, image.kernel);
     if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
     gemm.x = diti_op_align(graph, x, name);
-    gemm.rows = desc->batch * image.out_height * image.out_width;
-    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.rows = diti_conv_images(desc, &image) * image.out_height * image.out_width;
+    gemm.depth = weight->columns / diti_weight_taps(weight);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
     gemm.activation = (uint32_t)desc->activation;
     gemm.residual = diti_guard_release(graph, desc->residual, name);
     gemm.name = name;
-    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside ||
+        image.frames > 1 || image.frame_stride > 1)
         gemm.image = &image;
     gemm.out = desc->out;
     if (!gemm.out)
@@ -23486,11 +23997,13 @@ static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint
 static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
     const diti_gemm_image *image = &c->image;
     uint64_t rows = c->rows;
-    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel * image->frames : 1;
     diti_gemm gemm = DITI_ZERO;
     if (image->kernel)
-        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
-               (image->width >> image->upsample);
+        rows =
+            (image->frames > 1 || image->frame_stride > 1 ? image->in_frames
+                                                          : rows / ((uint64_t)image->out_height * image->out_width)) *
+            (image->height >> image->upsample) * (image->width >> image->upsample);
     gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
     gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
     gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
@@ -23527,7 +24040,7 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
     double flops = 2.0 * c->rows * c->columns * c->depth;
     double us;
     if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
-    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel * c->image.frames;
     us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
     return us * 32 < (double)DITI_TUNE_US ? 32u
            : us >= (double)DITI_TUNE_US   ? 1u
@@ -34075,9 +34588,14 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
 #define DITI_VAE_H
 
 typedef struct diti_vae diti_vae;
+#define DITI_VAE_MAX_CHANNELS 128u
 typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
     float scale, shift;               /* latent = (z - shift) * scale (docs/models.md 4.1) */
+    /* With by_channel each channel has a scale and a shift of its own in place of these. */
+    bool by_channel;
+    float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
+    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed; /* scale and shift: no config.json said them */
     bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
@@ -34109,6 +34627,53 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
+
+/* ---- clips: chunk after chunk. A job that has few frames on the device at a time emits the chunks of each kind as a
+   segment of their own, which is run again for every chunk of the kind with another input, and reads its frames before
+   the next one begins. Memory depends on the largest chunk, not on the length of the clip; diti_plan_measure of a graph
+   with one chunk of each kind tells it in advance. Chunks run in their order, for what one leaves in caches the next
+   one reads: where a guard wants a chunk to run again, all of them run again from the first. ---- */
+typedef struct diti_vae_chunk {
+    uint32_t first, frames;         /* frames of the input: the latent that is decoded, or the pictures */
+    uint32_t out_first, out_frames; /* frames of the result */
+    uint32_t kind; /* chunks of a kind are made by the same ops: 0 the first, 1 those behind it, 2 a last
+                      one of another length, 3 one in front of that */
+} diti_vae_chunk;
+#define DITI_VAE_CHUNK_KINDS 4u
+#define DITI_VAE_CACHES 128u
+typedef struct diti_vae_clip {
+    const diti_vae *vae;
+    diti_graph *graph;
+    bool encode;
+    diti_video pixels, latent; /* the whole clip */
+    uint32_t tile;             /* latent elements on the longest side of what is computed at a time; 0: all */
+    uint32_t tile_frames;      /* for autoencoders that cut tiles in time, too: latent frames of one; 0: as many as the
+                                  original takes */
+    diti_tensor noise;         /* an encoder that draws between its halves reads it: F32 [latent rows of all pictures,
+                                  channels];         0: it takes the mean */
+    diti_tensor caches[DITI_VAE_CACHES];
+    uint32_t cache_next; /* cache of the next convolution of the chunk */
+    bool first, last;    /* the chunk at hand has none before it; has none behind it */
+} diti_vae_clip;
+/* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
+ *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
+                                                         uint32_t *nearest);
+/* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
+   failed. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
+                                                  bool encode, const diti_video *pixels, uint32_t tile,
+                                                  uint32_t tile_frames);
+/* The chunk of that number; false: there are fewer. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
+/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+   in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* All chunks, one after the other in the current segment. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
 /* ---- inside the room ---- */
 
@@ -34155,9 +34720,39 @@ typedef struct diti_tiny_half {
     uint32_t count;
 } diti_tiny_half;
 
+/* Convolutions and norms of a video autoencoder have this in common. */
+typedef struct diti_video_style {
+    uint32_t groups; /* GroupNorms over all frames of a chunk have so many; 0: RMSNorm of each pixel */
+    float eps;
+    bool ends;   /* the first frame stands before itself, in place of zeros */
+    bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
+    bool cached; /* the last frames of a chunk stand before the first of the next one */
+    bool both;   /* half of what is missing stands behind the last frame, and is that frame */
+} diti_video_style;
+typedef struct diti_video_kind {
+    const char *name; /* for messages */
+    bool (*is)(diti_loader *loader, const diti_json *config);
+    dit_result (*read)(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_vae *vae, diti_loader *loader);
+    dit_result (*finish)(diti_vae *vae, const diti_json *config, dit_error *err);
+    /* Latent frames; 0: there are no such clips. */
+    uint32_t (*latent_frames)(const diti_vae *vae, uint32_t frames, bool encode);
+    bool (*chunk)(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+    diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+} diti_video_kind;
+
 struct diti_vae {
     diti_component base;
     diti_vae_traits traits;
+    const diti_video_kind *kind; /* NULL: AutoencoderKL or AutoencoderTiny, for pictures */
+    diti_video_style style;
+    uint32_t frame_factor; /* frames per latent frame */
+    uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
+    struct diti_opensora *opensora;
+    struct diti_causal *causal;
+    struct diti_cogvideox *cogvideox;
+    struct diti_wan *wan;
+    struct diti_hunyuanvideo *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -34176,6 +34771,7 @@ typedef struct diti_row_band {
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
     uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
+    uint32_t images;         /* pictures one below the other, all of them here: 1 where there is a group */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
@@ -34193,10 +34789,67 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
+/* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
+DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+/* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
+   it; the channels that it gives. The bias is loaded if the file has one. */
+DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
+/* NAME.norm1, conv1, norm2, conv2 and, where channels differ, the shortcut; LIST0, LIST1, ... so. The channels they
+ * give. */
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name);
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list);
+/* Room for as many levels as the file has names BEFORE0AFTER, and `more`; NULL: the loader has failed. */
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more);
+/* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
+/* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
+typedef struct diti_video_input {
+    diti_tensor all, own;
+    uint32_t before; /* frames that there is room for */
+} diti_video_input;
+/* How many frames reader has from the chunk before; NULL: there is no such convolution. */
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader);
+DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
+                                              diti_element format, uint32_t before);
+/* A convolution that the first chunk goes without leaves zeros, or the last frames of x, for the one of the next chunk.
+ */
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros);
+/* x, normed as style says, in front of reader. alone: every frame by itself. */
+DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* x, or a copy behind room for so many frames. */
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before);
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader);
+/* more: stride, frame_stride, padding, frames_before, upsample, residual, out; all 0 for a convolution of stride 1 that
+   keeps the size. F32. */
+DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
+                                         const diti_layer *layer, const diti_conv_desc *more, const char *name);
+/* Two norms, two convolutions, and a shortcut where channels differ. */
+DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_kl_resnet *resnet);
+
+/* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
+   that is decoded, or of the picture that is encoded. */
+DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                            const diti_video *size, uint32_t tile);
+
 /* The parts of loading (diti_component_kind) of either autoencoder. */
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+/* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
@@ -34227,6 +34880,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) {
     diti_row_band row_band = DITI_ZERO;
     row_band.height = row_band.lines = height;
+    row_band.images = 1;
     row_band.width = width;
     return row_band;
 }
@@ -34283,19 +34937,19 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     uint32_t rows;
     diti_row_band to = *row_band;
     diti_tensor out;
-    desc->batch = 1;
+    desc->batch = row_band->images;
     desc->height = row_band->height;
     desc->width = row_band->width;
     desc->above = reaches ? row_band->above : 0;
     desc->below = reaches ? row_band->below : 0;
     desc->bias = &layer->bias;
-    if (!roomy || !(row_band->above + row_band->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+    if (!roomy || !(row_band->above + row_band->below)) return diti_conv(graph, x, &layer->weight, desc);
     to.height <<= desc->upsample;
     to.width <<= desc->upsample;
     rows = (to.above + to.height + to.below) * to.width;
     out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
     desc->out = diti_row_band_own(graph, &to, out);
-    diti_conv2d(graph, x, &layer->weight, desc);
+    diti_conv(graph, x, &layer->weight, desc);
     return out;
 }
 
@@ -34583,7 +35237,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
     diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
     desc.weight = &layer->weight;
@@ -34657,7 +35311,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 
 /* Keys and values of all bands, side by side. */
 static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width;
+    uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
@@ -34670,7 +35324,7 @@ static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t cha
 /* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                          const diti_kl_attention *attention, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width, channels = attention->out.weight.rows, all;
+    uint32_t rows = row_band->images * row_band->height * row_band->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
@@ -34680,7 +35334,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
     keys = diti_kl_keys(graph, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
@@ -34717,6 +35371,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
     const diti_kl_half *half = &vae->decoder;
     diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     uint32_t i;
+    all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
     x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, true, vae->wide, "vae_conv_in");
@@ -34940,94 +35595,9 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
     return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, row_band);
 }
 
-/* ==== src/vae/vae.c ==== */
+/* ==== src/vae/tiles.c ==== */
 
-/* All autoencoders share this: finding out which one a file holds, the scale of its latents, tiles. */
-
-/* Single files of several models put the autoencoder under a prefix of its own. */
-static void diti_vae_choose_prefix(diti_loader *loader) {
-    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
-    const char *given = loader->prefix;
-    size_t i;
-    if (given[0]) return;
-    for (i = 0; i < DITI_COUNT(prefixes); i++) {
-        loader->prefix = prefixes[i];
-        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
-            diti_tiny_is(loader)) {
-            return;
-        }
-    }
-    loader->prefix = given;
-}
-
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
-    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
-    vae->traits.scale = scale;
-    vae->traits.shift = shift;
-}
-
-/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
-   better. */
-static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
-    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
-    double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
-    vae->traits.assumed = scale == 0.0;
-    vae->traits.scale = (float)scale;
-    vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
-    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
-    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
-    return settings.result;
-}
-
-static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
-                                dit_error *err) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
-    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    if (settings.result != DIT_OK) return settings.result;
-    diti_vae_choose_prefix(loader);
-    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
-    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
-}
-
-static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    if (vae->traits.tiny)
-        diti_tiny_load(vae, loader);
-    else
-        diti_kl_load(vae, loader);
-}
-
-static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
-    diti_vae *vae = (diti_vae *)(void *)component;
-    dit_result result = vae->traits.tiny ? diti_tiny_check(vae, err) : diti_kl_check(vae, config, err);
-    return result == DIT_OK ? diti_vae_read_scale(vae, config, err) : result;
-}
-
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
-    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
-                                             diti_vae_load_weights, diti_vae_check};
-    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
-    diti_component *component;
-    dit_result result;
-    if (options) plain = *options;
-    plain.types = NULL;
-    plain.type_count = 0;
-    result = diti_component_load(&kind, &from, &component, err);
-    *out = (diti_vae *)(void *)component;
-    return result;
-}
-
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    if (vae) diti_component_free(&vae->base);
-}
-
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
-
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
+/* Pictures, whole, in tiles that fade into each other, or in bands on several devices. */
 
 /* ---- tiles ---- */
 
@@ -35057,8 +35627,8 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
     return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
 }
 
-static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-                                diti_row_band row_band) {
+DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      diti_row_band row_band) {
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -35160,6 +35730,15 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
+DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                            const diti_video *size, uint32_t tile) {
+    uint32_t factor = decode ? 1 : vae->traits.factor;
+    diti_vae_tiles tiles = diti_vae_cut_tiles(vae, decode, size->height / factor, size->width / factor, tile);
+    tiles.x = x;
+    if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
+    return diti_vae_run(vae, graph, x, decode, diti_row_band_whole(size->height, size->width));
+}
+
 /* ---- bands ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
@@ -35201,8 +35780,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (!traits->has_decoder || traits->video)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
+                               traits->video ? " of single pictures" : "");
     latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
@@ -35213,12 +35793,2233 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (!vae->traits.has_encoder || vae->traits.video)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
+                               vae->traits.video ? " of single pictures" : "");
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
 }
+
+/* ==== src/vae/video.c ==== */
+
+/* Clips: rows are pixels, line by line and frame after frame. An autoencoder of pictures takes some frames at a time as
+   so many pictures. Autoencoders of clips each have a rule into which chunks a clip falls (diti_video_kind), and share
+   what is here for convolutions over time.
+
+   A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
+   kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
+   the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
+   input become the cache. Residuals are F32. */
+
+/* ---- pictures ---- */
+
+#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
+
+static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t most = clip->tile ? 1 : DITI_VAE_PICTURES, first = index * most;
+    if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
+    out->first = out->out_first = first;
+    out->frames = out->out_frames = clip->pixels.frames - first < most ? clip->pixels.frames - first : most;
+    out->kind = out->frames < most && index ? 2 : 0;
+    return true;
+}
+
+static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
+    diti_row_band row_band = diti_row_band_whole(size->height, size->width);
+    if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
+    row_band.images = chunk->frames;
+    return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
+}
+
+/* ---- clips ---- */
+
+static uint32_t diti_video_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    return vae->kind ? vae->kind->latent_frames(vae, frames, encode) : frames;
+}
+
+DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode, uint32_t *nearest) {
+    uint32_t latent = frames ? diti_video_latent_frames(vae, frames, encode) : 0, near_by = frames ? frames : 1;
+    while (nearest && near_by > 1 && !diti_video_latent_frames(vae, near_by, encode)) near_by--;
+    while (nearest && !diti_video_latent_frames(vae, near_by, encode)) near_by++;
+    if (nearest) *nearest = near_by;
+    return latent;
+}
+
+DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
+                                      const diti_video *pixels, uint32_t tile, uint32_t tile_frames) {
+    uint32_t factor = vae->traits.factor, nearest;
+    memset(clip, 0, sizeof *clip);
+    clip->vae = vae;
+    clip->graph = graph;
+    clip->encode = encode;
+    clip->pixels = clip->latent = *pixels;
+    clip->tile = tile;
+    clip->tile_frames = tile_frames;
+    if (diti_graph_failed(graph)) return false;
+    if (!(encode ? vae->traits.has_encoder : vae->traits.has_decoder)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no %s",
+                        encode ? "encoder" : "decoder");
+        return false;
+    }
+    clip->latent.frames = diti_vae_latent_frames(vae, pixels->frames, encode, &nearest);
+    if (!clip->latent.frames) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "the autoencoder makes no clip of %u frames; the nearest that it makes has %u", pixels->frames,
+                        nearest);
+        return false;
+    }
+    if (!pixels->height || !pixels->width || pixels->height % factor || pixels->width % factor) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "frames of %u x %u are not multiples of %u", pixels->height,
+                        pixels->width, factor);
+        return false;
+    }
+    clip->latent.height /= factor;
+    clip->latent.width /= factor;
+    return true;
+}
+
+DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    memset(out, 0, sizeof *out);
+    return clip->vae->kind ? clip->vae->kind->chunk(clip, index, out) : diti_pictures_chunk(clip, index, out);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
+    const diti_vae_traits *traits = &clip->vae->traits;
+    diti_graph *graph = clip->graph;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
+    diti_tensor scaled;
+    floats.out_f32 = true;
+    floats.name = "latents of a clip";
+    if (!traits->by_channel) {
+        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+        return diti_elementwise(graph, scaled, &floats);
+    }
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
+                     *to = clip->encode ? &clip->latent : &clip->pixels;
+    clip->cache_next = 0;
+    clip->first = chunk->first == 0;
+    clip->last = chunk->out_first + chunk->out_frames == to->frames;
+    if (diti_graph_failed(clip->graph)) return 0;
+    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+        return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
+                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+    return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
+                     *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
+    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    diti_graph *graph = clip->graph;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
+    diti_vae_chunk chunk;
+    for (index = 0; diti_vae_clip_chunk(clip, index, &chunk) && !diti_graph_failed(graph); index++) {
+        part =
+            diti_tensor_view(graph, x, chunk.first * in_area, chunk.frames * in_area, 0, diti_tensor_columns(graph, x));
+        part = diti_vae_clip_run(clip, &chunk, part);
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, part,
+                  diti_tensor_view(graph, out, chunk.out_first * area, chunk.out_frames * area, 0, columns), "frames");
+    }
+    return out;
+}
+
+/* ---- parts of video autoencoders ---- */
+
+DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[120], weight[160], bias[160];
+    const diti_stored_tensor *stored;
+    uint32_t rows, frames = 1, kernel = 1;
+    diti_format(weight, sizeof weight, "%s.conv.weight", name);
+    diti_format(full, sizeof full, "%s%s", name, diti_loader_find(loader, weight) ? ".conv" : "");
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    diti_format(bias, sizeof bias, "%s.bias", full);
+    stored = diti_loader_find(loader, weight);
+    rows = diti_loader_dimension(loader, weight, 0);
+    if (stored && stored->rank == 5) frames = diti_loader_dimension(loader, weight, 2);
+    if (stored && stored->rank >= 4) kernel = diti_loader_dimension(loader, weight, stored->rank - 1);
+    if (!rows || frames < 1 || frames > 3 || (kernel != 1 && kernel != 3)) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "%s: %.100s%.100s must be a convolution over at most 3 frames of 3 x 3",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, weight);
+        return 0;
+    }
+    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, full);
+    return rows;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, shortcut);
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list) {
+    char name[80];
+    uint32_t i;
+    level->count = diti_loader_count(loader, list, ".norm1.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, list, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "%s%u", list, (unsigned)i);
+        channels = diti_video_load_resnet(loader, &level->resnets[i], channels, shortcut, name);
+    }
+    return channels;
+}
+
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more) {
+    uint32_t count = diti_loader_count(loader, before, after);
+    if (!count || count > DITI_KL_MAX_LEVELS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "%s: the autoencoder's %s%s has %u levels, not 1 to %u", diti_checkpoint_name(loader->checkpoint),
+                      loader->scope, before, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return NULL;
+    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + more, sizeof *half->levels);
+    if (!half->levels) return NULL;
+    half->present = true;
+    half->level_count = count + more;
+    return half->levels;
+}
+
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
+    const diti_json *list = diti_setting_numbers(settings, key), *item;
+    uint32_t i = 0;
+    if (!list) return;
+    if (list->count != count) {
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
+                             "a list of another length than the latent has channels");
+        return;
+    }
+    for (item = list->first; item; item = item->next) out[i++] = (float)item->number;
+}
+
+static uint32_t diti_video_taps(const diti_layer *layer) { return layer->weight.frames > 1 ? layer->weight.frames : 1; }
+
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
+    return clip->vae->style.cached && reader ? diti_video_taps(reader) - 1 : 0;
+}
+
+DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
+                                              diti_element format, uint32_t before) {
+    uint32_t area = size->height * size->width;
+    diti_video_input in;
+    in.before = before;
+    in.all = diti_tensor_new(clip->graph, format, (before + size->frames) * area, columns, "frames");
+    in.own = diti_tensor_view(clip->graph, in.all, before * area, size->frames * area, 0, columns);
+    return in;
+}
+
+DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
+    const diti_video_style *style = &clip->vae->style;
+    diti_video_input in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation,
+                                          diti_video_before(clip, reader));
+    diti_group_norm_desc desc = DITI_ZERO;
+    diti_norm_desc rms = DITI_ZERO;
+    if (!style->groups) {
+        rms.rms = true;
+        rms.eps = style->eps;
+        if (norm && norm->weight.part_count) rms.weight = &norm->weight;
+        rms.silu = silu;
+        rms.out = in.own;
+        rms.name = "vae_norm";
+        diti_norm(clip->graph, x, &rms);
+        return in;
+    }
+    desc.batch = alone ? size->frames : 1;
+    desc.groups = style->groups;
+    desc.eps = style->eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.silu = silu;
+    desc.out = in.own;
+    desc.name = "vae_norm";
+    diti_group_norm(clip->graph, x, &desc);
+    return in;
+}
+
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before) {
+    diti_video_input in;
+    in.all = in.own = x;
+    in.before = 0;
+    if (!before || diti_graph_failed(clip->graph)) return in;
+    in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), diti_tensor_get(clip->graph, x)->format,
+                         before);
+    diti_copy(clip->graph, x, in.own, "frames");
+    return in;
+}
+
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader) {
+    return diti_video_behind(clip, size, x, diti_video_before(clip, reader));
+}
+
+/* Fills the room in front of a convolution's input. */
+static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), before = in.before, i;
+    diti_tensor room = diti_tensor_view(graph, in.all, 0, before * area, 0, columns);
+    if (!clip->first)
+        diti_copy(graph, clip->caches[clip->cache_next], room, "frames before");
+    else if (!clip->vae->style.ends)
+        diti_fill_zeros(graph, room);
+    for (i = 0; i < before && clip->first && clip->vae->style.ends; i++)
+        diti_copy(graph, diti_tensor_view(graph, in.own, 0, area, 0, columns),
+                  diti_tensor_view(graph, room, i * area, area, 0, columns), "frames before");
+}
+
+/* The next cache of the chunk, which the first chunk makes. */
+static diti_tensor diti_video_cache(diti_vae_clip *clip, const diti_video *size, diti_tensor like, uint32_t before) {
+    diti_tensor *cache = &clip->caches[clip->cache_next++];
+    if (!*cache && !diti_graph_failed(clip->graph))
+        *cache = diti_tensor_state(clip->graph, diti_tensor_get(clip->graph, like)->format,
+                                   before * size->height * size->width, diti_tensor_columns(clip->graph, like),
+                                   "frames before");
+    return *cache;
+}
+
+static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t frames,
+                            uint32_t before) {
+    uint32_t area = size->height * size->width;
+    diti_tensor cache;
+    if (clip->last) {
+        clip->cache_next++;
+        return;
+    }
+    cache = diti_video_cache(clip, size, all, before);
+    if (diti_graph_failed(clip->graph)) return;
+    diti_copy(clip->graph,
+              diti_tensor_view(clip->graph, all, (frames - before) * area, before * area, 0,
+                               diti_tensor_columns(clip->graph, all)),
+              cache, "keep frames");
+}
+
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros) {
+    if (zeros && !clip->last)
+        diti_fill_zeros(clip->graph, diti_video_cache(clip, size, x, before));
+    else
+        diti_video_keep(clip, size, x, size->frames, before);
+}
+
+DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
+                                         const diti_layer *layer, const diti_conv_desc *more, const char *name) {
+    const diti_video_style *style = &clip->vae->style;
+    uint32_t missing = diti_video_taps(layer) - 1;
+    diti_conv_desc desc = DITI_ZERO;
+    if (more) desc = *more;
+    desc.batch = size->frames + in.before;
+    desc.height = size->height;
+    desc.width = size->width;
+    if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
+    if (!in.before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
+    if (style->both) desc.frames_after = missing - desc.frames_before;
+    desc.ends = style->ends;
+    desc.edges = style->edges;
+    desc.bias = &layer->bias;
+    desc.out_f32 = true;
+    desc.name = name;
+    if (clip->cache_next >= DITI_VAE_CACHES)
+        return diti_graph_fail(clip->graph, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "the autoencoder has more than %u convolutions "
+                               "over time",
+                               DITI_VAE_CACHES);
+    if (in.before) {
+        desc.frames_before = 0;
+        diti_video_fill(clip, size, in);
+        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
+    }
+    return diti_conv(clip->graph, in.all, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_kl_resnet *resnet) {
+    bool alone = resnet->conv1.weight.frames <= 1;
+    diti_conv_desc more = DITI_ZERO;
+    diti_tensor h;
+    diti_video_input in = diti_video_norm(clip, size, x, &resnet->norm1, true, alone, &resnet->conv1);
+    h = diti_video_conv(clip, size, in, &resnet->conv1, NULL, "vae_conv1");
+    in = diti_video_norm(clip, size, h, &resnet->norm2, true, alone, &resnet->conv2);
+    if (resnet->shortcut.weight.part_count)
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &resnet->shortcut, NULL, "vae_shortcut");
+    more.residual = x;
+    return diti_video_conv(clip, size, in, &resnet->conv2, &more, "vae_conv2");
+}
+
+/* ==== src/vae/opensora.c ==== */
+
+/* Open-Sora's VideoAutoencoderPipeline (docs/models.md 4.8): AutoencoderKL takes each frame by itself; a causal
+   autoencoder over time takes its latents, in chunks that know nothing of each other. */
+
+struct diti_opensora {
+    diti_kl_half decoder, encoder; /* over time; the first level of the decoder, and the last of the encoder, have no
+                                      resampling and are the original's res_blocks */
+    diti_layer post_quant, quant;
+    uint32_t latent_chunk; /* latent frames of a chunk of chunk_frames pictures */
+};
+
+#define DITI_OPENSORA_PICTURES 4u /* pictures that AutoencoderKL has at a time */
+#define DITI_OPENSORA_PREFIX "spatial_vae.module."
+#define DITI_OPENSORA_SCALE 0.18215f /* the pictures' autoencoder has it whatever its config says */
+
+static bool diti_opensora_is(diti_loader *loader, const diti_json *config) {
+    (void)config;
+    return diti_loader_find(loader, "temporal_vae.decoder.conv1.conv.weight") ||
+           diti_loader_find(loader, "temporal_vae.encoder.conv_in.conv.weight");
+}
+
+/* ---- loading ---- */
+
+static uint32_t diti_opensora_load_resample(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                            uint32_t number) {
+    char name[64], weight[80];
+    diti_format(name, sizeof name, "conv_blocks.%u.conv", (unsigned)number);
+    diti_format(weight, sizeof weight, "%s.weight", name);
+    return diti_loader_find(loader, weight) ? diti_video_load_conv(loader, &level->resample, channels, name) : 0;
+}
+
+/* Levels in the order of computing: the original numbers them from the pictures. */
+static void diti_opensora_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    uint32_t i, number, count, channels, latent = vae->traits.latent_channels;
+    char name[64];
+    diti_loader_scope(loader, "temporal_vae.%s.", decoder ? "decoder" : "encoder");
+    if (!diti_video_load_levels(vae, loader, half, "block_res_blocks.", ".0.norm1.weight", 1)) return;
+    count = half->level_count - 1;
+    channels = diti_video_load_conv(loader, &half->conv_in, latent, decoder ? "conv1" : "conv_in");
+    if (decoder) channels = diti_video_load_resnets(loader, &half->levels[0], channels, "conv3", "res_blocks.");
+    for (i = 0; i < count && !loader->error.result; i++) {
+        diti_kl_level *level = &half->levels[decoder ? i + 1 : i];
+        number = decoder ? count - 1 - i : i;
+        diti_format(name, sizeof name, "block_res_blocks.%u.", (unsigned)number);
+        channels = diti_video_load_resnets(loader, level, channels, "conv3", name);
+        if (decoder && number) diti_opensora_load_resample(loader, level, channels, number - 1);
+        if (!decoder && i + 1 < count) diti_opensora_load_resample(loader, level, channels, number);
+    }
+    if (!decoder) channels = diti_video_load_resnets(loader, &half->levels[count], channels, "conv3", "res_blocks.");
+    diti_load_norm(loader, &half->norm_out, channels, "norm1");
+    diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out" : "conv2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The pictures' autoencoder stands in the same file under a name of its own. */
+static bool diti_opensora_pictures(diti_loader *loader, char *prefix, size_t size) {
+    return diti_format(prefix, size, "%s" DITI_OPENSORA_PREFIX, loader->prefix);
+}
+
+static void diti_opensora_load(diti_vae *vae, diti_loader *loader) {
+    const char *prefix = loader->prefix;
+    uint32_t i, latent = vae->traits.latent_channels;
+    struct diti_opensora *own = vae->opensora;
+    char pictures[128];
+    if (diti_loader_find(loader, "temporal_vae.decoder.conv1.conv.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "temporal_vae.post_quant_conv.conv");
+        diti_opensora_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "temporal_vae.encoder.conv_in.conv.weight")) {
+        diti_opensora_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "temporal_vae.quant_conv.conv");
+    }
+    vae->frame_factor = 1;
+    for (i = 0; i < own->decoder.level_count; i++)
+        if (own->decoder.levels[i].resample.weight.part_count) vae->frame_factor *= 2;
+    for (i = 0; i < own->encoder.level_count && !own->decoder.present; i++)
+        if (own->encoder.levels[i].resample.weight.part_count) vae->frame_factor *= 2;
+    own->latent_chunk = (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor;
+    if (!diti_opensora_pictures(loader, pictures, sizeof pictures)) return;
+    loader->prefix = pictures;
+    diti_kl_load(vae, loader);
+    loader->prefix = prefix;
+    vae->traits.has_decoder = vae->traits.has_decoder && own->decoder.present;
+    vae->traits.has_encoder = vae->traits.has_encoder && own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+static dit_result diti_opensora_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    static const float scales[4] = {3.85f, 2.32f, 2.33f, 3.06f}, shifts[4] = {-0.10f, 0.34f, 0.27f, 0.98f};
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    diti_settings temporal = diti_settings_of(diti_setting(&settings, "vae_temporal"), "vae_temporal", err);
+    const char *prefix = loader->prefix;
+    char pictures[128];
+    dit_result result;
+    uint32_t i;
+    if (!diti_opensora_pictures(loader, pictures, sizeof pictures))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the autoencoder's names are too long");
+    loader->prefix = pictures;
+    result = diti_kl_read(vae, loader, diti_setting(&settings, "vae_2d"), err);
+    loader->prefix = prefix;
+    if (result != DIT_OK) return result;
+    vae->opensora = (struct diti_opensora *)diti_component_array(&vae->base, loader, 1, sizeof *vae->opensora);
+    if (!vae->opensora) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->chunk_frames = diti_setting_size(&settings, "micro_frame_size", 17, 1024);
+    vae->style.groups = diti_setting_size(&temporal, "num_groups", 32, 1024);
+    vae->style.eps = 1e-5f;
+    vae->traits.by_channel = true;
+    for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
+        vae->traits.scales[i] = scales[i % 4];
+        vae->traits.shifts[i] = shifts[i % 4];
+    }
+    diti_video_read_list(&settings, "scale", vae->traits.latent_channels, vae->traits.scales);
+    diti_video_read_list(&settings, "shift", vae->traits.latent_channels, vae->traits.shifts);
+    for (i = 0; i < vae->traits.latent_channels && i < DITI_VAE_MAX_CHANNELS; i++) {
+        if (vae->traits.scales[i] == 0) diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "scale", "zero");
+        vae->traits.scales[i] = 1 / vae->traits.scales[i];
+    }
+    return settings.result != DIT_OK ? settings.result : temporal.result;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_opensora_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor = vae->frame_factor;
+    (void)encode;
+    return frames / vae->chunk_frames * vae->opensora->latent_chunk +
+           (frames % vae->chunk_frames + factor - 1) / factor;
+}
+
+static bool diti_opensora_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t chunk = clip->vae->chunk_frames, latent_chunk = clip->vae->opensora->latent_chunk, frames, latents;
+    if (index > clip->pixels.frames / chunk || index * chunk >= clip->pixels.frames) return false;
+    frames = clip->pixels.frames - index * chunk;
+    latents = clip->latent.frames - index * latent_chunk;
+    if (frames > chunk) frames = chunk;
+    if (latents > latent_chunk) latents = latent_chunk;
+    out->first = index * (clip->encode ? chunk : latent_chunk);
+    out->out_first = index * (clip->encode ? latent_chunk : chunk);
+    out->frames = clip->encode ? frames : latents;
+    out->out_frames = clip->encode ? latents : frames;
+    out->kind = frames < chunk && index ? 2 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_opensora_level(diti_vae_clip *clip, diti_tensor x, const diti_kl_level *level, bool decoder,
+                                       diti_video *size) {
+    diti_conv_desc halve = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_video_resnet(clip, size, x, &level->resnets[i]);
+    if (!level->resample.weight.part_count) return x;
+    if (!decoder) { /* one frame of zeros in front */
+        halve.frame_stride = 2;
+        halve.frames_before = 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, &halve,
+                            "vae_downsample");
+        size->frames = (size->frames + 1 - 3) / 2 + 1;
+        return x;
+    }
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, NULL, "vae_upsample");
+    spread.clip = *size;
+    spread.columns = diti_tensor_columns(clip->graph, x) / 2;
+    spread.time = spread.channel_step = 2;
+    spread.side = spread.time_step = 1;
+    spread.out_f32 = true;
+    spread.name = "vae_frames";
+    size->frames *= 2;
+    return diti_spread_frames(clip->graph, x, &spread);
+}
+
+/* From conv_in to conv_out. */
+static diti_tensor diti_opensora_half(diti_vae_clip *clip, diti_tensor x, const diti_kl_half *half, bool decoder,
+                                      diti_video *size) {
+    diti_video_input in = diti_video_plain(clip, size, x, NULL);
+    uint32_t i;
+    x = diti_video_conv(clip, size, in, &half->conv_in, NULL, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_opensora_level(clip, x, &half->levels[i], decoder, size);
+    in = diti_video_norm(clip, size, x, &half->norm_out, true, false, NULL);
+    return diti_video_conv(clip, size, in, &half->conv_out, NULL, "vae_conv_out");
+}
+
+static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_opensora *own = clip->vae->opensora;
+    diti_graph *graph = clip->graph;
+    diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
+    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    diti_elementwise_desc scale = DITI_ZERO;
+    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_tensor out, some;
+    x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
+    x = diti_opensora_half(clip, x, &own->decoder, true, &size);
+    if (diti_graph_failed(graph)) return 0;
+    first = (factor - chunk->out_frames % factor) % factor;
+    scale.scale = 1 / DITI_OPENSORA_SCALE;
+    scale.name = "vae_scale";
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
+    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images =
+            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+        if (clip->tile) row_band.images = 1;
+        some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+                          : diti_kl_decode(clip->vae, graph, some, row_band);
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
+    }
+    return out;
+}
+
+/* Latents of the pictures, as the autoencoder over time wants them. */
+static diti_tensor diti_opensora_encode_pictures(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                                 diti_tensor out) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = clip->latent.height * clip->latent.width, pixels = clip->pixels.height * clip->pixels.width, i;
+    uint32_t columns = clip->vae->traits.latent_channels;
+    diti_row_band row_band = diti_row_band_whole(clip->pixels.height, clip->pixels.width);
+    diti_tensor some, noise;
+    for (i = 0; i < chunk->frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = chunk->frames - i < DITI_OPENSORA_PICTURES ? chunk->frames - i : DITI_OPENSORA_PICTURES;
+        if (clip->tile) row_band.images = 1;
+        some = diti_tensor_view(graph, x, i * pixels, row_band.images * pixels, 0, 3);
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, false, &clip->pixels, clip->tile)
+                          : diti_kl_encode(clip->vae, graph, some, row_band);
+        noise = clip->noise ? diti_tensor_view(graph, clip->noise, (chunk->first + i) * area, row_band.images * area, 0,
+                                               columns)
+                            : 0;
+        some = diti_draw(graph, some, noise, DITI_OPENSORA_SCALE, "vae_draw");
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, some, diti_tensor_view(graph, out, i * area, row_band.images * area, 0, columns), "frames");
+    }
+    return out;
+}
+
+static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_opensora *own = clip->vae->opensora;
+    diti_graph *graph = clip->graph;
+    diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
+    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width;
+    uint32_t columns = clip->vae->traits.latent_channels, before = (factor - chunk->frames % factor) % factor;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, (before + chunk->frames) * area, columns, "latents of frames");
+    if (before) diti_fill_zeros(graph, diti_tensor_view(graph, all, 0, before * area, 0, columns));
+    diti_opensora_encode_pictures(clip, chunk, x,
+                                  diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns));
+    size.frames += before;
+    x = diti_opensora_half(clip, all, &own->encoder, false, &size);
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+static diti_tensor diti_opensora_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    return clip->encode ? diti_opensora_encode(clip, chunk, x) : diti_opensora_decode(clip, chunk, x);
+}
+
+static dit_result diti_opensora_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    return diti_kl_check(vae, diti_json_get(config, "vae_2d"), err);
+}
+
+DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void) {
+    static const diti_video_kind kind = {"VideoAutoencoderPipeline", diti_opensora_is,    diti_opensora_read,
+                                         diti_opensora_load,         diti_opensora_check, diti_opensora_latent_frames,
+                                         diti_opensora_chunk,        diti_opensora_run};
+    return &kind;
+}
+
+/* ==== src/vae/causal.c ==== */
+
+/* Open-Sora-Plan's CausalVAEModel 1.0 and 1.1 (docs/models.md 4.7). The config names the kind of every part; where
+   there is none, what the file holds tells it. */
+
+typedef enum diti_causal_time { DITI_CAUSAL_NONE, DITI_CAUSAL_PLAIN, DITI_CAUSAL_MIXED } diti_causal_time;
+typedef struct diti_causal_half {
+    diti_kl_half half;
+    diti_causal_time times[DITI_KL_MAX_LEVELS]; /* how a level changes the number of frames, behind its resampling */
+    diti_layer convs[DITI_KL_MAX_LEVELS];       /* MIXED: added to what PLAIN gives, and the share of that */
+    float mixes[DITI_KL_MAX_LEVELS];
+    bool folded; /* the attention of 1.0 */
+} diti_causal_half;
+struct diti_causal {
+    diti_causal_half decoder, encoder;
+    diti_layer post_quant, quant;
+};
+
+#define DITI_CAUSAL_TILE_FRAMES 17u /* latent frames of a tile */
+#define DITI_CAUSAL_MAX_TILES 64u   /* across */
+
+static bool diti_causal_is(diti_loader *loader, const diti_json *config) {
+    (void)config;
+    return diti_loader_find(loader, "decoder.mid.block_1.conv1.conv.weight") ||
+           diti_loader_find(loader, "encoder.mid.block_1.conv1.conv.weight");
+}
+
+/* ---- loading ---- */
+
+static void diti_causal_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+    static const char *const qkv[] = {"mid.attn_1.q.conv", "mid.attn_1.k.conv", "mid.attn_1.v.conv"};
+    diti_video_load_resnet(loader, &half->mid[0], channels, "nin_shortcut", "mid.block_1");
+    half->attention.present = diti_loader_find(loader, "mid.attn_1.norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "mid.attn_1.norm");
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_video_load_conv(loader, &half->attention.out, channels, "mid.attn_1.proj_out");
+    }
+    diti_video_load_resnet(loader, &half->mid[1], channels, "nin_shortcut", "mid.block_2");
+}
+
+/* The share of what is interpolated: the sigmoid of a parameter. */
+static void diti_causal_load_mix(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
+                                 const char *name) {
+    const diti_stored_tensor *mix;
+    char text[80];
+    float value = 0;
+    diti_format(text, sizeof text, "%s.mix_factor", name);
+    mix = diti_loader_find(loader, text);
+    if (!mix || diti_stored_tensor_elements(mix) != 1) return;
+    diti_loader_use(loader, mix);
+    if (diti_checkpoint_read_float(loader->checkpoint, mix, &value, 1, &loader->error) != DIT_OK) return;
+    out->times[i] = DITI_CAUSAL_MIXED;
+    out->mixes[i] = 1 / (1 + expf(-value));
+    diti_format(text, sizeof text, "%s.conv", name);
+    diti_video_load_conv(loader, &out->convs[i], channels, text);
+}
+
+static uint32_t diti_causal_load_level(diti_loader *loader, diti_causal_half *out, uint32_t i, uint32_t channels,
+                                       bool decoder) {
+    diti_kl_level *level = &out->half.levels[i];
+    const char *resample = decoder ? "upsample.conv" : "downsample.conv";
+    char name[2][64];
+    channels = diti_video_load_resnets(loader, level, channels, "nin_shortcut", "block.");
+    diti_format(name[0], sizeof name[0], "%s.weight", resample);
+    diti_format(name[1], sizeof name[1], "%s.conv.weight", resample);
+    if (diti_loader_find(loader, name[0]) || diti_loader_find(loader, name[1]))
+        diti_video_load_conv(loader, &level->resample, channels, resample);
+    diti_causal_load_mix(loader, out, i, channels, decoder ? "time_upsample" : "time_downsample");
+    return channels;
+}
+
+static void diti_causal_load_half(diti_vae *vae, diti_loader *loader, diti_causal_half *out, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up" : "down";
+    diti_kl_half *half = &out->half;
+    uint32_t i, number, channels;
+    char before[16];
+    diti_loader_scope(loader, "%s.", name);
+    diti_format(before, sizeof before, "%s.", blocks);
+    if (!diti_video_load_levels(vae, loader, half, before, ".block.0.norm1.weight", 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    if (decoder) diti_causal_load_mid(loader, half, channels);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        number = decoder ? half->level_count - 1 - i : i;
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)number);
+        channels = diti_causal_load_level(loader, out, i, channels, decoder);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_causal_load_mid(loader, half, channels);
+    diti_load_norm(loader, &half->norm_out, channels, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_causal_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_causal *own = vae->causal;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_causal_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_out.conv.weight")) {
+        diti_causal_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.half.present;
+    vae->traits.has_encoder = own->encoder.half.present;
+}
+
+/* ---- configuration ---- */
+
+/* Item number i of a list of names; "" where there is none. */
+static const char *diti_causal_item(const diti_json *list, uint32_t i) {
+    const diti_json *item = list ? list->first : NULL;
+    while (item && i--) item = item->next;
+    return item && item->kind == DITI_JSON_STRING ? item->text : "";
+}
+
+static dit_result diti_causal_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    static const char *const plain[2][4] = {{"", "", "TimeUpsample2x", "TimeUpsample2x"},
+                                            {"", "TimeDownsample2x", "TimeDownsample2x", ""}};
+    static const char *const keys[2][2] = {{"decoder_temporal_upsample", "decoder_attention"},
+                                           {"encoder_temporal_downsample", "encoder_attention"}};
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    bool mixed = diti_loader_find(loader, "decoder.up.3.time_upsample.mix_factor") ||
+                 diti_loader_find(loader, "encoder.down.1.time_downsample.mix_factor");
+    uint32_t i, h;
+    vae->causal = (struct diti_causal *)diti_component_array(&vae->base, loader, 1, sizeof *vae->causal);
+    if (!vae->causal) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    vae->style.groups = 32;
+    vae->style.eps = 1e-6f;
+    vae->style.ends = true;
+    for (h = 0; h < 2; h++) {
+        diti_causal_half *half = h ? &vae->causal->encoder : &vae->causal->decoder;
+        const diti_json *list = diti_setting(&settings, keys[h][0]);
+        for (i = 0; i < 4 && !mixed; i++) {
+            const char *kind = list ? diti_causal_item(list, i) : plain[h][i];
+            if (kind[0]) half->times[h ? i : 3 - i] = DITI_CAUSAL_PLAIN;
+        }
+        half->folded = diti_equal(diti_setting_text(&settings, keys[h][1], mixed ? "AttnBlock3DFix" : "AttnBlock3D"),
+                                  "AttnBlock3D");
+    }
+    return settings.result;
+}
+
+/* Pixels per element of the latent, and frames per frame of it. */
+static dit_result diti_causal_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_causal_half *half = vae->traits.has_decoder ? &vae->causal->decoder : &vae->causal->encoder;
+    uint32_t i, j;
+    (void)config;
+    vae->traits.factor = vae->frame_factor = 1;
+    for (i = 0; i < half->half.level_count; i++) {
+        if (half->half.levels[i].resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->times[i]) vae->frame_factor *= 2;
+        for (j = 0; j < half->half.levels[i].count; j++)
+            if (half->half.levels[i].resnets[j].channels % vae->style.groups)
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the autoencoder's %u channels don't make %u groups",
+                                 (unsigned)half->half.levels[i].resnets[j].channels, (unsigned)vae->style.groups);
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_causal_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor, latent = frames;
+    for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
+    return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
+}
+
+/* Latent frames of a chunk; 0: the clip is not cut. */
+static uint32_t diti_causal_tile_frames(const diti_vae_clip *clip) {
+    uint32_t frames = clip->tile_frames ? clip->tile_frames : DITI_CAUSAL_TILE_FRAMES;
+    if (!clip->tile ||
+        (clip->latent.frames <= frames && clip->latent.height <= clip->tile && clip->latent.width <= clip->tile))
+        return 0;
+    return frames;
+}
+
+/* Neighbouring chunks share a frame of the input, and all but the first drop the first frame that they make. */
+static bool diti_causal_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t tile = diti_causal_tile_frames(clip), factor = clip->vae->frame_factor, starts, step, frames, end, i;
+    const diti_video *from = clip->encode ? &clip->pixels : &clip->latent;
+    out->frames = from->frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    if (!tile) return index == 0;
+    step = clip->encode ? (tile - 1) * factor : tile - 1;
+    starts = (from->frames + step - 1) / step;
+    if (starts <= 1) return index == 0;
+    if (index >= starts || (index == starts - 1 && (starts - 1) * step + 1 >= from->frames)) return false;
+    end = index + 1 < starts ? (index + 1) * step + 1 : from->frames;
+    out->first = index * step;
+    frames = out->frames = end - out->first;
+    for (i = factor; i > 1; i /= 2) frames = clip->encode ? (frames + 1) / 2 : 2 * frames - 1;
+    out->out_frames = frames - (index > 0);
+    out->out_first = index ? (clip->encode ? index * (tile - 1) : index * (tile - 1) * factor) + 1 : 0;
+    out->kind = index == 0 ? 0 : index + 1 < starts ? 1 : 2;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                         const diti_kl_attention *attention, bool folded) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
+    diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    diti_tensor all, parts[3];
+    fused.name = "vae_qkv";
+    all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    for (i = 0; i < 3; i++) {
+        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+    }
+    desc.batch = size->frames;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    in.own = diti_attention(graph, parts[0], parts[1], parts[2], &desc);
+    if (folded) in.own = diti_fold_frames(graph, in.own, size, true);
+    in.all = in.own;
+    more.residual = x;
+    return diti_video_conv(clip, size, in, &attention->out, &more, "vae_attention_out");
+}
+
+static diti_tensor diti_causal_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                   const diti_causal_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->half.mid[0]);
+    if (half->half.attention.present) x = diti_causal_attention(clip, size, x, &half->half.attention, half->folded);
+    return diti_video_resnet(clip, size, x, &half->half.mid[1]);
+}
+
+static diti_tensor diti_causal_shorter(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                       const diti_causal_half *half, uint32_t level) {
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    blend.kind = DITI_BLEND_THIRDS;
+    blend.clip = *size;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    if (half->times[level] == DITI_CAUSAL_MIXED) {
+        more.frame_stride = more.frames_before = 2;
+        blend.more = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->convs[level], &more,
+                                     "vae_time_downsample");
+        blend.weight = half->mixes[level];
+        blend.more_weight = 1 - half->mixes[level];
+    }
+    size->frames = diti_blended_frames(blend.kind, size->frames, 0);
+    return diti_blend_frames(clip->graph, x, &blend);
+}
+
+static diti_tensor diti_causal_longer(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                      const diti_causal_half *half, uint32_t level) {
+    diti_blend_desc blend = DITI_ZERO;
+    blend.kind = DITI_BLEND_LINEAR;
+    blend.clip = *size;
+    blend.first = 1;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    x = diti_blend_frames(clip->graph, x, &blend);
+    size->frames = diti_blended_frames(blend.kind, size->frames, 1);
+    if (half->times[level] != DITI_CAUSAL_MIXED) return x;
+    blend.kind = DITI_BLEND_DOUBLE; /* all frames stay */
+    blend.clip = *size;
+    blend.first = size->frames;
+    blend.more = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->convs[level], NULL,
+                                 "vae_time_upsample");
+    blend.weight = half->mixes[level];
+    blend.more_weight = 1 - half->mixes[level];
+    return diti_blend_frames(clip->graph, x, &blend);
+}
+
+static diti_tensor diti_causal_level(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_causal_half *half,
+                                     uint32_t number, bool decoder) {
+    const diti_kl_level *level = &half->half.levels[number];
+    diti_conv_desc more = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_video_resnet(clip, size, x, &level->resnets[i]);
+    if (level->resample.weight.part_count) {
+        more.upsample = decoder;
+        more.stride = decoder ? 1 : 2;
+        more.pad_after = 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->resample, &more, "vae_resample");
+        size->height = decoder ? 2 * size->height : size->height / 2;
+        size->width = decoder ? 2 * size->width : size->width / 2;
+    }
+    if (!half->times[number]) return x;
+    return decoder ? diti_causal_longer(clip, size, x, half, number) : diti_causal_shorter(clip, size, x, half, number);
+}
+
+/* size becomes that of the result. */
+static diti_tensor diti_causal_whole(diti_vae_clip *clip, diti_video *size, diti_tensor x) {
+    const struct diti_causal *own = clip->vae->causal;
+    bool decoder = !clip->encode;
+    const diti_causal_half *half = decoder ? &own->decoder : &own->encoder;
+    diti_video_input in;
+    uint32_t i;
+    if (decoder)
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->half.conv_in, NULL, "vae_conv_in");
+    if (decoder) x = diti_causal_mid(clip, size, x, half);
+    for (i = 0; i < half->half.level_count; i++) x = diti_causal_level(clip, size, x, half, i, decoder);
+    if (!decoder) x = diti_causal_mid(clip, size, x, half);
+    in = diti_video_norm(clip, size, x, &half->half.norm_out, true, false, NULL);
+    x = diti_video_conv(clip, size, in, &half->half.conv_out, NULL, "vae_conv_out");
+    if (decoder) return x;
+    return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+/* ---- tiles ---- */
+
+typedef struct diti_causal_tile {
+    diti_tensor x; /* the result, faded into its neighbours */
+    diti_video size;
+} diti_causal_tile;
+
+static uint32_t diti_causal_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Fades the tile into the one above it, or into the one on its left. */
+static void diti_causal_fade(diti_vae_clip *clip, const diti_causal_tile *tile, const diti_causal_tile *other,
+                             uint32_t overlap, bool right) {
+    diti_place_desc fade = DITI_ZERO;
+    fade.from = fade.to = fade.part = tile->size;
+    fade.other = other->x;
+    fade.other_size = other->size;
+    fade.right = right;
+    fade.out = tile->x;
+    if (right) {
+        fade.part.width = diti_causal_least(overlap, diti_causal_least(other->size.width, tile->size.width));
+        fade.other_x = other->size.width - fade.part.width;
+    } else {
+        fade.part.height = diti_causal_least(overlap, diti_causal_least(other->size.height, tile->size.height));
+        fade.other_y = other->size.height - fade.part.height;
+    }
+    diti_place_frames(clip->graph, tile->x, &fade);
+}
+
+static diti_causal_tile diti_causal_run_tile(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t y,
+                                             uint32_t column, uint32_t edge) {
+    diti_place_desc cut = DITI_ZERO;
+    diti_causal_tile tile;
+    uint32_t columns = diti_tensor_columns(clip->graph, x);
+    cut.from = cut.part = *size;
+    cut.part.height = diti_causal_least(edge, size->height - y);
+    cut.part.width = diti_causal_least(edge, size->width - column);
+    cut.to = cut.part;
+    cut.from_y = y;
+    cut.from_x = column;
+    tile.size = cut.part;
+    cut.out = diti_tensor_new(clip->graph, DITI_F32, cut.to.frames * cut.to.height * cut.to.width, columns, "tile");
+    diti_place_frames(clip->graph, x, &cut);
+    tile.x = diti_causal_whole(clip, &tile.size, cut.out);
+    return tile;
+}
+
+static diti_tensor diti_causal_tiled(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
+    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
+             step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
+             keep = made - overlap, i, j, count;
+    diti_causal_tile tiles[2][DITI_CAUSAL_MAX_TILES];
+    diti_graph *graph = clip->graph;
+    diti_place_desc move = DITI_ZERO;
+    size.frames = chunk->frames;
+    out_size.frames = chunk->out_frames;
+    count = (size.width + step - 1) / step;
+    if (count > DITI_CAUSAL_MAX_TILES || clip->tile < 4)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
+                               clip->tile, clip->latent.height, clip->latent.width);
+    move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
+                               clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
+    move.to = out_size;
+    move.first = chunk->first > 0; /* dropped */
+    for (i = 0; i * step < size.height; i++)
+        for (j = 0; j < count && !diti_graph_failed(graph); j++) {
+            diti_causal_tile *tile = &tiles[i % 2][j];
+            *tile = diti_causal_run_tile(clip, &size, x, i * step, j * step, edge);
+            if (i) diti_causal_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
+            if (j) diti_causal_fade(clip, tile, tile - 1, overlap, true);
+            move.from = move.part = tile->size;
+            move.part.frames = out_size.frames;
+            move.part.height = diti_causal_least(keep, tile->size.height);
+            move.part.width = diti_causal_least(keep, tile->size.width);
+            move.y = i * keep;
+            move.x = j * keep;
+            diti_place_frames(graph, tile->x, &move);
+        }
+    return move.out;
+}
+
+static diti_tensor diti_causal_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    if (diti_causal_tile_frames(clip)) return diti_causal_tiled(clip, chunk, x);
+    size.frames = chunk->frames;
+    return diti_causal_whole(clip, &size, x);
+}
+
+DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
+    static const diti_video_kind kind = {"CausalVAEModel",  diti_causal_is,    diti_causal_read,
+                                         diti_causal_load,  diti_causal_check, diti_causal_latent_frames,
+                                         diti_causal_chunk, diti_causal_run};
+    return &kind;
+}
+
+/* ==== src/vae/cogvideox.c ==== */
+
+/* AutoencoderKLCogVideoX (docs/models.md 4.3). The decoder's norms are scaled and shifted by what two convolutions of 1
+   x 1 x 1 make of the latent, nearest to each pixel. These are computed at the latent's size, where they are small. */
+
+struct diti_cogvideox {
+    diti_kl_half decoder, encoder;
+    diti_fused_linear *conditions; /* scale and shift of the decoder's norms, in the order of computing */
+    uint32_t condition_count;
+    uint32_t time_levels; /* levels that halve the frames, too: the encoder's first, the decoder's first */
+};
+
+#define DITI_COGVIDEOX_FRAMES 2u /* latent frames of a chunk */
+
+static bool diti_cogvideox_is(diti_loader *loader, const diti_json *config) {
+    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLCogVideoX") ||
+           diti_loader_find(loader, "decoder.mid_block.resnets.0.norm1.conv_y.conv.weight");
+}
+
+/* ---- loading ---- */
+
+static void diti_cogvideox_load_norm(diti_vae *vae, diti_loader *loader, diti_layer *out, uint32_t channels,
+                                     bool decoder, const char *name) {
+    struct diti_cogvideox *own = vae->cogvideox;
+    char texts[3][48];
+    const char *names[2];
+    diti_format(texts[0], sizeof texts[0], "%s%s", name, decoder ? ".norm_layer" : "");
+    diti_format(texts[1], sizeof texts[1], "%s.conv_y.conv", name);
+    diti_format(texts[2], sizeof texts[2], "%s.conv_b.conv", name);
+    names[0] = texts[1];
+    names[1] = texts[2];
+    diti_load_norm(loader, out, channels, texts[0]);
+    if (!decoder || loader->error.result) return;
+    diti_load_fused_linear(loader, &own->conditions[own->condition_count++], names, 2, channels,
+                           vae->traits.latent_channels, true);
+}
+
+static uint32_t diti_cogvideox_load_resnet(diti_vae *vae, diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                           bool decoder, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    diti_cogvideox_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_cogvideox_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_cogvideox_load_mid(diti_vae *vae, diti_loader *loader, diti_kl_half *half, uint32_t channels,
+                                    bool decoder) {
+    diti_cogvideox_load_resnet(vae, loader, &half->mid[0], channels, decoder, "mid_block.resnets.0");
+    diti_cogvideox_load_resnet(vae, loader, &half->mid[1], channels, decoder, "mid_block.resnets.1");
+}
+
+static uint32_t diti_cogvideox_load_level(diti_vae *vae, diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                          bool decoder) {
+    const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        channels = diti_cogvideox_load_resnet(vae, loader, &level->resnets[i], channels, decoder, name);
+    }
+    diti_format(name, sizeof name, "%s.weight", sampler);
+    if (diti_loader_find(loader, name)) diti_video_load_conv(loader, &level->resample, channels, sampler);
+    return channels;
+}
+
+static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
+    uint32_t i, channels, norms = 5;
+    char resnets[64];
+    diti_loader_scope(loader, "%s.", name);
+    if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.conv1.conv.weight", 0)) return;
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_format(resnets, sizeof resnets, "%s%u.resnets.", blocks, (unsigned)i);
+        half->levels[i].count = diti_loader_count(loader, resnets, ".conv1.conv.weight");
+        norms += 2 * half->levels[i].count;
+        if (half->levels[i].count > DITI_KL_MAX_RESNETS)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s.%s must hold 1 to %u resnets",
+                      diti_checkpoint_name(loader->checkpoint), name, resnets, DITI_KL_MAX_RESNETS);
+    }
+    if (decoder)
+        vae->cogvideox->conditions =
+            (diti_fused_linear *)diti_component_array(&vae->base, loader, norms, sizeof *vae->cogvideox->conditions);
+    if (loader->error.result) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    if (decoder) diti_cogvideox_load_mid(vae, loader, half, channels, true);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
+        channels = diti_cogvideox_load_level(vae, loader, &half->levels[i], channels, decoder);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_cogvideox_load_mid(vae, loader, half, channels, false);
+    diti_cogvideox_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_cogvideox_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_cogvideox *own = vae->cogvideox;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight"))
+        diti_cogvideox_load_half(vae, loader, &own->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.conv.weight"))
+        diti_cogvideox_load_half(vae, loader, &own->encoder, false);
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+static dit_result diti_cogvideox_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
+    vae->cogvideox = (struct diti_cogvideox *)diti_component_array(&vae->base, loader, 1, sizeof *vae->cogvideox);
+    if (!vae->cogvideox) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    while (ratio >> (vae->cogvideox->time_levels + 1)) vae->cogvideox->time_levels++;
+    vae->frame_factor = 1u << vae->cogvideox->time_levels;
+    vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
+    vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    vae->style.ends = vae->style.cached = true;
+    return settings.result;
+}
+
+static dit_result diti_cogvideox_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_kl_half *half = vae->traits.has_decoder ? &vae->cogvideox->decoder : &vae->cogvideox->encoder;
+    uint32_t i;
+    (void)config;
+    vae->traits.factor = 1;
+    for (i = 0; i < half->level_count; i++) {
+        if (half->levels[i].resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->levels[i].count && half->levels[i].resnets[0].channels % vae->style.groups)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                             (unsigned)half->levels[i].resnets[0].channels, (unsigned)vae->style.groups);
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+/* Frames that a chunk becomes. An odd number keeps its first frame. */
+static uint32_t diti_cogvideox_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t i;
+    for (i = 0; i < vae->cogvideox->time_levels; i++)
+        frames = diti_blended_frames(encode ? DITI_BLEND_HALVES : DITI_BLEND_DOUBLE, frames, frames % 2);
+    return frames;
+}
+
+/* The first chunk takes what others leave over. */
+static bool diti_cogvideox_cut(const diti_vae *vae, uint32_t frames, bool encode, uint32_t index, uint32_t *first,
+                               uint32_t *count) {
+    uint32_t most = DITI_COGVIDEOX_FRAMES * (encode ? vae->frame_factor : 1), rest = frames % most;
+    uint32_t chunks = frames / most ? frames / most : 1;
+    if (index >= chunks) return false;
+    *first = index ? index * most + rest : 0;
+    *count = index ? most : frames < most ? frames : most + rest;
+    return true;
+}
+
+static uint32_t diti_cogvideox_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t index, first, count, made = 0, factor = vae->frame_factor;
+    uint32_t latent = frames % (2 * factor) == 1 ? (frames - 1) / factor + 1 : frames / factor;
+    if (!encode) {
+        for (index = 0; diti_cogvideox_cut(vae, latent, false, index, &first, &count); index++)
+            made += diti_cogvideox_frames(vae, count, false);
+        return made == frames ? latent : 0;
+    }
+    for (index = 0; diti_cogvideox_cut(vae, frames, true, index, &first, &count); index++)
+        made += diti_cogvideox_frames(vae, count, true);
+    return made;
+}
+
+static bool diti_cogvideox_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    const diti_vae *vae = clip->vae;
+    uint32_t frames = clip->encode ? clip->pixels.frames : clip->latent.frames, i, first, count;
+    for (i = 0; i <= index; i++) {
+        if (!diti_cogvideox_cut(vae, frames, clip->encode, i, &first, &count)) return false;
+        out->out_first += i ? out->out_frames : 0;
+        out->out_frames = diti_cogvideox_frames(vae, count, clip->encode);
+    }
+    out->first = first;
+    out->frames = count;
+    out->kind = index ? 1 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+typedef struct diti_cogvideox_pass {
+    diti_vae_clip *clip;
+    diti_video size, coarse; /* x; the chunk's latent */
+    diti_tensor latent;      /* 0: the encoder's norms have no conditions */
+    uint32_t norm;           /* number of the next one */
+} diti_cogvideox_pass;
+
+static diti_video_input diti_cogvideox_norm(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *norm,
+                                            const diti_layer *reader) {
+    diti_vae_clip *clip = pass->clip;
+    diti_graph *graph = clip->graph;
+    const struct diti_cogvideox *own = clip->vae->cogvideox;
+    uint32_t channels = diti_tensor_columns(graph, x), rows = diti_tensor_rows(graph, pass->latent);
+    diti_condition_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_video_input normed, in;
+    diti_tensor tables;
+    if (!pass->latent) return diti_video_norm(clip, &pass->size, x, norm, true, false, reader);
+    if (pass->norm >= own->condition_count || diti_graph_failed(graph)) {
+        in.all = in.own = 0;
+        in.before = 0;
+        return in;
+    }
+    normed = diti_video_norm(clip, &pass->size, x, norm, false, false, NULL);
+    in = diti_video_room(clip, &pass->size, channels, graph->activation, diti_video_before(clip, reader));
+    linear.out_f32 = true;
+    linear.name = "vae_condition";
+    tables = diti_linear_fused(graph, pass->latent, &own->conditions[pass->norm++], &linear);
+    desc.clip = pass->size;
+    desc.coarse = pass->coarse;
+    desc.first = pass->size.frames % 2 && pass->size.frames > 1;
+    desc.scale = diti_tensor_view(graph, tables, 0, rows, 0, channels);
+    desc.shift = diti_tensor_view(graph, tables, 0, rows, channels, channels);
+    desc.silu = true;
+    desc.out = in.own;
+    desc.name = "vae_condition";
+    diti_condition_frames(graph, normed.own, &desc);
+    return in;
+}
+
+static diti_tensor diti_cogvideox_resnet(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_resnet *resnet) {
+    diti_vae_clip *clip = pass->clip;
+    diti_conv_desc more = DITI_ZERO;
+    diti_video_input in = diti_cogvideox_norm(pass, x, &resnet->norm1, &resnet->conv1);
+    diti_tensor h = diti_video_conv(clip, &pass->size, in, &resnet->conv1, NULL, "vae_conv1");
+    in = diti_cogvideox_norm(pass, h, &resnet->norm2, &resnet->conv2);
+    if (resnet->shortcut.weight.part_count)
+        x = diti_video_conv(clip, &pass->size, diti_video_plain(clip, &pass->size, x, NULL), &resnet->shortcut, NULL,
+                            "vae_shortcut");
+    more.residual = x;
+    return diti_video_conv(clip, &pass->size, in, &resnet->conv2, &more, "vae_conv2");
+}
+
+/* Pairs of frames become their mean before the convolution of pictures that halves them in space. */
+static diti_tensor diti_cogvideox_resample(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *layer,
+                                           bool time) {
+    diti_vae_clip *clip = pass->clip;
+    diti_video *size = &pass->size;
+    bool encode = clip->encode;
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    blend.kind = encode ? DITI_BLEND_HALVES : DITI_BLEND_DOUBLE;
+    blend.first = size->frames % 2;
+    blend.out_f32 = true;
+    blend.name = "vae_frames";
+    time = time && size->frames > 1;
+    if (time && encode) {
+        blend.clip = *size;
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, blend.first);
+    }
+    more.upsample = !encode;
+    more.stride = encode ? 2 : 1;
+    more.pad_after = 1;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_resample");
+    size->height = encode ? size->height / 2 : 2 * size->height;
+    size->width = encode ? size->width / 2 : 2 * size->width;
+    if (time && !encode) { /* frames that are alike need only one convolution */
+        blend.clip = *size;
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, blend.first);
+    }
+    return x;
+}
+
+static diti_tensor diti_cogvideox_mid(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_half *half) {
+    return diti_cogvideox_resnet(pass, diti_cogvideox_resnet(pass, x, &half->mid[0]), &half->mid[1]);
+}
+
+static diti_tensor diti_cogvideox_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_cogvideox *own = clip->vae->cogvideox;
+    const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_cogvideox_pass pass = DITI_ZERO;
+    diti_video_input in;
+    uint32_t i, j;
+    pass.clip = clip;
+    pass.size = clip->encode ? clip->pixels : clip->latent;
+    pass.size.frames = chunk->frames;
+    pass.coarse = pass.size;
+    pass.latent = clip->encode ? 0 : x;
+    in = diti_video_plain(clip, &pass.size, x, &half->conv_in);
+    x = diti_video_conv(clip, &pass.size, in, &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_cogvideox_mid(&pass, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
+        for (j = 0; j < half->levels[i].count; j++) x = diti_cogvideox_resnet(&pass, x, &half->levels[i].resnets[j]);
+        if (half->levels[i].resample.weight.part_count)
+            x = diti_cogvideox_resample(&pass, x, &half->levels[i].resample, i < own->time_levels);
+    }
+    if (clip->encode) x = diti_cogvideox_mid(&pass, x, half);
+    in = diti_cogvideox_norm(&pass, x, &half->norm_out, &half->conv_out);
+    return diti_video_conv(clip, &pass.size, in, &half->conv_out, NULL, "vae_conv_out");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLCogVideoX", diti_cogvideox_is,     diti_cogvideox_read,
+                                         diti_cogvideox_load,      diti_cogvideox_finish, diti_cogvideox_latent_frames,
+                                         diti_cogvideox_chunk,     diti_cogvideox_run};
+    return &kind;
+}
+
+/* ==== src/vae/wan.c ==== */
+
+/* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
+   whose frames are not doubled. */
+
+typedef struct diti_wan_level {
+    diti_kl_level level;
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+} diti_wan_level;
+typedef struct diti_wan_half {
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_layer norm, qkv, out; /* attention of the middle */
+    diti_wan_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_wan_half;
+struct diti_wan {
+    diti_wan_half decoder, encoder;
+    diti_layer post_quant, quant;
+    bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    uint32_t patch;   /* pixels on a side of it; 1: there are none */
+    uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
+};
+
+static bool diti_wan_is(diti_loader *loader, const diti_json *config) {
+    static const char *const names[] = {"decoder.mid_block.resnets.0.norm1.gamma",
+                                        "encoder.mid_block.resnets.0.norm1.gamma", "decoder.middle.0.residual.0.gamma",
+                                        "encoder.middle.0.residual.0.gamma"};
+    size_t i;
+    (void)config;
+    for (i = 0; i < DITI_COUNT(names); i++)
+        if (diti_loader_find(loader, names[i])) return true;
+    return false;
+}
+
+/* ---- the original's names ---- */
+
+/* The part of a name that stands behind a block. */
+static bool diti_wan_leaf(const char *leaf, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"norm1.", "residual.0."},
+                                           {"conv1.", "residual.2."},
+                                           {"norm2.", "residual.3."},
+                                           {"conv2.", "residual.6."},
+                                           {"conv_shortcut.", "shortcut."}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(pairs); i++)
+        if (diti_starts_with(leaf, pairs[i][0]))
+            return diti_format(out, size, "%s%s", pairs[i][1], leaf + strlen(pairs[i][0]));
+    return diti_format(out, size, "%s", leaf);
+}
+
+/* A name that begins with a number and a dot: the number, and what stands behind them; NULL: it does not. */
+static const char *diti_wan_number(const char *name, unsigned *out) {
+    char *end;
+    *out = (unsigned)strtoul(name, &end, 10);
+    return end != name && *end == '.' ? end + 1 : NULL;
+}
+
+/* Blocks: 2.2 numbers them by level, 2.1 all in a row. */
+static const char *diti_wan_block_name(const struct diti_wan *wan, bool decoder, const char *rest, char *out,
+                                       size_t size) {
+    const char *half = decoder ? "decoder" : "encoder", *list = decoder ? "upsamples" : "downsamples", *leaf;
+    unsigned level, block = wan->rows[decoder ? 0 : 1];
+    char text[160];
+    rest = diti_wan_number(rest, &level);
+    if (!rest) return NULL;
+    if (diti_starts_with(rest, "resnets."))
+        leaf = diti_wan_number(rest + strlen("resnets."), &block);
+    else if (diti_starts_with(rest, "upsamplers.0."))
+        leaf = rest + strlen("upsamplers.0.");
+    else if (diti_starts_with(rest, "upsampler.") || diti_starts_with(rest, "downsampler."))
+        leaf = strchr(rest, '.') + 1;
+    else if (!wan->residual && !decoder && diti_wan_leaf(rest, text, sizeof text)) /* a flat list in diffusers, too */
+        return diti_format(out, size, "encoder.downsamples.%u.%s", level, text) ? out : NULL;
+    else
+        return NULL;
+    if (!leaf || !diti_wan_leaf(leaf, text, sizeof text)) return NULL;
+    if (wan->residual)
+        return diti_format(out, size, "%s.%s.%u.%s.%u.%s", half, list, level, list, block, text) ? out : NULL;
+    return diti_format(out, size, "%s.%s.%u.%s", half, list, level * (wan->rows[0] + 1) + block, text) ? out : NULL;
+}
+
+static const char *diti_wan_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"mid_block.resnets.0.", "middle.0."},
+                                           {"mid_block.attentions.0.", "middle.1."},
+                                           {"mid_block.resnets.1.", "middle.2."},
+                                           {"conv_in.", "conv1."},
+                                           {"norm_out.", "head.0."},
+                                           {"conv_out.", "head.2."}};
+    const struct diti_wan *wan = (const struct diti_wan *)user;
+    bool decoder = diti_starts_with(name, "decoder.");
+    const char *rest = name + strlen("decoder.");
+    char text[160];
+    size_t i;
+    if (diti_starts_with(name, "quant_conv."))
+        return diti_format(out, size, "conv1.%s", name + strlen("quant_conv.")) ? out : NULL;
+    if (diti_starts_with(name, "post_quant_conv."))
+        return diti_format(out, size, "conv2.%s", name + strlen("post_quant_conv.")) ? out : NULL;
+    if (!decoder && !diti_starts_with(name, "encoder.")) return NULL;
+    if (diti_starts_with(rest, decoder ? "up_blocks." : "down_blocks."))
+        return diti_wan_block_name(wan, decoder, strchr(rest, '.') + 1, out, size);
+    for (i = 0; i < DITI_COUNT(pairs); i++) {
+        if (!diti_starts_with(rest, pairs[i][0]) || !diti_wan_leaf(rest + strlen(pairs[i][0]), text, sizeof text))
+            continue;
+        return diti_format(out, size, "%s.%s%s", decoder ? "decoder" : "encoder", pairs[i][1], text) ? out : NULL;
+    }
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static void diti_wan_load_norm(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[80];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.gamma", name);
+    diti_load_vector(loader, &out->weight, 1, channels, full);
+}
+
+static uint32_t diti_wan_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[128];
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s", scope, name);
+    diti_wan_load_norm(loader, &out->norm1, channels, "norm1");
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_wan_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_wan_load_mid(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
+    diti_wan_load_resnet(loader, &half->mid[0], channels, "mid_block.resnets.0.");
+    diti_wan_load_norm(loader, &half->norm, channels, "mid_block.attentions.0.norm");
+    diti_load_layer(loader, &half->qkv, 3 * channels, channels, 1, "mid_block.attentions.0.to_qkv");
+    diti_load_layer(loader, &half->out, channels, channels, 1, "mid_block.attentions.0.proj");
+    diti_wan_load_resnet(loader, &half->mid[1], channels, "mid_block.resnets.1.");
+}
+
+/* name: of the sampler, with a dot; no parts where there is none. */
+static uint32_t diti_wan_load_sampler(diti_loader *loader, diti_wan_level *level, uint32_t channels, const char *name) {
+    char full[64], weight[80];
+    diti_format(full, sizeof full, "%stime_conv", name);
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    diti_format(full, sizeof full, "%sresample.1", name);
+    diti_format(weight, sizeof weight, "%s.weight", full);
+    if (!diti_loader_find(loader, weight)) return channels;
+    return diti_video_load_conv(loader, &level->level.resample, channels, full);
+}
+
+static uint32_t diti_wan_load_level(diti_loader *loader, diti_wan_level *level, uint32_t channels,
+                                    const char *sampler) {
+    char name[32];
+    uint32_t i;
+    level->level.count = diti_loader_count(loader, "resnets.", ".conv1.weight");
+    if (!level->level.count || level->level.count > DITI_KL_MAX_RESNETS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u resnets",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+        level->level.count = 0;
+    }
+    for (i = 0; i < level->level.count; i++) {
+        diti_format(name, sizeof name, "resnets.%u.", (unsigned)i);
+        channels = diti_wan_load_resnet(loader, &level->level.resnets[i], channels, name);
+    }
+    return diti_wan_load_sampler(loader, level, channels, sampler);
+}
+
+/* Resnets and samplers one after the other: a sampler ends a level. */
+static uint32_t diti_wan_load_flat(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
+    uint32_t i;
+    char name[64];
+    for (i = 0; i < 64 && half->level_count <= DITI_KL_MAX_LEVELS && !loader->error.result; i++) {
+        diti_wan_level *level = &half->levels[half->level_count];
+        diti_format(name, sizeof name, "down_blocks.%u.conv1.weight", (unsigned)i);
+        if (diti_loader_find(loader, name)) {
+            if (level->level.count >= DITI_KL_MAX_RESNETS) break;
+            diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
+            channels = diti_wan_load_resnet(loader, &level->level.resnets[level->level.count++], channels, name);
+            continue;
+        }
+        diti_format(name, sizeof name, "down_blocks.%u.resample.1.weight", (unsigned)i);
+        if (!diti_loader_find(loader, name) || half->level_count + 1 == DITI_KL_MAX_LEVELS) break;
+        diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
+        channels = diti_wan_load_sampler(loader, level, channels, name);
+        half->level_count++;
+    }
+    half->level_count++;
+    return channels;
+}
+
+static void diti_wan_load_half(diti_vae *vae, diti_loader *loader, diti_wan_half *half, bool decoder) {
+    const struct diti_wan *own = vae->wan;
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
+    const char *sampler = !decoder ? "downsampler." : own->residual ? "upsampler." : "upsamplers.0.";
+    uint32_t i, count = DITI_KL_MAX_LEVELS, channels;
+    char before[32];
+    diti_loader_scope(loader, "%s.", name);
+    half->levels = (diti_wan_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    channels = 3 * own->patch * own->patch;
+    channels =
+        diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
+    if (decoder) diti_wan_load_mid(loader, half, channels);
+    diti_format(before, sizeof before, "%s.", blocks);
+    count = diti_loader_count(loader, before, ".resnets.0.conv1.weight");
+    if (!decoder && !own->residual) {
+        channels = diti_wan_load_flat(loader, half, channels);
+    } else if (!count || count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
+        return;
+    }
+    for (i = 0; i < count && (decoder || own->residual) && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
+        channels = diti_wan_load_level(loader, &half->levels[i], channels, sampler);
+        half->level_count++;
+    }
+    diti_loader_scope(loader, "%s.", name);
+    if (!decoder) diti_wan_load_mid(loader, half, channels);
+    diti_wan_load_norm(loader, &half->norm_out, channels, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_wan_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_wan *own = vae->wan;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_wan_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) {
+        diti_wan_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+/* Means and deviations of the published autoencoders' latents, with 16 and with 48 channels. */
+static const float diti_wan_means[] = {
+    -0.7571f, -0.7089f, -0.9113f, 0.1075f, -0.1745f, 0.9653f,  -0.1517f, 1.5508f,  0.4134f,  -0.0715f, 0.5517f,
+    -0.3632f, -0.1922f, -0.9497f, 0.2503f, -0.2921f, -0.2289f, -0.0052f, -0.1323f, -0.2339f, -0.2799f, 0.0174f,
+    0.1838f,  0.1557f,  -0.1382f, 0.0542f, 0.2813f,  0.0891f,  0.157f,   -0.0098f, 0.0375f,  -0.1825f, -0.2246f,
+    -0.1207f, -0.0698f, 0.5109f,  0.2665f, -0.2108f, -0.2158f, 0.2502f,  -0.2055f, -0.0322f, 0.1109f,  0.1567f,
+    -0.0729f, 0.0899f,  -0.2799f, -0.123f, -0.0313f, -0.1649f, 0.0117f,  0.0723f,  -0.2839f, -0.2083f, -0.052f,
+    0.3748f,  0.0152f,  0.1957f,  0.1433f, -0.2944f, 0.3573f,  -0.0548f, -0.1681f, -0.0667f};
+static const float diti_wan_deviations[] = {
+    2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.2196f, 1.7708f, 2.6052f, 2.0743f, 3.2687f, 2.1526f, 2.8652f, 1.5579f, 1.6382f,
+    1.1253f, 2.8251f, 1.916f,  0.4765f, 1.0364f, 0.4514f, 1.1677f, 0.5313f, 0.499f,  0.4818f, 0.5013f, 0.8158f, 1.0344f,
+    0.5894f, 1.0901f, 0.6885f, 0.6165f, 0.8454f, 0.4978f, 0.5759f, 0.3523f, 0.7135f, 0.6804f, 0.5833f, 1.4146f, 0.8986f,
+    0.5659f, 0.7069f, 0.5338f, 0.4889f, 0.4917f, 0.4069f, 0.4999f, 0.6866f, 0.4093f, 0.5709f, 0.6065f, 0.6415f, 0.4944f,
+    0.5726f, 1.2042f, 0.5458f, 1.6887f, 0.3971f, 1.06f,   0.3943f, 0.5537f, 0.5444f, 0.4089f, 0.7468f, 0.7744f};
+
+static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    struct diti_wan *own = (struct diti_wan *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    uint32_t i, latent, first;
+    if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->wan = own;
+    own->rows[0] = 3;
+    own->rows[1] = 2;
+    own->residual = diti_loader_find(loader, "decoder.upsamples.0.upsamples.0.residual.0.gamma") ||
+                    diti_loader_find(loader, "encoder.downsamples.0.downsamples.0.residual.0.gamma") ||
+                    diti_loader_find(loader, "decoder.up_blocks.0.upsampler.resample.1.weight") ||
+                    diti_loader_find(loader, "encoder.down_blocks.0.resnets.0.conv1.weight");
+    if (diti_loader_find(loader, "decoder.conv1.weight") || diti_loader_find(loader, "encoder.conv1.weight")) {
+        loader->rename = diti_wan_name;
+        loader->user = own;
+    }
+    latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (!latent || latent > DITI_VAE_MAX_CHANNELS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
+    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    vae->traits.latent_channels = latent;
+    vae->traits.by_channel = true;
+    vae->style.eps = 1e-24f;
+    vae->style.cached = true;
+    first = latent == 48 ? 16 : 0;
+    for (i = 0; i < latent; i++) {
+        bool known = latent == 16 || latent == 48;
+        vae->traits.shifts[i] = known ? diti_wan_means[first + i] : 0;
+        vae->traits.scales[i] = known ? diti_wan_deviations[first + i] : 1;
+    }
+    diti_video_read_list(&settings, "latents_mean", latent, vae->traits.shifts);
+    diti_video_read_list(&settings, "latents_std", latent, vae->traits.scales);
+    for (i = 0; i < latent; i++) {
+        if (vae->traits.scales[i] == 0) diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "latents_std", "zero");
+        vae->traits.scales[i] = 1 / vae->traits.scales[i];
+    }
+    return settings.result;
+}
+
+static dit_result diti_wan_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_wan_half *half = vae->traits.has_decoder ? &vae->wan->decoder : &vae->wan->encoder;
+    uint32_t i;
+    (void)config;
+    (void)err;
+    vae->traits.factor = vae->wan->patch;
+    vae->frame_factor = 1;
+    for (i = 0; i < half->level_count; i++) {
+        if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
+        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+    }
+    return DIT_OK;
+}
+
+/* ---- chunks ---- */
+
+static uint32_t diti_wan_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    (void)encode;
+    return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
+}
+
+static bool diti_wan_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    uint32_t factor = clip->vae->frame_factor, first = index ? 1 + (index - 1) * factor : 0,
+             frames = index ? factor : 1;
+    if (index >= clip->latent.frames) return false;
+    out->first = clip->encode ? first : index;
+    out->frames = clip->encode ? frames : 1;
+    out->out_first = clip->encode ? index : first;
+    out->out_frames = clip->encode ? 1 : frames;
+    out->kind = index ? 1 : 0;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static diti_tensor diti_wan_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                      const diti_wan_half *half) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    linear.bias = &half->qkv.bias;
+    linear.name = "vae_qkv";
+    h = diti_linear(graph, h, &half->qkv.weight, &linear);
+    desc.batch = size->frames;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+    linear.bias = &half->out.bias;
+    linear.residual = x;
+    linear.out_f32 = true;
+    linear.name = "vae_attention_out";
+    return diti_linear(graph, h, &half->out.weight, &linear);
+}
+
+static diti_tensor diti_wan_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x, const diti_wan_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->mid[0]);
+    x = diti_wan_attention(clip, size, x, half);
+    return diti_video_resnet(clip, size, x, &half->mid[1]);
+}
+
+/* Twice the frames, but in the first chunk, and twice the size. */
+static diti_tensor diti_wan_up(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+    diti_conv_desc more = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    if (level->time.weight.part_count && clip->first) {
+        diti_video_skip(clip, size, x, diti_video_before(clip, &level->time), true);
+    } else if (level->time.weight.part_count) {
+        spread.columns = diti_tensor_columns(clip->graph, x);
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, &level->time), &level->time, NULL, "vae_time");
+        spread.clip = *size;
+        spread.time = 2;
+        spread.side = spread.channel_step = 1;
+        spread.time_step = spread.columns;
+        spread.out_f32 = true;
+        spread.name = "vae_frames";
+        x = diti_spread_frames(clip->graph, x, &spread);
+        size->frames *= 2;
+    }
+    more.upsample = true;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->level.resample, &more,
+                        "vae_upsample");
+    size->height *= 2;
+    size->width *= 2;
+    return x;
+}
+
+/* Half the size, and but in the first chunk half the frames, which are read with the last one of the chunk before. */
+static diti_tensor diti_wan_down(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+    diti_conv_desc more = DITI_ZERO;
+    more.stride = 2;
+    more.pad_after = 1;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &level->level.resample, &more,
+                        "vae_downsample");
+    size->height /= 2;
+    size->width /= 2;
+    if (!level->time.weight.part_count) return x;
+    if (clip->first) {
+        diti_video_skip(clip, size, x, 1, false);
+        return x;
+    }
+    memset(&more, 0, sizeof more);
+    more.frame_stride = 2;
+    x = diti_video_conv(clip, size, diti_video_behind(clip, size, x, 1), &level->time, &more, "vae_time");
+    size->frames /= 2;
+    return x;
+}
+
+/* Version 2.2: what the level makes of x, and x itself as large. from: x; size: what the level has made. */
+static diti_tensor diti_wan_shortcut(diti_vae_clip *clip, const diti_wan_level *level, diti_tensor x, diti_tensor made,
+                                     const diti_video *from) {
+    diti_block_desc block = DITI_ZERO;
+    uint32_t in = diti_tensor_columns(clip->graph, x), out = diti_tensor_columns(clip->graph, made);
+    bool encode = clip->encode;
+    if (diti_graph_failed(clip->graph)) return 0;
+    block.clip = *from;
+    block.columns = out;
+    block.time = level->time.weight.part_count ? 2 : 1;
+    block.side = level->level.resample.weight.part_count ? 2 : 1;
+    block.channel_step = block.time * block.side * block.side;
+    block.time_step = block.side * block.side;
+    block.line_step = block.side;
+    block.pixel_step = 1;
+    block.more = made;
+    block.out_f32 = true;
+    block.name = "vae_shortcut";
+    block.repeats = encode ? in * block.channel_step / out : out * block.channel_step / in;
+    block.first = encode ? (block.time - from->frames % block.time) % block.time : clip->first ? block.time - 1 : 0;
+    return encode ? diti_gather_frames(clip->graph, x, &block) : diti_spread_frames(clip->graph, x, &block);
+}
+
+static diti_tensor diti_wan_level_run(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                      const diti_wan_level *level) {
+    diti_tensor from = x;
+    diti_video before = *size;
+    bool samples = level->level.resample.weight.part_count != 0;
+    uint32_t i;
+    for (i = 0; i < level->level.count; i++) x = diti_video_resnet(clip, size, x, &level->level.resnets[i]);
+    if (samples) x = clip->encode ? diti_wan_down(clip, size, x, level) : diti_wan_up(clip, size, x, level);
+    if (!clip->vae->wan->residual || (!clip->encode && !samples)) return x;
+    return diti_wan_shortcut(clip, level, from, x, &before);
+}
+
+/* Patches of pixels: column x counts slower than line y. */
+static diti_block_desc diti_wan_patches(const struct diti_wan *own, const diti_video *size) {
+    diti_block_desc patches = DITI_ZERO;
+    patches.clip = *size;
+    patches.time = 1;
+    patches.side = own->patch;
+    patches.channel_step = own->patch * own->patch;
+    patches.line_step = 1;
+    patches.pixel_step = own->patch;
+    patches.name = "vae_patches";
+    patches.out_f32 = true;
+    return patches;
+}
+
+static diti_tensor diti_wan_finish_picture(diti_vae_clip *clip, const diti_video *size, diti_tensor x) {
+    const struct diti_wan *own = clip->vae->wan;
+    diti_block_desc patches = diti_wan_patches(own, size);
+    diti_blend_desc same = DITI_ZERO;
+    if (own->patch > 1) {
+        patches.columns = 3;
+        patches.clamped = true;
+        return diti_spread_frames(clip->graph, x, &patches);
+    }
+    same.kind = DITI_BLEND_DOUBLE;
+    same.clip = *size;
+    same.first = size->frames;
+    same.clamped = same.out_f32 = true;
+    same.name = "vae_clamp";
+    return diti_blend_frames(clip->graph, x, &same);
+}
+
+static diti_tensor diti_wan_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_wan *own = clip->vae->wan;
+    const diti_wan_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    diti_block_desc patches;
+    diti_video_input in;
+    uint32_t i;
+    size.frames = chunk->frames;
+    if (clip->encode && own->patch > 1) {
+        patches = diti_wan_patches(own, &size);
+        patches.columns = 3 * own->patch * own->patch;
+        x = diti_gather_frames(clip->graph, x, &patches);
+        size.height /= own->patch;
+        size.width /= own->patch;
+    }
+    if (!clip->encode)
+        x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    in = diti_video_plain(clip, &size, x, &half->conv_in);
+    x = diti_video_conv(clip, &size, in, &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_wan_mid(clip, &size, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++)
+        x = diti_wan_level_run(clip, &size, x, &half->levels[i]);
+    if (clip->encode) x = diti_wan_mid(clip, &size, x, half);
+    in = diti_video_norm(clip, &size, x, &half->norm_out, true, true, &half->conv_out);
+    x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
+    if (!clip->encode) return diti_wan_finish_picture(clip, &size, x);
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_is,     diti_wan_read,
+                                         diti_wan_load,      diti_wan_finish, diti_wan_latent_frames,
+                                         diti_wan_chunk,     diti_wan_run};
+    return &kind;
+}
+
+/* ==== src/vae/hunyuanvideo.c ==== */
+
+/* AutoencoderKLHunyuanVideo (docs/models.md 4.10): the blocks of AutoencoderKL with convolutions over time, whose
+   padding repeats frames and pixels, and attention in which a token sees its own and earlier frames. */
+
+struct diti_hunyuanvideo {
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant;
+    uint32_t time_levels; /* so many levels change the number of frames, too: the last of those that change the size */
+};
+
+static bool diti_hunyuanvideo_is(diti_loader *loader, const diti_json *config) {
+    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLHunyuanVideo") ||
+           diti_loader_find(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight") ||
+           diti_loader_find(loader, "encoder.down_blocks.0.downsamplers.0.conv.conv.weight");
+}
+
+static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+    static const char *const qkv[] = {"mid_block.attentions.0.to_q", "mid_block.attentions.0.to_k",
+                                      "mid_block.attentions.0.to_v"};
+    diti_video_load_resnet(loader, &half->mid[0], channels, "conv_shortcut", "mid_block.resnets.0");
+    half->attention.present = diti_loader_find(loader, "mid_block.attentions.0.group_norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "mid_block.attentions.0.group_norm");
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_layer(loader, &half->attention.out, channels, channels, 1, "mid_block.attentions.0.to_out.0");
+    }
+    diti_video_load_resnet(loader, &half->mid[1], channels, "conv_shortcut", "mid_block.resnets.1");
+}
+
+static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
+    const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
+    char weight[64];
+    uint32_t i, channels;
+    diti_loader_scope(loader, "%s.", name);
+    if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.norm1.weight", 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
+    if (decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    diti_format(weight, sizeof weight, "%s.conv.weight", sampler);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
+        channels = diti_video_load_resnets(loader, &half->levels[i], channels, "conv_shortcut", "resnets.");
+        if (diti_loader_find(loader, weight))
+            diti_video_load_conv(loader, &half->levels[i].resample, channels, sampler);
+        diti_loader_scope(loader, "%s.", name);
+    }
+    if (!decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    diti_load_norm(loader, &half->norm_out, channels, "conv_norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_hunyuanvideo_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_hunyuanvideo *own = vae->hunyuanvideo;
+    uint32_t latent = vae->traits.latent_channels;
+    if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
+        diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
+        diti_hunyuanvideo_load_half(vae, loader, &own->decoder, true);
+    }
+    if (diti_loader_find(loader, "encoder.conv_in.conv.weight")) {
+        diti_hunyuanvideo_load_half(vae, loader, &own->encoder, false);
+        diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
+    }
+    vae->traits.has_decoder = own->decoder.present;
+    vae->traits.has_encoder = own->encoder.present;
+}
+
+static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
+    vae->hunyuanvideo =
+        (struct diti_hunyuanvideo *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
+    if (!vae->hunyuanvideo) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!vae->traits.latent_channels)
+        vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
+    while (ratio >> (vae->hunyuanvideo->time_levels + 1)) vae->hunyuanvideo->time_levels++;
+    vae->frame_factor = 1u << vae->hunyuanvideo->time_levels;
+    vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
+    vae->style.eps = 1e-6f;
+    vae->style.ends = vae->style.edges = true;
+    return settings.result;
+}
+
+static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_kl_half *half = vae->traits.has_decoder ? &vae->hunyuanvideo->decoder : &vae->hunyuanvideo->encoder;
+    uint32_t i, levels = 0;
+    (void)config;
+    for (i = 0; i < half->level_count; i++) {
+        levels += half->levels[i].resample.weight.part_count ? 1 : 0;
+        if (half->levels[i].count && half->levels[i].resnets[0].channels % vae->style.groups)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                             (unsigned)half->levels[i].resnets[0].channels, (unsigned)vae->style.groups);
+    }
+    vae->traits.factor = 1u << levels;
+    if (levels >= vae->hunyuanvideo->time_levels) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "the autoencoder has %u levels, and %u that change the number of frames",
+                     (unsigned)levels, (unsigned)vae->hunyuanvideo->time_levels);
+}
+
+/* ---- the whole clip is one chunk ---- */
+
+static uint32_t diti_hunyuanvideo_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    uint32_t factor, latent = frames;
+    for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
+    return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
+}
+
+static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    return index == 0;
+}
+
+/* ---- computing ---- */
+
+/* One head. The keys of a frame's queries are those of its own and of earlier frames. */
+static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_kl_attention *attention) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
+    linear.name = "vae_qkv";
+    h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
+    desc.batch = desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
+        uint32_t keys = (frame + 1) * area;
+        desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
+        diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
+                       diti_tensor_view(graph, h, 0, keys, channels, channels),
+                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
+    }
+    linear.bias = &attention->out.bias;
+    linear.residual = x;
+    linear.out_f32 = true;
+    linear.name = "vae_attention_out";
+    return diti_linear(graph, out, &attention->out.weight, &linear);
+}
+
+static diti_tensor diti_hunyuanvideo_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                         const diti_kl_half *half) {
+    x = diti_video_resnet(clip, size, x, &half->mid[0]);
+    if (half->attention.present) x = diti_hunyuanvideo_attention(clip, size, x, &half->attention);
+    return diti_video_resnet(clip, size, x, &half->mid[1]);
+}
+
+/* Nearest neighbours, of which the first frame gets none in time, and a convolution; or one with strides. */
+static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                              const diti_layer *layer, bool time) {
+    diti_blend_desc blend = DITI_ZERO;
+    diti_conv_desc more = DITI_ZERO;
+    if (clip->encode) {
+        more.stride = 2;
+        more.pad_before = more.pad_after = 1;
+        more.frame_stride = time ? 2 : 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_downsample");
+        if (time) size->frames = (size->frames + 1) / 2;
+        size->height /= 2;
+        size->width /= 2;
+        return x;
+    }
+    if (time) {
+        blend.kind = DITI_BLEND_DOUBLE;
+        blend.clip = *size;
+        blend.first = 1;
+        blend.out_f32 = true;
+        blend.name = "vae_frames";
+        x = diti_blend_frames(clip->graph, x, &blend);
+        size->frames = diti_blended_frames(blend.kind, size->frames, 1);
+    }
+    more.upsample = true;
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, &more, "vae_upsample");
+    size->height *= 2;
+    size->width *= 2;
+    return x;
+}
+
+static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_hunyuanvideo *own = clip->vae->hunyuanvideo;
+    const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    diti_video_input in;
+    uint32_t i, j;
+    size.frames = chunk->frames;
+    if (!clip->encode)
+        x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
+                            "vae_post_quant");
+    x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
+        for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, &size, x, &half->levels[i].resnets[j]);
+        if (half->levels[i].resample.weight.part_count)
+            x = diti_hunyuanvideo_resample(clip, &size, x, &half->levels[i].resample,
+                                           i + own->time_levels + 1 >= half->level_count);
+    }
+    if (clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    in = diti_video_norm(clip, &size, x, &half->norm_out, true, false, NULL);
+    x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
+    if (!clip->encode) return x;
+    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo", diti_hunyuanvideo_is,
+                                         diti_hunyuanvideo_read,      diti_hunyuanvideo_load,
+                                         diti_hunyuanvideo_finish,    diti_hunyuanvideo_latent_frames,
+                                         diti_hunyuanvideo_chunk,     diti_hunyuanvideo_run};
+    return &kind;
+}
+
+/* ==== src/vae/vae.c ==== */
+
+/* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_vae_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
+            diti_tiny_is(loader)) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
+    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
+    vae->traits.scale = scale;
+    vae->traits.shift = shift;
+}
+
+/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
+   better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+    double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
+    vae->traits.assumed = scale == 0.0;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
+    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
+    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
+    return settings.result;
+}
+
+/* NULL: an autoencoder of pictures. */
+static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
+    const diti_video_kind *kinds[5];
+    size_t i;
+    kinds[0] = diti_opensora_kind();
+    kinds[1] = diti_causal_kind();
+    kinds[2] = diti_cogvideox_kind();
+    kinds[3] = diti_wan_kind();
+    kinds[4] = diti_hunyuanvideo_kind();
+    for (i = 0; i < DITI_COUNT(kinds); i++)
+        if (kinds[i]->is(loader, config)) return kinds[i];
+    return NULL;
+}
+
+static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
+                                dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
+    if (settings.result != DIT_OK) return settings.result;
+    diti_vae_choose_prefix(loader);
+    vae->kind = diti_vae_find_kind(loader, config);
+    vae->traits.video = vae->kind != NULL;
+    if (vae->kind) return vae->kind->read(vae, loader, config, err);
+    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
+}
+
+static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    if (vae->kind)
+        vae->kind->load(vae, loader);
+    else if (vae->traits.tiny)
+        diti_tiny_load(vae, loader);
+    else
+        diti_kl_load(vae, loader);
+}
+
+static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
+                        : vae->traits.tiny ? diti_tiny_check(vae, err)
+                                           : diti_kl_check(vae, config, err);
+    if (vae->traits.by_channel) vae->traits.scale = 1;
+    return result == DIT_OK && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
+                                             diti_vae_load_weights, diti_vae_check};
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component *component;
+    dit_result result;
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_vae *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    if (vae) diti_component_free(&vae->base);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 #undef DITI_ROOM
 
@@ -41036,7 +43837,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     conv.width = p->width;
     conv.pad_before = conv.pad_after = 1;
     if (p->height)
-        diti_conv2d(&graph, x, weight, &conv);
+        diti_conv(&graph, x, weight, &conv);
     else
         diti_linear(&graph, x, weight, &linear);
     result = diti_plan_create(&graph, NULL, &plan, err);
@@ -48913,389 +51714,399 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/FAti_PKhZREaoH=3Dbj>WKB@WMF7iGs[6>ubNL8NE#hyOwB*YIZ;]LJCxhmlAgIK]4$DrG>@@25s`t-1w6sr#G9Kcsyxno@]4hO5sj@/JGVS"
-    "k=F33C`ahc,&5]q@hfO(BI=@J38'ppS5S,l2VDDm4<m;[CmrM2*Im'_@<1iXqfSDOF56D88'WnO-p&%x;P@O&#q#Gk;q4FA,75mMN#G<g+0UtnLs2;[iQp"
-    "8KSi$*^C$l57'O[32LU@1otJsNy2/+hW%K/j%[u1XPGSDK]lh*O$sr'4Oof5,Q@0c<=X;j&)2Km00OhYXbIO$GL9gDa6-Xi^kL+c-DD<Vb4.$K'kiZ#C<$"
-    "HcE<J+(QmdoE+'cZwPIvu-pDK*J@[WdPeT=&lq$2D&pfw77cVu/Oo5qX6$.]C0q5bA@miOXaoB%MQhvtP=sC<]xOE.E1Gh[6VsD9IN>Jk(d>X<.lh`3`8>"
-    "jL1lF9mKHgi6W6Nc/95J2w@0>Mv0i_Vd^VmsQL6;a[@H)0ROyJYCqtS3Yp<PbP_SNB4T(;F$wps@#;edwJ3/5PlR$fTFWTMCyS4I&Gkt;(9hab#@>yY3G9"
-    "DIZN)8cN`C^3:HJF<aYnC@T#+730N<:0&@86>4vvOJ6V#'liV9Q$[F98+.aL)9xLQx:chD0.nfGPB:sDrV7.eT4YlB#oY3Qr[[5W$ZeV6u5nr[S#FtAA=B"
-    "]YBnepdrOYO17gua>t.M)F-mH]t3yujU&LRL:`e):sy+7I%prdnQ2TP(73,3M'cT2;l0EEX7lA_;u.e]Ko,GyGg8SH5;@nW1AGj-f1(GCkv`<:a_Ui,l.="
-    "pV%ts].RYGZgy11`D^USJB/3tOfWCM+]p+;NH.>q@h_1-)<;=+T60`>gRYT95c+&^VN;$'7T)B%n=*B#f*3D9R5W6Kkyx2<oe.PIQLfKqEMRE#xLM%yXBv"
-    "cW6f,XBYVa(Nd^;eAIo1Ze6C$^[#mb>bXJLMw@RBrde2==;<B769N'#&$A%vs7Rd2N_hyh@-:E;3b,0F`K.qqFPPC^qm=hw1NH@5AtYc&W.5tYDqbURt:q"
-    "v@Scp2b:h/2t%O^H]rn3n$LnR^U]sK*0PCl.`g&+cwA^](]>o=0FdXP+,p0K:`cMna^.X=aq8nY`^IV#Q;'f0>MUk:^OhE)ZuM;wT/PGGZGP3R(NBbc<73"
-    "os&J0WyjJY20*EB/j*VIj`x/5b*453m>0PRCy>YY,GaxZij@(iq<Hp]4RdZXE=vZhYrS(dZDR*BSa&i%afZ'>0dM-a&;oQqnvI<:EES11i8t8tRVggq-of"
-    "h2*JN.QF8CbL:kx7idy#_klbS]1-y:dT([a0e9cyL#q8iNkyoiSIDuQmk1h/[J#O8uGPnhxWd_DoNc>MP-0q1>ksX_M&[Ue^<Wg$&dgbh,*O8),14o/i7Z"
-    "EVMT4suXr3mwChxlqI%9D1j^tg[%pHOBE%pxkIDQjw4vx];UACONWXYGrOt35O<7.SQ>_2vV`s$*-[cMGjOC)C*$Hi173Av1C]=iY)WuTLn#(:K_P_ccRq"
-    "b&tT%@tQg4j<NMe2:feruK0u)+Wl_P6W>,mJ4f:=OWc2$:q,;PPZiM_st9Ty;46EVhc[4%.uGT>hYCnP*A&LIP1P5.,>i7^H%0G]B`i#O1c.y*5W`0h1E$"
-    "tci;SuI63CBg`,>JQn#3%:Y1/lUMSc(YQ9C7/UsaX`f+nP#&`[DG@bM^-*X=^:[7C&`SZV649yU%(.qeZmdA>vc;lrFwM3PG;E)>^05(.M2*WG'p0bygJ2"
-    "A'8-s=rseC`YH<-L]_:k''0WiRfT[s0,M:p/p@``=.H,)#>lbKJ4G/cy2Cy^x0v1sHm3J+7yp2i-lCNTCaGKEO_bn(aF;/YB0<U8]:bn%1IuWeojO=4mK&"
-    "]R<XLFPXc74)KH`si+*UXW/hia:SWOx4.t:gZ=>aCcx8=T+ZPCO+n8x*A[0Ttb,Uj4A/Vkx(JSvKJ)M/=+AG=G.`.'21it@[`fn9->uvL`d6<h=M)G;l'g"
-    "V#;Cr0-TfO`XNe2QCWOcoHx76seqCC-I73xaJ34J03YEN(mxiC2MOG4ft7$/]EAkoL7pX85s(FDo)BU4X,pcXn-n`7k#12iw%MbaT=0BkJOWmmRiN09<M<"
-    "D-)&eq3HOo),>eFgG7IS+^0L04QUT8RR]KpY6M];^[wpR;yY#1L*vH.klCeV$NG&eXnB(,s;O#IsY]wq9A<W^+@oxG=:bW89[0JR)obda0hEP2@-yP`/+["
-    "4hlSoBN-3:/`H$7oQ+PbY6ALE+iH;9c'e*TK'`$s;8wUlqwP.YLb/9iQL<1:7t_$&9'wUeM]k7uA3KYEgM4`H[8eY4vv.SuS,1mk<>M7(AgS9&D@_i^*_G"
-    "_K/lMb(p1&d-sNH5gR#.mGh,MtZ9I0%OqrdWN2(inQ$SusEXamRO=OQ%KE_%.T)$m<3JlUOQ'aGW$$oqi5'Uu*jj.HuyJkU5J1fPeGjACgVf2S].E5w;XX"
-    "lCGO8ABC(Jrh6MdH%t(lk:oa1>q2O1H+Toe6;NCN;kI13K6lPONC@l$;qf3uFSTs.8*c4Gv`u5976,P(lH<IM@lF=>>Bw0f3Dyto/9>O8AWJW@6B5WRv8/"
-    "Qnm,f8YU:r7-8h:m^h7iXIhjFEO_$Cp;wLT>g[W.#8R:-DH.(`i&8Ns6yNgq,BIlXa1ivVgvqiMSM;q9;0@i$62;%^Q<]_rbL07-L*S;Os/:BgV*ZvD:&Z"
-    "@B(i'8;;hrG,Pd)4;yWi,bNPk%y]^l9VvZFKNc-^+'^jOJpBl>6J;Fp]OhZ&MF`(xC7aE3$WCWRB=y%[Y(uua4_VgFYU9B(`adHpmwU;SlQ46(bFEtxKM0"
-    "FL4C+Liug7t+0>k^ULRupj%qellU,)$WTkOJytg)]s-9)DbssWYBLI^t.$p9:cV>;+IFJFRS%I*itO<3rR[wUd.)#N+S0cHfipOvSvSBG`'<K0t`o'=S2O"
-    "<kXQ19XelRWtv-q&'o)j=SV1_h%s_v.XJY/=y&/pKH.Q'HqanSK%DOs[L'WDtIT-Flt@_W_BD:=$_uDCc,abSrmv7f+MT5oriy]J7wKGv=x8<gs8>FV@H/"
-    "[hYBr'AsR4w)`*+WKu2),SbpXA_>Lj$#N48FUjoGfImDL0%62NuNWjmA:)Qfw;MLRGoPEDARIJ1oL31^&Y;2w#NOoa6`_Ix@an3Lp;Ofe/q1>cn[Z,;^fk"
-    "sLL'pf'tYJbqAq&OZGeYFS1MmAKm*mV%JHM_<DtDN)Zg_FCriFkPC;a(LuXJ+9a-+6LWk/[80NA*Er@Hl(y_gtNf'WRx<I:m'7L]Z&X2Hm+LP6U<;2`;4-"
-    "A&+`q2Ugm5'Qa-%jgKc6cU7vgIrBt[I5elBUlKa+SWRK+<BbhhJ3su3ki#i+S[FRjXkFu/BwmvP_8R_p:2HqkW8,yKuByGO;6a=*MlwTa:Za4T/5o+#'Qi"
-    "1I7(A9>`2%:3Q@fpZX`Ak$7fqQCUCppHA3ZB/BSWe`42uR%Vr.HJ+FZ*a^#9g_i7,n.)mWEhg'9NyUUh&fcVo4a_s%1lGwmu=7)772Fet9D5R>BIIk+kan"
-    "NRJnJO&(4'ab^d]J]$cN34j`;js'KR^cojW=9i)QrI0&lp78Ds=,OdictNva+I$/2+'(G,-eU>TD'A8D1j_O31+=S6Jn#L2fJ7>&ifP1'E-N79D_-UU;P."
-    "KZ6XJ]]WjqRa2l9gReIF3otRxU`KHmE]Px2.Fnr=csQ=JnJ+tZ`9-';Dr8#%O>&hmxpvqM6=u%DI+2Q)54LPLL-bEwaMCn(XZ#v;0M)$;3)_:ouUPR>%-t"
-    "s/_7`<VDot=4-.U(s2^a*HOPiq%OZ>dYN&nG$)(C-`/(,Lg(&oC.:b<nbHh'<4,aMYL^J*6G.$3.av(Mx47R2xDB><QC#-glP$EF/%1*:bP86VZY-gZ'5_"
-    "^K&8iE2TAnh#vQWWSnG`b$0&]_ZkmDgpk29eTD-Q#87yA6:i_AJC`jvl@1Ni2A89;mle&Sn>U@90^LQK4j'w:PHhP.L.+yW_ZPkcO3CUgM",
-    "`Z1bQ3F_A>+Nh0iR8(Ta@X9r;X^bA3:26tvP8KZgr%)=ib(%8@S><IQo1hKPKjyW4/o=.MC.x2bXwEXKlPr_oTxL'=ZcF6H+W=mbv@&WLI.&0c2%O^kYWV"
-    "m#[VIaPb'D&AWd`Lj0%<BtQFkHc/PP[Lx+slCAlWZO_/pF6:Gwwrq$yXH@P8W:u/'kQN-py;nqsH)$M[_<Sjc[gyF7E:<SaKF[S+u-41WG08vXlFS=7hK="
-    "8EBOcP74k^KUi-,SSPPPYoJl,2;JvbqbfF>5Lcn$u+al<1s:D<*QTcep<5(uJdJsh84+8qgBCmjPP8Dn;PUa-e#G]_gXm3s.`5t09<DlvZPuh^pal.r<$i"
-    "og36Aho[AbZ(0^iS3K.3$x.S)Kb5&BDy;Y`$r=G:'YTi[Qr0NFJk#]QX2p>j%D_pO=6M&('4(6t8*J&HJrA61SU=+/>+#$%a7CvZjiXtS%Yc+kXuke6nX4"
-    ";V-NOiJtFZtU/Mx2efgMh4fA=;,6m^)ombZCu4S_TJYgcYC]x:GgH%$P0TA5)GE_,+mT&)pOJ.p(B-:p2YPiNZQubd5R*L]qm>HLpOLyu]AN:fM[NF-1OD"
-    "3.3Tg^r[fGfvjvJQ&)-$&Ogu=.$Tr2k6X2cY422nRll*0]2olSLJ2D@^M#+S#hS@*+@;XE-xeaAJc'#=E.^UWXc2G-%/NQ9UWR4F5LIugCJ:k;6g+Ku)/E"
-    "HOn*ky]s;(O(rYL_c3)Sx1:hqu@c,yF;^u`e_-d_wf1XBFiv.BYcr6^hAE;5$%7tY=r$m14oP,M)D`9f%4DmwDH8'eX4US.d,p&>f&Rh.*g^d&9U%/@pi+"
-    "jR*vY.W6JeZ#V4XOPl)+MG^eP+YY;>'Q9-eVqu)tQv5LKwJO^jnq`:n/Zs6TmRxl_uMH7IGLhOK=eNb-WZu<Q4kUBREu0V&$3f%6wbg^5o*OoyP4)@QE%c"
-    "iv&v<7*5$T9rjC9WZ-1PY1y<.Ax@9yJO5e<QqCAbP[sU<OU]pT0<<+QpVvVnFwqZS2KgvLJX%aN%M8]VSHrq;67)<pE#rcZTworW)Z&3r262b^c_.SKcEa"
-    "C2;ZQLOpf`,K1cD>FuR;%+)#jC4ePj]8.2%5yOkRoxn$j@B_f.=FLg(XM^]_/y(XS(8X,*OCS6J)ce&M</qL77=j']q=mwhDq(Z7uHNeF3(bT#$R(ZuJGl"
-    "@psMD5T0#r5ke9D_7ZMpJTOTjSFO5mp5%6Z3I6V_qZs#SyN=eqH,$KjE+#2^d'TUhBIh^,(5dTb@,OdqxZI>LyF=2c<<:wXY,b6ca^MyVuE$%=`V;gt'bZ"
-    "+MgG3U<WWtelJdAdNJVYoUoXVG&s7RWvDO#JS9r^TdLW0N^>h=1S6yanj+Z=Jkm<mJj0A'6)h[$1VeEe+n.=qIB.Y0m5rxDf`cTrpduKX0._*b=18Ad4P3"
-    "Xl@5Q^Zk[&cT$XLr*$Dko'>)%Qx`5Hw^_='a$@PQMgj07;7rK(_>[b6@yI:kA&F'2KC3vKV(Y9o'I$bmTe3GpK%8$MTx(<0B4FF'9T9o(+sA[YgT$=@cqm"
-    "'J[S[du('Z<s($s#pdS<-$P&(a,y`TGU^9Gg/c_T)ue6D6'RSthUXjpn.x-0[>IWi*bktXGE4*&;,6FnBnr7v.v&kf8A&uIhm_ak35eN`,='8T3U;[Chw["
-    "vS<7I[[;V)9Ha^iQ80&mqQk:lP>f>>hqeX^-MTd,6he<X2Z*78=mXY9fZ,gjxE1&gDU)[xIXlyJ_HW1UG-^,)r$Aqw2C=rFKlTp$<Yv<AFORWWqI-h[rT*"
-    "y6R%r6V>fhWJ`ZMXJF6KXcmQC,m`cX8>iApo-E80BEvHv]Hobm3F6X*:BZ1b:O/k+h^@%uQ=8b)IAI,h&m)gtpyU[.]L6CuQdDgL(VtQko@+RGTmR0[YDH"
-    "'%XdjFeC;g]&g:PrC0N1H&NEHZ]=B5R.lD23jJQq$LTV$:v=mmc/wcMq#S,Z83w'<l8Q-xY]hPK@br/iA<C6+I)]bb0/X&'H3)rQyRcDie*0ehxVVi3_3C"
-    "$6#]dB&LH206&9cMlORmC+t4_LXNpy.8M0^q])[kDSj%ordPJE<WO[bRB[e)o'Uq][=(lNp7OhAA1M^H`Afsx'O])$WT)BPwbIOUe[ee$KW#/%6Md0YxSP"
-    "$sj[>N;yBAX#1e(67i05K<,^AM+#w[X>W5IsSVBEqgKmbIX)mVld5K.ImUyW</_(>Nfg$C>)O<i'K96%+$HcHf$4w4%#IDe=<pUM<aVe6(jT$Z1ZclSNLP"
-    "8U]QH,Rt&`iN&5jm(uZ^%1<5s:q7n,CTI%j+9Li6)htdpl,dL=k0V;FQLPO`ux[eZ&&N9kFXLl%B_-]cKT:u+2g0'lN::8_w#*Kw_plCJru^n/uLR@h,O6"
-    "[IaVPdFlh;iRcJ/06#0tMTRje-cx@`eaM&O10LJ(PFuO%snd9i_mOHdw(<F'&=`F&kY,NS*YuBKfYPLH#+D&%L9k,2lT7Uv)+%r&d;VB'tSZEAqCqHYF*<"
-    "<nP7j_CrkSS:_i,/4`r82McA1n3N8ksMKbAEnW_KH5YF8+pP3mVMXJCmai+OY,Zexb<Wb;9u(B3Knw2mf/)n:PES,WenqYc9OCjd>ShI@O1[gSyp:GHTf+"
-    "1w=U8HTE6NFo:fwyIxifh)2;(mxyD<F6kssm^oPN]'['c-ok93h)u(hSbN0*6Oaff4>n>Cdj4sXV6DTY&l][[AL'ZbC&B/s*OoTSeSDrvu8bOtpTEm.d/x"
-    "`V>'t9LLX1i0]/u]8.9`r(X8EJBab>Yrl%j@Y/-/#=2Gs+ZJKTpO`#I<<I`c4$5[T8_$@>NT4=Q86OOS<G9MSI,QcJr=G$hn<'@[S9ji6]3NA4@)uZo-GK"
-    "xbP_)W;-Z[6XLU6,DA9GM^iINxNBQR@E[r<`x<3`T=3(7#6h*&]4:$e]23ype:H[Q(IDy.@nC'(9EEg5]U]Nu'RnDH[KHB@JDexYC5:vj%Qb`Ut-B)MkL:"
-    ">W*lU5mvGU6H<a1hsDNXMN&u0ObT)Z#LL.QNr97>dnmnTvR8b6:6ifOJCPR2USAPq3^mKL'2<D8#<P<;eLLOTfnEpDJ,<As)r+Gm]Ob8##2pxt'6AJqbu*"
-    "l07fFb2m7-k7SdZD1$f:*qWg'P>YIF'wcu=WaHj#LZ+]RVD@Nqa4d.#*+sIE`oSZ6e;Fo<5lkp'_[BRO1u:3U%P6na`YZDu:J;kXa1tj%3o:$g3uKlDAAp"
-    "&x/19USN)ZB:.uj<t+ri/=nXuV9$96ygXXqoNCBZZsH^D=DkF#38%LK#f5Y1y+PkcQp.()^-SN>^#aH1cnFL#M'Q6F,72;nYV6C#####",
+    "n0C9%1VZI/IWKj'/0lZREaoH=3Dbj>VB&$W.IQFGRyXvKi&RP;)dG@W%WP.*;aPc'FljVF3QCFo[##C,f&s=iuUni`3_0CC/d+l=+<m>2*bqVF64vr&m9["
+    "/,f3LRq^vdM(]AaloK1b_<Vf2qDXwG)+18ij6#n5:[938n6NBv+jy]q'rUs^vl/4AYtc+W0]f6-SI;/1593@uKk5CSD)MM>vc`et]Mote)cjK/PG&mi,F."
+    "C4R(UKTrMa],*p&n*1aIhZK%$TkfR4Kc-99D@6E8u[ubT#[Q6c4MosmhD][V_sF`[>G:C3*0**KU,ouRoTniKba8<=FM6Bt6#6@d:028p&WBV$6*Sgl[Gx"
+    "d$7<xKuBi@mXGhsHeA&CEru2S<^Coptxnf*1=XkjJ%_Cy*7Ei=M`#`=J;xVaQvV'-Xo-mc.72BvWLGuAF,-9N.6p0A@jShJf1yjO^.@Y(hB1`KM(e)DD)x"
+    "jV/P=4[ka.0rP<BwwpNpu:.B%xxhh[D3msSb`&>nRvicbV1sp'c$;k^UdFS/'fZwyAf3VxP)ar9d59(5I5BKf:1d9#E@`e=*F[#e.oB-Gr+J#[be&ke,v2"
+    "(#;f/hmya>$RI<j9QQxVWr6ep0xQJ<im4+hg.IDHZE#bSk'jW8`)f<#kY;+'O6vvRIuh6qU+R%9w-p@B-t<lmXD=u838d1@1)Vd%_0Y#Jf>;Ou#H]d6Ntr"
+    "$6&rDpVWKc2e#X)(JXi1E@xR8$38DBs;]X@-3Psq-BrgGa_$6;#YS4gfR/:S>ALcnbQ8/tfB_g>4%m5,];23al=vr%]W2PT(e>3T]:_[]l;HQ^<G=Zk*f+"
+    "mj+m6[9uQeCVu/QT>JSvZEuP-u/$jS*1X1fA[Ws7y'MBc3YK1f^e@5IPoS]:o&(=;P#rASv;r%fChP)4%xGc>(-T;0NgAV31]x>DdBee+R0++dAKJ=x*IC"
+    "cQn>`iTyb6pV+;5q_+Ol*EXmBL]X.q1Q(BX^w92Md7h8L5)+APFHnZWFeE/1h(lsr8^r)1S3By-V9U,eNwM9/RW-3((28mq3Z)_pPv]t9wJ@W3XPA'xn1S"
+    "iF+Dp50)cwUH,74Ts1k&.MPZr%>4N`4_/tFi::`f'Jgla[Z[2Dr,LQ1mX4./m6rXNtB7'=E#GQ+i6Z2aD`$Pe.#v7w'.-TXpwEff,l8VotuRR_0Ub#6ZAv"
+    "`HN.,l4'd]tC(G-T7a;6:P6d,,ZTROvM&&NfYY$M7APF)cCI/&EsTSTY;Ua5sCVRDbJEYa6[^*$o;M@gY9b)mXkml&JxW9/U;Do@Y6S0#fXt%+)6(Bt=nr"
+    "G-thZiHi%y.OagDQ(iYYr/CFCX1JEvAc8::g-*0RlC1J)((R;d%,nAVulT^GS[_QJARrLU2)9[sC(ydU81I]hq#i#yBs2OV4ZRa']l,/;TfP]j%)>5c=;l"
+    "n*17CQt27)YinviN)mk/dw^1.>a4+#M%9X>&@HA&11/wVihCJEUd4;aLn/*sbFQtao](l*'mn@3[%Q%[[P0</3eA1C)Ebk1II[YePqiXT7i$rP-F%:+((w"
+    "=<R9OCRmqAI>u0q;Fc@/=mWSIU#w)U/AF6uJg;]Pr6>#lGM>DOv9`j5_u8N+te4nq]g$b5Du7a3eXfW4)+L1yWY1*D7oElpcy[0jA_q$;nf9Ss;PVElS:w"
+    "lG<.-vG')h4B'Db&<0gVsmpJg@GY^t1nXCCTNo>'jw+Ac90C5T$5g=*@c,-20N=fvGIM3w;aevZ;Z37t[K/Tx*(7e0>Rs^a[['+FxF9V[)<I+F5Rt9n_yV"
+    "&:$_ioH.F7;qs%4G+BY0__Nqiv0M&Kfg/Ud.<d.Dt2m71#4oX3#YU><8d6veDOcG(V)j$`sE8M_B&V;&<yeW`f95Bv)>.o:9O'g$lS2MEBuxx['Yx^U1+3"
+    "h^Va*8H71vm43O0fu(.gJhcHHg/:x&8nw(iPFSY[oKKXD6*.RQV3u:o@IS-t$jl&R.<6EYAPq6][E;EOt-EQUkB0Jf%gPp#f5gW+_JYCI9gja<AS;91i+3"
+    "rn<$3=Z$lW^>D7#/@V9m9ep3Gic3)3Jtikna7#vEhl'$K^5PUSTB2nTKYXNlri(Q9S6^DPZCZJlEju2e9vQ]w%-yMyPeuM,.96SmRl7^o/mQBQaaoAt5]A"
+    "-W^UBn%&gc9Otd;P_evfB>SB#GaaYdiqDIo3doujp8&C=*/:y^CBicCEP[l`7g`S40PPVW.Lv0u6psxR^ex6:KaQE@`k@`l#&Bk4VSSXC.FA`Saou<$7hI"
+    "NaX67wF^4:KB^/<ot:t$OP0/MbPP#seLpo<ul%3N;jUbVrocD.a7lsTd:p1_,mZ1>gi0lxk^@;xsq3xrVC:8]=@rdfY2foA^4XqTKB:wwyL%pw,y8aC53@"
+    "V)k]+B4PX1A`5i8J4jSMb0PW(*mTNjrn%E<**B-:=Z`gHoq$cV%p^BZL2^G@ugi.76ny6*rIjq]1od)G@GZLbn@u1k==@k:ZY8[mk#JP;g72S=//1b*ym:"
+    "'^GZ=+J0MdL@+,U8q9+qq,FWVaJ&/%tNlbd<,TO3COZo5dI)7VwLxEF,^bNU@N*(@BjO<e9+kEZ]%D>B9*KMl$IDvdh6=o>P+ygU'_8OroUa2LbCbp=F.u"
+    "xLHmJX63tW2]A9-7bqgtvodhf]4jHU7Si#[)kT3txv)@>_;Pv50iji+^a(H<Zr)4dcv.f8RZfeF6mNbYbt2EYcQ;r2]<MWy>seeR6t.[@[&&hqQ73u#WtX"
+    "`Qi2v>/6hVr/_L;t]#Mi.%b82hpQI0>gt)+B=VX[ftsto:tXw60GAi]uyPq[2G6%I8$s:W1.EK86X27butDXtD9`P8k8O)qtMnbS0K_*X+%Q(`uBx9s((L"
+    "`SJlm8,Mw:rNfc.8:F2j6.Mb;>uR<.Mt#FMfN;t$>P6'hNj3xb_3u-V+:(da(b;i*3Z0OGfeVw&]R`Ll42@L>;PjPhA11MB-B5,n5j@0ho_r5G7PH(7T9`"
+    "_Gm+3sU3BfKr`y(=St5k'HXGon`Ym`wL()`:I7RFi@M]UVI@l=pPH$-sN'X/QdTrgb`b[_]/^aSK=6_TjBf;I$E>v@q:_c-kJ76,Y$A/Sol15.oovNIQ&<"
+    ">PdjVB+ZtqE[HlmElC5'ZgN1('EEK/;*>[YYVlX]4YViT_*]MjK9(UFPLhYS]De/&/*y[wxNHYY6)d4e@di%ZYovPcT)q0SL>H)ju2J2hd6>2Mt-2B+7IY"
+    "`brVg:iFGgbjp)Yf%4Xj_Wd>&7V/YmQB4=KHH&DBrPT0iy>F&GUM8]+M8Rk+CFv4FX6@#e>`8`'Ee2v=^I<BhEr,qfBWY#<V2<FOU:-5-aRUrXVU)*t9.-"
+    "wW1/T^I#(j+6.N;H[6x2f.f)np#YLZAEg0G*@N;S(H$td.9H3..5PHaqcyC0'$<n,Lv6YMdxfbr,p#r2)c0e/F,Qs+K<Z9>L8m,MXO%QLIHSDi]Q(%x1E;"
+    "`qE2M%t^>g_;+f.U8w&Lb4Iq86%N]CvZuFIIJmL&OlU@NqL=eZfL.$6(W-_uBTs,xJ+k0^tbrdoZLi`vw6%iXh.I8B0TDpodqPNb&&PVmLH70KQ`3j46^+"
+    "]``Ae9kMdtWrH2s6Pox+vvG0TXaub`+.'XKcBv<sA&QnHM;N/Apf@p)8m-d>^JyHpP_txMc$.PXl3,nLMCG1kr38:sIhPwk)x`#egSf@fqydZp=^8pKA5w"
+    "B@tNbip1dPU)H;H*r.=*d<(-Uj<f0$[eqk@JB5YVH]-`'V:8D`>_ZACDGa&v-McTOuS[bnDkM3E#,NQkAYiLvhWd/Ui8,oPHP6TIoVguSK:xd'fDW3qYal"
+    "hKZ)>;,*n0qI6p/_d9DiyPr1Q1tk.wJw,[[unOpV'eQonVsm%g_mbQJ)YeCspq_75KIP9&Y3c.ok;fCr3A63:BpxFP`f1W=9+F0CWhHg9sjrtUsJH#e9&G"
+    ")>Q.P^@oWL5$kT57sLRx1tD93h9UE4Ek>WMhd6J)2ii95I39qtXomX+TYRGkb,XWUoMa'h&%4`KY@@Jcqr']VHk^NE3h-H0+&TJ.MW=b%b",
+    "xyXbN>Pqept1YcM_E><aSKZK8fbs;Ji'EU0^i/l`@95nd'IY.0XfJl<+(X<L%xcDEKlZjoNcYK5$=Gakf]>;ssjB'J+g$e-A73K0>aSB%fC&C[=i_)c]CK"
+    "P<6x3AD3:S;U=73^f&4qT8af*9TOT9UE,D[($Ev$%-XnaDk*;d>^lpImk2feiSslKA<W0sWV4arNBX_Ik24u7Fs@EFaB<pg>-lnR1X:PFwTgu[6g9y6X=<"
+    "Z.M$qe8TW`yQcN.+uv/$i'ia[Dm.PTWSIhpk(30qtRM6t0ZtX2vJB)oWCx[kBMyjhAi$kf<J:lZU6-JeH):@r/y54b#b(Irj$gi9i(aNCs9)GocP7^U=`s"
+    "$X4VH=ViEt(*GYlmm,,D8tG+BOtM-3(Bd4c7fo`G#yhUwOohT@t3U`FG+(/:N7*y2toVtL1c'>,3GDa;/[8c&8s^AI3Q%gGN#bdOFP5Q75FVZRZVlWf%x%"
+    "p^pJ_<N`cYm/AKDhck4ne_mbo,;_iPg$AZt'e`Q5DF^ufWjn+82@*/GVM4/0..Ol=E3YQ>%u5o/<aXya1h@`*%U.UdyQ9hXOufrkW=7jqwBbXqBEbiC6h#"
+    "@%.IdjlV84-^HsT<sA`r)Ghp=E,O9cN(`K%#gMP;$i]mVq0@P4q$99BU&SWp<G9=FWnZB#$`l)2q(jmCVAB''ZPLaa5yI<4*a`sYnsIe@E*U@:Q^m$*ltu"
+    "&m9N7@g5MFq3$Mb1J-Rnbs77il>p#UAm#=`G8A#M.T+dA#a5enW-HsBx*XEu6lJX/TF)&blgl5:;:)BZQlw[4:1)5syenqtGYH@k_-b%EIv*1^V=DfI/e&"
+    "O*@]fCgulMT]xj%F*rtqP^qDN7M_:#BF<Iaggw:pQX35isTc9NFiIG=Gm:Y;NVCPS+g`Fb=,NVZ,B&%&.`]vds<m>Rbl#U*Zi]<BVE'FPXbw>[y>qMKN3c"
+    "KuY-LQ%<>BeR<U@'l*B$QwxH>gCMATKPN.jkOfc)s37BqGh^jBPDX)'&pfNE'XR&[8n,mYle^tL[_N.CS8[X(7lW8QWv*omTO8I3Xo&6,Y)N#1_3%2-0S="
+    ",$,c-i]u<n+6g,'`VZ.-^h:f%+yB=Hq-QZ$x=j0lu*5=4A990A,c<vP#A:H,x'8$wF^C$qE-PO1(wogN9HGF6jB0A`wwe(cDT<&M5[6.9>DB(1_cr'dAm2"
+    ":g(BmBxO-C4$_T.-m'vZ.4]'R`u3k5j*j8@hHvq0MUdys1D.R/brE/L=0aic],sb6LcX/+-7&@07OV7AWv(7qr'umnF6)fr462Za,XCbaij/5(NYE*1=[B"
+    "fI5&/@6w#`O,3`W>F%rGesF)BMe8X*;GSgby*UY]B,A0UZ7E`*[;N.q4P$n#M>o]l+de9#4qnKCY^3Q-:odpi^UL$o$b555FnIpo5Pp[S>4ZNccVT[`2k<"
+    "/*ko<3f&G5^94&CSY9+Ual8I$vd`Jt3C(l<$^C=OU2Z',4cw]Q(In[i*-L3j)JKId`MAs*Knyi`&;l8P@EX#R_-yNE8-]tWepBr9McrY#0#@_)`7IQpYLL"
+    "3_;,CNb4i._CbWS%429qjMFL0qYZww`MYvM5PiBP,1c'Yt0DCH.vfdcS_B7[G2f7eigOV='e:j;+(h7HZQIKC13l/>^I>`i;x*&&%<eEsGdqV$>nt'E:K)"
+    "sksY).,dI4eGM<WP'Q>-8laG^o`#Po4Y92]^7*%:`vN_[slKcG)%QIp,tccI9j:<Tqv9-9NmhY4w&_5RBMuDf.RLJ(ooU)YK(L)cijuSJ9;1_dZEKHQOpv"
+    "x@BGV,6MdB7,roMhgbB0R59xj/B0.m1n/qU#AIAbE2##cLl'xM_ew$c4Z1d'u_HZul/XVpE.Rk-_,4yX/f=T:=_DuO>gNPR;`ErSo.DTs5br]`t3dPCKf6"
+    "pLI+j2r@-[U>7=tk,MoXN*85k7G[d@:Wr2cn7_iwHN'D^@3I'qeE(ZW351of,;fGEc(u'2dLrO&,(GQa4PAj&vQeB(gCFw3YR+1(<Ja<TRSvd)=eo;@r&P"
+    "%#`K_2qKWL=pp5`GSxW)UmHV/Tu^a5_0#0%Pyb$.2EWt^C8yT1l`DUGZ^qKu$v+gS6c@8)VBlI;Q7@;0fy4fYxn#k<#.N8JQJ3&'=NKrfsHiQxeITKi-kA"
+    "0Z%NCP>#0@3]B<;CU9#yb*c(dHsYqbPJeN8'i^V^/bv74D_d0QY+d:.l/+<Ti,ucWNvf3xJfMX5lVrW_1ATb7ZnojR8PRu0V*6XUt]n^ea@:@,'Ybf@Jp;"
+    "$bU@d#%4-UbYT<Yj2^bewaWSbtt]jw4KheropS/$c9vsZDwq%T#U=;g1^F7^t[N@PEauyfieBJ'H^>'T1*C<-87;=AWNfs2m#6hkD'Hq._]Xn6lWgaeluM"
+    "QU:[&#)JrsCMeCFv-V4=c72[HdJnllnI$4Yt1LZfE3eQh=@V]S=./;-,:7E2SVwp;(_>]c[i<YDsG-]:4+EaPM6WB])&#hl5+GPIu8kQlV@mn,D:Xic]5V"
+    "3M)m)ZY,rcj>330k;Ro<,O9scxVIU'9YH16=W$VKeRW33d9*QLhq5ivPRe3ep^0]86c[$7XflI5J:XYM^_HvZ2;R>j'8HG0JSn8QumDgM5Mq1t7%S#lm0w"
+    "mO##lT<B7iJDAU,Xx.JUD87ps@SH(dbq0Cvn&H)`gOB_@0s=;np0MLCeyDS3y;HN09oBu&=$c1c@Q&_0;P$70:/bLLsoIrQK4KE./,rPUYNmmBR]@Uo)W&"
+    "wIqiCP6c63I%R>#<2oOvV*%AL#b4yg#AopTEv;Bx+*aRI0(U>2.lyx9tMPyqgAhrWau6SA_Y8kmAu<ngIT`RMY,h=`l.wlvayP3*H4YsY>%_h*1BR7F'Kg"
+    "a+YO7j2O>:]`@lUW9+t@[(s1f:@&M.%eX'hMYW^.m$BN[:ap9O`cSh#2blF`e4[uv#^p(/2C;oA+%dc5O(1Xb(iY8*9UAy[@PXdS:YZ*fX*lXiI<qSfLnO"
+    ".i4d,YI+hGkAg*kwkA=9rE1S1w3ho&B]a2Somm>jrb7h39]lGYrq6RAAq]aN/HOEZ&'B1Z4I[m,FK$_JBUHCtwv@2LBWp+$p]&v>x`*JnT'J;J6>A07r<x"
+    "AVIT%cm_G<sFM_`3kc+A.*^,ogg9(nQ=&a3g$f8UT=2`gj%^VaFJ3*Cc)m[DtI/V_%_4d.vl[/6Pe,oerqniyr$C9Y.Dg:1^ZW4gE#l]I6Eee&uhmapEow"
+    "6fqEdrTgVK=-vP2fXDmnGfT8D*n*<Shr;P@KM)]HWo`3b>,,+ZVA8OhvEYM$VUnOn,]IbibCq)^W+Oqso.k1[&+fWk<hbdibQD*,Ru1dScH2Ysx-=Z'&dt"
+    "H^8,nVG@SOOEnBKLDi;T07SVdb&2gv<pV%_&WXUFkW:mXQ/B%9_Ao'tET5$U*Mta`;vyS6tmN@f33^%@.3b'B$TaGM1mUZlE]L[ZTVZ9j.1[&45>H<W58F"
+    "ZB5X4*dv4sE;&GAbmu3D4x/q7Z2oT)fOBBx(%JHH;U5)NRvSS7HyT<ELd^LoHvPle(RH;D8P%mErLsAZKj7)nE48n=6h(VGXKYKZB%1gRbrZ>l4J$[FibA"
+    "(:URo,295^B&`btrc)>2iOYR_Ujtw/YjXEp_QVJk4<Khq6t1WbB^]_g-vGnfVEd^ZgCam;<ccRiALN(]lnx+2x22pU:o91#",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6247u, 12149u
+#define DITI_SPIRV_SIZES_gemm_cpu 6537u, 12738u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/fXaJMA-eA#aUO&F7);<e&bs3TwO0rRZ#nD+UmQK/:Uw>*6b#%Wd5oV:V&^bL^uc,6HWkt<FWFjJeXGqu3QPcI2r>M_s[TD]xn@p#j,1yfJ1K"
-    "kmnL9OL7x;@<17lX[F:B<TGlC9Rr]euL>=RP;d=v]nXu(.0iA6y;Ic<pH,h;`1O91(njCkb0k^vYHq5QMuA7q'24)NUvZ@I<dcJswZpT.gGhXndHMxyl+H"
-    "YL5$*-f]6ul1UUi5y(Hd*>e4=BW1+yrP.wRu[)FtF;hg2:qGvKpyRpk@$frso=&csG0th4T1:2B[=*,xvXa*+h;_pK2vGevV(;Qi5'FV$S^hmd1th%]o)#"
-    ">&RsBFB0,cCbc6YF-]vggZr%hhM-e;>9Vid9.mr)mQM:e7W>UX6QvD25.Vo<W<>a1m+@/pSyH[F<+)P.oBsG/6e8N4WPOY[DFbqV/ZHf_rx7,_U37Cg2^x"
-    "T'6P'(G93ZG`IjId[>uPMg9-vd]*@]@hdjLSt].Yi4l(lJlA,Lvb_fPo85aHC<5e0uAT02pN_/vIlA=h#k'8cYV:ox3N&W1'^0UrYpi//.DB0TbXWA&8Z*"
-    "rvhW#ur2F-q-n,.HALWmvc`];WRX1XQZhE**Ah@s/<^O.wD6GM.<fsH-8]NX#p_N$Z`$JtrtU2du*a[l[o/Rs)tsW_5`hM`)]Zgo_Y=6b<1hk]K'yAP/NW"
-    "krj<Jl_LJ;9G;@:a8Sit%3LmGbp#ao&:iVDGMa$B8*HoQVlv#I%hxAkEYPg=j]sW01YFCxGb@i@dFZYe.QBbr4Guv'aax<2GD90I<`5;J:r3e)XTTs%hK&"
-    "SWtjUXjgn4mx<9:j,7#Ts9$Hu*3Bffp_q69Y+5,y4jD8m;h2[e(#-RC95RM%2nF+ebcesLDH9aV&CIfPByx^AGq;V5d6Zed[NZQWDhSF]1AXG@7`Gc#n[*"
-    "@F>w+^,FKXC9R'<)6tP/%[sHDPT<WnSE`bFQG2N8Pf/d0QWWOsJH4la&&>nRJ%nX:n-@6R0-1E%ub7>2n@CHXnf5C$-sNmCVQEaj:ExK8oF-F;v4vx1@F1"
-    "j*E=FTTk5]XcPZ.MN)]x7X<9d&SJ^oBHnEB.GV=Z8m8V80ZF#(_]$(JGuRilLKF4#@8KYflOjj_y4=RPkUZEIJLK>NreGEg;CL6hP[uaFFCRc-ijplfh/h"
-    "aE,JaalGQbj0lE1hq3*P#S)sgyfe7PW3r0IM9O$H8Dd7XQFMAhA;sh#%3['W.rkwIoCesnKX)y.n'luOwkQ;%*0V_2Am8Q:XRbJJ#g.A'3bx>*;2[^9JXe"
-    "Z_Fwm*and[h:i22JU&ijB[o6w*P3=mm:R,yOqlB<:sj]eN]8_TA`<_n]tj,.a.J^guge[BG$i),--N6@;$EfHjJp'#9fPjodSSG8h`sV;nKU#J]pED[wG/"
-    "'LD6`88]ux_EC'4ysZ$K,-fGf>pCop(jjd45Z+wb%hZ0bq4k1Y,'39qqBs)Pk90bw3>+BeJq`MOBbM+EW>oRWjZHNfxSq)pHJsiHUPVAysomFCp&@c]r^$"
-    "&-mZE`u&oOS1jOeoGq9:rY/hkKd[CQ)dSi0KYsSK0.Fwed]m/t6m3(a</R)*PfXt9du8cJ/W1a2TKbi^Oh4nwIj-QOO)#G:0x4O[R)DMK$EA38UVUL6:dB"
-    "r(t_T61FiwX%dm)y[AjB(bEfYT%CZ,'xY>r;5u4gSHL<OST=>[*jaBF=ybC4;Ean].q&koS7[kgcepUjfdmWHdK*P<Q%(*VHc5Z=Z&+$Tp+SVAlm+)1biu"
-    "_:gu(d_%F(n.kx8uBfBkay$m9&Lt:+rR1(`ogD#t<^tiQEIv-l/FVN6)oxUs#m@W'U(sPUsS1__kGC4G4QDF(_N9Df,ZYj`YV(^9fiW>D/[2qZFu,ualx_"
-    "wJ)5^S&>OHJW3sqqbVVi4-H1`3XZ$:0k-PFOFoXgR-&QysRneO+bAhwdt9pA_2hO`&^+2:/Z;&RxA*U<fq^d+J=tuhHR@n@gs_WPgG`<8*Vyu#eufLOK[>"
-    "f<#'IlDbBu<<mjqKsm[0fB#HNV;24J6F,<b`609]/hk+=ow,b2wu9Fgl$v(/(Xa)yT1x22.^%/ba-^WPoy@ipOC8q0r%A#$OKQoH=U`A8f(X=#SWObN,7i"
-    "l(/N9nd=lp3>&&8rSa2=`ryV^,.Fb#@9VSa@R,1/qVqW=DF/];t1AVF8^O)t>p[u*Pa(=yD>YRYJ2$#%t>a]Il#%epAm/GS)v@%ROV-Zy-Uim^oKl3HBD^"
-    "<Abo1n9RNpAnk+%V*kGY,6%]8Y-BuT8iKf2`vFZlQ3N[Pjk'tqNwS7=ZLpgTP>@_C=TE1J6m0$*wI[LRFNVMrcZ's_TeVAu6A#GP[MNhrj`-fU0RFDp(k7"
-    "w]ttHNc&PY10_bf%.]s3<pGH:yK6n$=D7QJs7P4Wx8iNl(pG86EFVL&m<U2NGTkNcffKh'h8n`3DPOItGGT9Ex)5p]Yb2AFnc5Qf7'M6cnYV*,U$JCPh_7"
-    "4f>X2`COJG&pUvWP9IC4)FGiGIkBO<[c21`TpOGm0Rp=31;6F1Q^*wu1M$Fb#[Dakp7Z7=AR%YNmq7FJ1Y_ntt)N*7E:L3$mKxlDX#6<*&%c'=p,Rbl1C<"
-    "=nv&8Wxyo5rpNhp=V8F#cV15FIigfIS'3fAvKAsLBJZ=KS)tp=6b1kgo/*V;-y-CF#&L-@v:Uu@9n6JNl),`RFo^<LUxksE7^3wp[q#NSpIwQ7UW%GeW**"
-    "HS=x%'Lo^w6'yDE:rZ6Kj=x]60j3gW:KklTHg=xPsvp+WuD8Q3WWu7I15)^U`5BW@F36rD.n5m$T'G,(UTmA%(q_@k2,AGp6JF>Cf-4L01,]etr<rtlc#I"
-    "D&fUm:o#]N5[_q%%A*+ga<%lsls:_GMZ@u;iciMIeaFPh5(Kw;.X@>&QG8.GW<Q`M/Wo8pqyI]8WkUl7(0$Xjwa+w]<WFT6vY-N*tpSM.78QEje&H&-F3N"
-    "dVAsDlAgufpVh%Y1w2UDGvA*u.PMj0GMZ`P%h.Re&4a`4ZAq;ukRWY+p8kbvHg,v8u*P&*v%vEZqw)<Ob7A`g*-8X442e(#$3BjDf]ct3Y(n'>e=YuY/A2"
-    "/D20ltE,V//6Z>,LnvAfq&Fb<[Mxhi[m40fl/tM0q#P_DG-oRe.C8Fg]6ckBT].84R>Tsun&NOe%4$$p1R>aZ(ejQC%5^`#rK<x4ZaR/e(%0cigaCgg5^w"
-    "_X0)p,]]qujHkA2A1[/Un<Nb^,,vtL_cMFqPXSmB*,]F.ul*ey3(xJ/_,b5%RS$sWtGj_6,mttICPGnr2GCe($*MI&h'N^2oouXEh0d[eS^^^dX';#2VYU"
-    "Is&6:I23bLf]Fmo_t`#4):KN%Ei8Mn1mCJ:=vi;=M<@c;G=3[ss<#'<_cpw61.umiKxQfO01gn;>[oWt.vInctUKfV.puv;0XqSq-1#Cfe)mq7ph+jEbSB"
-    "63WuM'.#_]WRPixHOrvH^BgQwumIxfYT/nboRMAqBK::(v#)&#v`ba7*I)U#qwun6CXY3KQDcH%*ea<(sJ]GX+<Mcm#;XT#Vppw6'uXdpE./_JefD12*iL"
-    ";x.#86DXK2w3B[s0UmQEnOn-2`;CVr.o)1G1L#bWhKNDj*vF1%l5Ua<0)8A6t32%f1L[XV*c'_$,s:&t(oiIgtUC#%eexv#,qiC*FMn'138B;_=]VN'$ho"
-    "<CW#oe*BnXZHEH0-<DOUd8,4Iw;g),TY`a03[/abiQ3xO<R7o[M8A;D#a%SmAd0+Lx;2eBsia;41FAGk0'#7(f.2f2nX[5U8,c#mn14]Y4aGj5#V^DI$2T"
-    "WNFf8SImij2VeMqD%n88<FiFowJc3/.@74pcLxo.d$J,IQ,Mq=Za0;U&4bq;Ro1;*3wh3Z*us#QS/>@],&+YSunDC>X4q&fZDKav$,dQ6FF)5(lCrp_q>i"
-    "3[IP40O:J]I*7FVflnuIjD_Z5S,`f't2P@n6()8bndAaYLhVa973)K_`.Fdiq%^3v2;Ku.<`ksY>oj'KY[;_s2(LVF,=)rC8CQu_rsF_8m",
-    ":Yb)NWe<XHwPE*6jbnO$;xqU&PCYH)U]Y9mM.O50l((tcRO&GE/*)FJnmjyv[F,4:m#*u+3e_w/m^K<@Wjrmr#DVaOr[KUKa3b,3Ny,u1ZW/(`RupA3S->"
-    "OGt3@MF2D&:)k<(%:cW8lS895//Li-g6'FfF&7//)&J/;U(#X[EnbRGgR0C]%V43<gqyg4XVT`t1<3uY=W(wcu-jJ`vF]kpV81r'[ai:]);g&T^mrA+$qj"
-    "K'ZAxSN+w::U&V&12FohS@]_14ka*$H0URyA4Af@ej$r&lXV2ih7Jfvn`qCP#4+v8u4=kgBmyW;i:aq#rQS12Gyp9fN6v'*C+^S_KU,<sf;]7T[[gbFQv8"
-    "TutAOgsGp)bQ`xWhx,CtRqa[2SU;(#m`IP8&,[g)rr1ng/(a+N$1/o]OAP1Oa6'-v405[T1-8r)r6d)>6D`u:uP@.LlK5;jBf4d>Rg4%c-AX@J.'&)pXqL"
-    "2O7J2=[osV:Z.W0W0`5DL[g:^jd484tsTF2q^n4.Q]LS.t7#%AoCZ/hLA#JCxi-n_Vycg;3:+7bFx+ZYwUdA0VV`]%[f0H1)sQwBTo*hufZ9vZ;x`BR]jZ"
-    "-(lM%s2Df)w7cr'k(_mb,mIhE%W&a38^;VVAe;JirURJGEp8Wjwxd<Mc,-t:^QRQ8I>$O[C3,oF6,eCRMgp9sLl&q$R/wXih-iFv6A6j_oSVt7e&mAoFD<"
-    "h^U]^6S7Pl#NPMhn9GF7w[):0&6nwrrfd#yA3`(heA'>em05dvMUj./&cx[;TeFE5wE&x;pB;kSoPd;VN$,Jq94^HkODW;>m.B.UdaTR>DniV+r,xUVI0v"
-    "C7/j_7&[g/;Yg5lwKB%J<71h]]=AC+*)w>VD/-a;K,4n@Q&H-j6+<'T.lY;I'7h1N#nDnqVy-aRGuwEB(p2i6<(9WX:^Lq%QGgd0<G(e(`:vLE_tBl'v8l"
-    "=#mey)MMglPu6E+fLc[W<;$5F9#MR$,&sN[@SQTxGssqmapT98h:`>2K.X+$;:v8[HSeO$39Z)JmvX&ngn+tXVWv4I%eC.).@74(dXlQD4ooGW1laN,wuD"
-    "PCMn[fEj<H&<'8Q$2KX,+)%D'B6.8UaSL[kNBMZsScC.sv.@ln77fq&I=i2w]$HSu7`(a7@%#3M2BDlPH[MXe1_R953(#@W5&UZ^>PJjdc'AGwLL^sACDY"
-    "&A&y3O(+h&k&#GTBq7/ZFxh:CFsAO1f_x0JkV[.Yi#ovaNh+e[uG6o1pZs1%VQk[,;xjq%Z1f6dxGok[-=&iHMgB6AyK0+dNT.O<)Q,[Y2^64DhwX,F`q`"
-    "RuTwFjM7A&KVdp-1eGdW(%Q/n7R9RKd7u$&_V`DW$bGGl]Qpt8#a^:[V1+X4Y>Sj9(6TnvQ[N2Xbfh4T,9Kg;X,sBo(7Sv,UFvGaacXSNUZnMhXM&Rq^um"
-    "A-gBG%y#ZF,<6]ju9j(9hL<T'EBY^R<lil88>v6Y%pcV/-j2nj.uFLIqA#wTWYND.JM/Ip7JMeO$'2X1q%,QSY,T#l,JmI:]ow3&'B[kHuREvvwTHV,q58"
-    ",(XwXQ9fS@'FqZ_v;H6v=jre;kO@EmHF4Y85w,^ViJZ5$9H#fMPgQoBeq^U(2#L*ymM@Im0Jf.4M[%f)-m/mCUh/[6UE72_ku53U.qJ[4r>Si75iaS(NYv"
-    "XWch%Zhjk'-:OL(3tfq$4'_STU-we4_MpE.Vy1=K)x/jY=oK^uPH8IBi=f9]70Wu/5eL#apSocRFe^IL91)9d'oQA:c`o%.'F;k-QYFwdZIADx)ia>82xd"
-    "TS%,J4e]n]De1KvO]&oT1^`^gTgUxJ%W7+/E0xjLmC]q9@`T5Dhs)u>klY#=$8v-O[>S68Zv2.fZ0W`IiqAb1>Fu:lceZ9sOwu=pgTRX_@Y+G_h[iB__w5"
-    "M,1W;pfR`%2pA.(u'&jX1VH=Uv>Z.8esDq>>@Mlo-Zi#W4;w-F9tkmkF)2+c5f15$*R&.L33%Jk@n1tvv/bnPiI#*cbM&K5JMi8=0fp>at.Jlo7.agKC9A"
-    "t6WfVIP$``88[beLW02eriM^EW%F5A(RSXgbrQvM^A(2Dt7MOhe9fs^,5G%&n2Tlg0Z=2(trR_`Y<s@.(4oSW5@RZ7c>IjI]'OM.lO7_JZD6jqC%`1gpPN"
-    "IiBC1(4nE``ye++8^7s6Y^J/.340fas[7UprC0cxelXc9CUMLcnAxM<:7]<+@2_O(O<#VZ&vxlN1PIaT#n2vaRpJdqqxh2`EI(+:[g4[HT&Q*@7S($W4n_"
-    "acLo1ww.s_grZje%qR%+uOYh3=u$Ct5&`hv5Ao@+gylA;hc%]=M;I:<Vb%7/q`mw%@X+imToOIEAeHgDj6YeQF'<dPyhaO+i4Mt6mC7=+bvhTZ%cIH$Zm&"
-    "y:bnD[;nCuB3+_kOEW'V4WTQ.B1HJhVZ7gS(*V[jm^,/pQ,x9*WG__NmV1/_gX+6bun;`'ao'03tX3F_:ZL5uy0R[n'Ln;E31*Ajwg[n$QobJ06Jsh@/5n"
-    "+$1py,D@&6_-[H72H7J[un,AZo8)<'`i8GYeX9M&V2Jv;_32Y)cVA&g>[V/T%'F.._A:r]DKM/1'c/Me#Apym8o@7a9-aHZw&CS*$[JEb*Y0d.daXypRkr"
-    "nNAuF`wK]haU[JFeb4w]D^O5'3+xaf'Kvs'bm3Sa8lgnJ;378d-mN9Z/_^>7fJOQ[h^1b62SZq8bW=)H4>-^`hSA0y6vR2jYM@6_)yKlMloIe5h>cu'S]l"
-    "d*Rcaf=S$DjeTD&U`V3]rjXf(#8PpU*dDt404Ux-`sEh,ZG^7@_Z(i[MdTtCa7ZKBX2_UY-<T@/*p:k`1ML/VgVsUjDBln8:a-US2Vrf,JGhuWH)1pm=_["
-    ";ln(#sibWj<(wsiwZb4g=oa=;Jb;[XTL8*oN[1Rhh]Am[Ei7j8vs-U-]`-=h-QN#2da]2'wOVIk5cNKbcU:[8WwJPA$-&OsNK[6&On<JNk<QiOKeDjQt4r"
-    "tQ@`1*JqK3&:AZd#ROa<god(rSolbS4*kub-xbn:YhVRfcLP#pF%Hq0)lES4h*D=9E'dA'6d<>$lr4Kp$f-`gx&Xja,Y4YsI)6@a`Y.@5*4d8%:<w0R9yy"
-    "GrAal>8BuWkk`0mtmn>rwns(&P,&UNck]C+,>3HeVY(fJJ20(M8G/w4jXLHJ@s3'nB2IpNOgGDj:l.$hmMiMb]b9bnaq2>0:mSsmEkh+N#qhYZ*XbvvqHD"
-    "iH.KOm$p]M9@9L[[L#efJI0Pay5kgZt9M;Aq:@j/74eSLZ>djw(u&^rK#5pJtU`SMCRS6VVksL#DKPh/:A#C-X<+Sv[U=b3-u-7g*qID6m_*bw`,QCqPK4"
-    "39fJ&]`1+5`,3BFpXa3LLJqjA_6:/A@-w`5XcDNn3L8nj#$1s/ec%vW`U6$P52typIU6mSs53_6E%H0y'kKn*WHZWo',-)=M=TbWOSGb[,4[HE$e9'_ifL"
-    "`,-2^+RDpdPn-795qaj0T-luFX]^Y)u&%t]<2&oXO*_i6TyHL4hQ7SK$XkdL[t#wxqQh[<wY(rcZ02ay]=/d3Y(Jyi$W/b&4C,vl)N]9nSc,kETam.0[ZV"
-    "]N3-pLQa,5A[Q8Yqn#He2O,%GI[2V$l04jiFg'j2qvJN79.=>YjqHL&JqLGO>FM-al%t(Fmhb^v82PFPni/7_;I6@X&V3]8aYomF,*WDJ,'GXm%.4usye("
-    "[3y3txQVfVF5J,1--VqYCJ[p4+(a'Vq2aN(4]7k=2^Sk;-]W*jshw8-S:K^(xnTO-$1EUBc<E(QkA`FG/n:yMuAluFCts:D,H$K2D1#Pa[U=MbFL+0E>OJ"
-    "73JQ%1rD8`jDk/sv-Vj9Tu]CB[B0<6v'@9Rx35ENWb'KTZkr99:>nKY)0^Ub5>8o=USyr<[Ra@U#dp5Ur#%DjiEF.a$ZQqV`%O3xt,_Cd>C/jkK%>ZJa/'"
-    "nnmpe)LYSkA.6/kZVeF0fN0nciWWLoqp7h1ph[+ZCAkQU$Sq3:%xDa+,@,c6+qu'^qa*)1o-.7Iu2GjbX6Z8d0<NEsts:XGJ3Ihr0slUw@",
-    "Zq:gbescWm`RCkkgF,>$LGRh7VFyCf.+y4)#nqTE@[hbMJ5SaqK+_=jypXF.SweH6@g<sjN)<)KP1bR(7(>L2XNvoB0jO.LoOSl4Hmtf75;G<0KPx9$/JR"
-    "B,wE_ec+wqHY3#ZAAMD5H35SM1h,9V3tuikBi*TovpT<5UI6Ckt%1WKA3'3fK<O6FoT24$ltKyph@CF.p6wH='9yr@=*ronwiON)3j@q%Fpu[CtR&5yS['"
-    "TPn*BslQVj%5n]_d-+A<-_4D;Z%npm`R^s%TI(Q@$<Ve[1P.47kZSDJB6ds==pZ9v71;covPTbbtJe$Y[cbj+)XZLI,s_]1dB%QO2I=jXrFf_Dn&Ik1STn"
-    "Ns<Lv,e7`[gZ(n#YRUhFg5ehi8+n.Y$[%VS;F:0hF-$VTStmie;8,Xh/s_M0>^@)9QN9JY<6>#I1T,g=KkVMmt,$eCT260,*gv96gwLwvQ`Z.m2Gaf#QaH"
-    "#lb:DKK,ow52b'WK=i@<P%LtH]8')5YdI9G#5/%VN5b8I*TesYa%'L&40ga)VbWXAr5seD$Aj@`<pUoh=ua8E7;3>4+v)tEj=j$&e9'0vD`>_v**#*S8(h"
-    "2n^62xl^e$+>@IN`Oe6._+w8emMe,l/4x5^#$o),.RSyLyeZyqR(WD%S1(gJ/fM<4<tpuAvoXEsjQ0vMc$JhO#W17c.BxF,$6ZqCJUV,+kHAvSOLLOQFN7"
-    ".#W<Gn;YsBeP3*_jGSxgye5_*U%x1p'rCgvsU/,;W]Jxt97B-X@@'(&HYX%/WVd%3ek7lesbV0fjT*w+1)0H_+9-$F10T*R+4L]@iP5RfjmvA3L(+nF_=+"
-    "F9C$hebkiFC'FAvFmAvT9r_.y]C@0S<E,(d#k>K[RCqoW^*&/4F`Lim'Yf^';9pva(hdU');%F<a.RNknATESftg$<l(w+8QWx]j.8w%BE(7WtTxW4D[Qs"
-    "v6HV4B<h0p;&a#4e9BoDid'wPME7J9AH_SrE2ho6L1)[jI5OI7:[[xaeVKCAEMu7hu:`L,Ngrmh_tK&0^*C.D]Q6jgUSeY`L1GkC,tfLB9epPy4ZC9iX%w"
-    "dWvFat&$v1Bi_Qn:X5y]2bv1NsQe7,s0>WFaRGxLLnaK5f9lMug=b*6C/>*E9,Breg-+%kVW.u(]CH=V0BA'VxxAJ_aZ^a:1B[J1:SS;gv'5-dpK@`rcJF"
-    "A0fR'pSb9ejI=(1g^P1Ni6H'p6her2_Wr5+PB(mL^60sun(;G%XS^Iem@XLrBGn^[p:4ZaaCXIt@uN'uqRYI+[7jNMmcZC*+cuYD*b;Fg)3)4oy4l@$]aP"
-    "0htdKN-OAV9aqgP)Xd-<'3+;>@2R60D*p2[r+4,nb3aQT^)D8KF%Si%W&<0]vl#r]f#'*/j%U7bK&xtJGvTU[d.1/NRiZ.I9]%G+fHic3.$7898vjVy6j="
-    "Rp',fAq3@%pa->p%^ILS;,_)y#qYLyK5'0ryAV-B8_9D(-Oa5K:[tsek9:uE/%nOtO)$6QKH8:x4[u7EL-K.vhpEgr;)P''n@nGsc[aAmb;g8'o>*ohW1R"
-    "BmqU7r[Q7/(,#@U+vd#%;Lyw7;rYLRhEJpdndAi=L9r>/ZN)aR]P8;96Z[o&7[NE:9]cFua#]gpuF.=-Zy#UE<+1TNkai>B_)A+AZJj1el%Du0=0lk'vwY"
-    "i(bmR9++=s;:@v_2FEhe7-+IqIZ7hdeL%+M9[M$h,SOVml^b=+>4fB&;s&,,ajW[@N_DC_rIVOm10J%TSd'$4[M0N9)9K4&N5WV;+1/[b@0^wMv59_4^>A"
-    "KPB4_EYLr7i1>YSuJ4JAnbYj2@n43T6namR^Y_[e$P+78M-n_s2iDt#aoS^6v/VH5VbFh#@,cOL*eHPc5d>yKW$d]mJov,A,U*8B+'wW3Hf$VbkpL0Bk[e"
-    "kT^xLm2gH(5[$s._Xb.Ve`1$:[KWDbT5nW[023l1v$`@ruev-gG-u+8&Ua$Vd@iV)%dl=B34mPP+aE4In(wt]:E/yetI1$cQ)e)C7L-(GMs3U15jWKe_e("
-    "F(WY[TL)UK8w/JsrlgB]g7-w8csArcdF>8KwZjq=[1Bj8$(ednSSZ/`ld'B$r&ek/0PLHIpx#u9;ew*E:^[%-V>VInch<IYXq2/DS$%;jJg0hZ:kcV0J6f"
-    "f=0@*+9Z,qk`)aoq4;G;>VNv-iQcv^C=[(N`j1s^75f5ObUE[n7wI('4WS<dirb`6`0=Q1_=>:W4Q]<w(RtFS&Wt]*i2lFO'gxGoWhb7+,ts;>)ADCh^Po"
-    "&#3e[@a;Or=YXqW:r]f%0x0pn=uSeL=xg81I99Zq6X/i<t3g>Xn*$_`mXn%lhtvX=pm0a8@-O3umf)Qnn0O_A,lIBSfJJ7@[w#&xI%%O0HNY=b*$CZnu#a"
-    "Zt3(ifw^%bEbr0YAS-1&AlhP9RS&]rR@w8+32dX1Q]L$=NA-%M%gN5.oK>@+iI]qIaw@`^^kRn#)v=DvnbUSkKR>t0*P*.'gP_7>9w[JnhcjDEJUQJsUN%"
-    "W0dM;)'#VJgJZ4V08l$YodjeWx#l10[lb_caO463S;H)^DicWs(SQ#Sv$50^Yp[o]_eil@ZE<,U5;YXi#7vA2Tb>ePA.:wo='MSv$NoVNG]5kskC:b4j3b"
-    ";O,+VE<HKSsNWg_Xl$6)GwVd3;NV=*w7H<xQE)g/Ip4F+ZhJlG25X7>rcsPp:Ao,q&rhpof7]P>0/w^m,xCnpFQ6hm*cpN#.$H`L<-V;g94iqb>48[=s@'"
-    "'R*FbsIyt4`'X.=j(`O#cFoo+'Y$V8XaCP_fICO:Upqnajh1vy@T@STcg%XF37c5_gUuL@4'8[%bo3@9&IXXxoA8dSbk[e@BSpM7]dx.P)-CRTA0B7Pt,N"
-    "G#.so2aRj>0bGdYu2+C7TbFeY>^aWt7qYwCh]L>K/*ffJ.PYiowtg4>QUo'616GXt2tEM>(Y28`(u@D2-Pgw-.J$;(M@Oi/:OB#aBbQ7Q&E7`+_Mo.*Rcb"
-    "L^a2ptFSg>TCU,L`+o]8>I]Du.od+j:*^DIh<cl8)e@H]`o@)Ee*YxJn1*)4AG**)-Jf@rdN[OmE^H/*GLnQrARY:T`#^DDC2hO%QCvahM:A1w;N,Qm`Sg"
-    "=NQ&n`D]qLDDJ6>^*hidRokl0<,Iy;/%c5`,^>q7%;gS)m^tAB+Qrm0@'.3gHmey:v1-v]8TCTl)rZ8B#=FR,oHg^LT0&V`[J.)y[P5PgKWL/xnno7Y[Yq"
-    "aO_%RTuNInWXC>2,9TI)+/Cj7%(qq+K(uLiQk,14G@-4KwOw/cMB%,J>J2B%JLc]b5isNrC3H)l@yNt;6>`lo1R>nVD5nsm>Cam&@F,iwhgdkb_<UrU[g_"
-    "l)F(hsA@P=#IK-n^tKIvr*QQM4+Pva+AVF8lm)$>>_.wsCQ=]SIxy.Qks:wj%LQbd=vyuWk6mT@&=[pkHoLQh);e%aecmLk.kukn2M4mm8K(^v&DV^_9JN"
-    "._9kfx_[ONi0rVG)W8rKN-7]7sgZDBSl2/=KeYU7a[bq<[:10_$+cYqeSi4[N@LBY96#Y`ZB0b^H8XM25%F%ghvnj####",
+    "n0C9%1VZI/iufcj3-f^Sw=B`hPAAl()B0l7*UZ'/U0#H7^)H/nHs]jKJv%,odvy==kVi(;]h=[h*BmkHrh]CM/Q_JA1as-W.[PtnDoST]brfxdGj,s2`&t"
+    "x>@8&tuOT.ov5/IH]WyuP4x%MAkkD$MbWBOUah/rW4fR=q/Bm7]lk^VGVGSJe7ky(X23)7mL<^UtF]hx^V%,]*Xx-T>QBdjW)Z*KT4O)lMjqxkoqVdKU<["
+    "I&<,d/xmeq&YttA0wXhvqYFj5_Cw299=%O>E^3t4&k;dg,nw<4fl4eZ9,Sr]CI]cCo6u-E<TdM#_ep)CYBwbxjX8E[$-l)*h+#7)E%g#)mkuSJPXO3PQTs"
+    "rH:0QKos:pTZE0$G5f62gbED&MGbDjCY#L3NP<Ilcw&xcs=5+vhg3C,U>rRUi$o:p_4pIFgDNpuF]$+&Ce>2@D.0#]G0/9++DTwGbSOEfHknE4ssN(@o5k"
+    "NyoXdmURBS2dp*YLyXlM$tM=71Kq9sY*(Nb/f3W%PTA<%Y^;OiM.U)FgM3qJa@06)B#F'4Q@-+)Iktg<1_X3;C^P'KDCS0<`6'19p[HxWUZZ.tCkK=*]i3"
+    ",u7,c0x/beICe9a'kv.PX>.7j'+OJpl2b@o/w2ldVb:%NKuv%K0EToSZa8ylR=e3kQ/Iyt08<ifw/-wOgR&<:$Zo,3^<y:C-f_(]IyK46c#ced]uA:w#i<"
+    "(:Y.^wA0'[XbpWl$fdQ:)QE=+d6l8]3coR+E#o_E-0]Yx#$O;SIrF<4p#s#BqYcnDn@Os%AiQ$`>D[C[U_Roe+&O*+A^b@BZIG3H*u-@k<lhr:UN#vjx18"
+    "es/BjV#LdA10&>2v2I$;KjDTZ3G;+%yYtPn/HhCj7Maap-vB^ud8'IrWLh=l8'k%0#al'ZCGE]TihM4RH@NR2O+5Tvp6`KNL=`B(<y3XQ%Mxpy%:Qn>i--"
+    "ln-^6RZVS,<DZxQBm3Pk&xl@mQgjUS4CG,SoPvD'f-8W8E^(4s#_HEQ3dXS60H[cJaQ5JtCy/FHW7QnGsj8&r:&7'xC%:9SC925531Fc_p*GLl]h7&GK4x"
+    "i[Q;ctmPU]=l/(8s:Q]dF^ptsCmf/M4RRiidB3yGejq)eEhIZhgXQnr8Wd3#=F*NZQRv)&1D,t#F=.JC%sXpS),lbi.;Qm[*Dl2r1_=dur*vk>tY^6;e*2"
+    ".,w11m1,<$Emp:IS>B%%@JObIR8OBZ*+rnu4E8B&r]#3wo%t@jI2f6&,&CE.elTojfHyP;u0Dkek0jf&#Ym$%F1<M=AuN_-mEg6)@X6uCqYn*tL)5X3Vcm"
+    "`57*TMI%odanLm@FRGMJ`t%Lj-Xasrib7hdc7yMaK%=awsc*U`Kb'BKHE555$Sg(3#Y_mW.2*=Z.Rsc*&6gKj[@K%(6&3KN*Y=3Uyt*Qd3wY#6(q>V5>4l"
+    "0:t$&mv%u#Np0v%$u[Q;oRo,;Ck,9GaA[@4@D&XaFX@6%8DUuYu>pC5,l2hK'I(=&QoS;/VyX/Dg]@=%%VhkY2)<;-1bfeKY`fsBo)]n>GTT65ET_&J^hp"
+    "VNFI@,G=j+1q)Uo878_GSbZ>0fmEDXW/$Q]&J4<s1y3BBqmpOJrZ+Ct>)ysl3'kt7g7OAlJ1K*CL*-my$hpUY@iLE6u5(B6#r8TQ8e@QgkDA6XCG2(P:YY"
+    "W4e-jBhj%]760o>+4'+5GwiEiKlA>vB*+cRbxN4^</A5Z)T<h9-qh(vFh[O3Fn[pt=gj2C^r8:DXyUQucIf`RKog$jol1Sl/vPjMpNf6n-`Yi3gO/B]oc5"
+    "o)dtaU`0sbQfUb>i@O#:bx[]m&ZW`WR*XYSIuaZ7*m1$#>5RjXKj`.H`>FqO,R[`W8X&[_Qp@UB@K6bnQ#CQsn8Nd8a4Ic18<C/E/`]gUMr4%mkQ$XvYm/"
+    "<2h'&s6nfbI7QXu*J:UHWgOqH9%Iadm7MiX8IS:>j<3`oj4MWJu[SvG-9($O(B);3'.q*JsP]JXuHbi[3]YLCFHeAYnfvHT<e_.)-WjhW``Welo1Vh3nrC"
+    "NEecY2kCiQ[1hjtqiSX4R2>pVy[6w--#V0n7`*PXc#wg`U^7BWHt[2Y'^H8B.=&X'eUV,jCkyir-qZ9Kc&fbXR/XLtSWyUxfuM+FQ;[H94K&O6gAv.u<W'"
+    "2@epU#KT=Bj^AL.a5X=a@ftGVn#pJLEm>:uSx+u^o^-)C3lym9RIjfc35peNnCHdVsE4g(f2qqs$@l569V>fkIYDbUhC2:opmA%QM%%g6ErLhuix'grPn("
+    "lr3@QW]C][<>t@k)kv9ypS(,d/V[slj^s_&9I<]mFHF,iAKs-)=.ClixLJv.@;`tAKF[PU]a_D0.p%/J.aM7,#ZS4(i7N@SRW<JsU>`Ko/w8RJKdC=%NNn"
+    "S7>l(YdTDP6eDg;OUL%J6lve5lSGg4LSgQAe48N]:<<ye7*Bf)fQ<j#c^`trpuUr-b4137cwjPVn^QFAU2pU^WXY2co`lxK`,TxJe_)X2%^.9f_<KJ%K0U"
+    "oeCNHCHINaQq$5w&RMXS)o;[6A9C$hIUE;nI*SMG_^@$N,+Lk0lr>mWfE6Hm6mo._b`nuGFBsf+vUuw7W;*OB:(g2cpfVxkuTZe](-5-L@Q3XBgK+5yv1'"
+    ",<%*](.AT@KjBvI%1%6yp^>n0/eIj%Y>WIPPDy-<0Vw%8>)A._3/`F1ekQd<>kb#9OenSsMF6gfb#3NLP*Z;H4yG44ld=[yD*k66CjAcHfIeF_(DEXXCGu"
+    ";'t+m3*r<k5ucx1-R`p`Q6f8sCLvSo>Q.CI9X876MU4P[sT$5e3FV8UPD34/cGlxJV#;CSJRj`<SVX=q^oyhfggF141BQ-O*.NX]O1@6*]OYt)`lh<HDL'"
+    "[ZK;$1=pW^okK8,y*AR9u34I+o&OXTNOHfKp+3axw(1%4C&L$@95'd<<p@hrHsS>9;$uR^6`RXb-tt37uE'CMIsl_.IfK5X^=84AHP=sHBor(q6e0USA5("
+    "S:f)VF^LbpHifvB(-TlCw^t&ry9wC>Vj0q6u+kt+CAV.&O58*9Aoa%Xn&BWWD-Kl_7w0tM*8RP=6&n@FaD*,r2Y8N)=7.N=`$vIb14QVp6UYHtrS`[Fp8w"
+    "06Hwey$W8l*'Z]EpcI3U;d`(<PDu9L-XP4AbI'g&[$&RFA5+a=qHSXI*]Ky7X0ETUm:KVaM@*2W%w@I=YEDjG(LGtKfC'bEdk5wLX]hP,Y_+>f@jsfhkBh"
+    "UMT$Gf5ln'o^&KBjk.^awaef^kOreS&OM`YlNBAPgI-J2:,+g**-Q/tOhZoyFlUZBYO9CX%3=L=Q)s,YqWj&eY2_'2+o'OeSL]cIuj+<KS;SHCoe)vv(<o"
+    "$*B:eX[Gj(JY7G>B.#>gDtI/B`/8bShqC.qfg2MN)g'8wP$M:(%lh+FHoU$4vDS4<T:cjP7$<tk;'VgF=`AKBV[Boxa;@_fhsVeOgQPo<Gu)i_=kn;;;3Y"
+    "aUYZux6b%O+`Qw:;72`F0JY)/Bw-aN,@s4=4yH+lU73UI.D2/c)PYd2gCVY=wVi&b&jdvD5[m-R:h/c65(,C4JETG0L#,#>_[:2ej67^Ty<jtif8p;ZGKW"
+    "+FFpO(pR5*MKX)NvUo#b@,u0Zg@*LGs%0W]c]G0:]GFeEAqv@u/D>CqfAPke6A%I'f:wq/$GH:.2'fFjNL9e^.5&gH4lYF`I049h_)@VC1rO</[=2T@d)M"
+    "HC$eIo#1DL&MQDa^muZZe-Z17aWZ(U*4n`nn6bJp8kv*%fi_#6W<tv>Q'-V@-])RfX1%]<5a'Mi4fb7<1Gb@U>ev<-6u4L%w.%6:5XcU[9t]ejul8r77XR"
+    "WP:(>ZmEj7=T9dv*t)Oh;^-3<%)+WARF<$.[TVa4j7`WNbh(^%31/U4'nEQLFb[A#F7>*mQ32NIWItY86Y[e4X^S$XwP<jR;J-2v=>-O:AyX)YBD*G;L:K"
+    "WD.V3Gp>w`.Mn2UIX/.,nd=CLt(6/x>QwW_R2hvB/Y=Z[,Xgl3km2K`%OvBcL*52m2pW$)&<8iZ-UD#;7#*hNiIuH5*wO*#,N3&8^W=kG[",
+    "dj1>`d*C<uu9/2TsPqde)8^VDpHxoCq4NloV3Tw:crJ5OgP3#82*7kiENw_;7x.HRGJW[6FwdfHgh-i.H1Lkak,G[hA:c)RL1o>gvxvCaup;JQSs&+lF<I"
+    "CHXrF'5.SrxVn:N0Mk43[Ppj%&.kwBTU/M&2O)Xa,Wbbf7$@ccju^8<x:P$/SdtMyxIqoY-gTRQ05RfV80ES4.TN+n*eOlKs]NgAwr6u^lMA)Sg)aoO.&9"
+    "hk*Mv`y.h'%Gk.M(iRF/&nlfMp4Ajp'w^7J6$,a;7tES'r5YVwnuy<J2JeAZuH)LjuC@q#g@rNK2pwYWYw2HfiS$*[:0$DpaiL'nN2+5%X7H&2KbL0<I(N"
+    "1](Io7K+c&LW^(jb1(QHGUGLGIllCn%x9evtV:Gc^vo'IQt6:m2-xkTC(Tpy0-5DB<iBYM>gNy5IbkiOU&@p]%L=6aQ<l.C8'u>y7F1W:Ai@kMnIPLMe[g"
+    "8wp5j10;w740P/T7)rL0u),MN6Z^f;SfO7F/_MV5/ZXKIO&,eixpNyf`njt`CGSDr%8cO@A(BYt<d;0Pwp2u0U'00Ex:79)ka,pp<=9NWZ_FD5wCtI5]95"
+    "`u.Y.Lm]W$bFsngcV7'-y7(N++ib.XFSpc]Qw22%>#&q$,67B*@IZg$j]M50kN6aUe4Us#tgk=Ttl;F+`>up[,oR.FM-#[j<v;*Q.n>Ptl83]*Qo.Z<nvl"
+    "H#i1jWM'fn@nP<p1IXaUK5QTWmrwiG<=+,Zi.WB=UA0E^X^>IT_DMb4p/].hiO)<8#T-ktP>A+@;ciTxI<.'HimQj)1]jAOw#WXQh>BGw5l4u]m6Cn6$cW"
+    "gvV3.,`,[Sk&14,@(BUJ%yM7u@K=Ken77_J<@8Z%QY'q(lK'_YTB`W-fe=>73h>3bv4:2iIfWJ,eIS+j6_=XC*WNvdvCaFJcd@i2%6MVGUpdB-m`jVxX/`"
+    "RQnQx)P&MZHMU]SD(KjLjEMcUF:wpB>ccO*`D@=]3@.A&m$x1X/-=tlI7eRMj12+mm-hb#Fw9gXV/fA4@7s22Ev/dVS`auq@3>&a9nQM&boXKV:93He>ET"
+    "6t-E9qy&(@PxTsPR_#F>jXUDO]5Xh^TI4r(s>,%<[[/*1),t'T/AWZeW'sh5cV9AU*Qf3=dd(32Ss+9qO,-ka'jhdv82`J@bLJWy+,`G3KDhsM]qZ$>N-q"
+    ";3l^XR#j@O/:`<3Q<kS/#G@uDxo+4WJ<bkAUKZ>hX+Bss>x-&_>h.ykP/r;D3Yk.@T%=*K>Ucy6$6(C$YWSZ8A&R6M.hh.Bv%Iw0@8$8pc%-s&fj:GsrB%"
+    "AtJkv5h=,YxK=Juj2JZv:RJ^FTLL#KLv`+N_hCgF9WC,3GbHwJE-'%`]`5uk[o],/&ZIqiFF9SbPA1r;44MB$HRaYXK*RBpZdb(rd920^oas/42H]V',Lf"
+    "u3s`<Af>ALeS5D5ZGu'`+'&%K$c'*DvkgB2&x7.*C*O9S368wgT+=4drCYR1wf3_hY'1JqRl5UWAnp4X'8Q&QV0kZK^0R%P>6/q9SMtdtPBg)-hEne'OgB"
+    "M#E2MIWB8yrT[HVs#j,_<*;Ui<]g)Z[[rS*.DT%Pea6l6`>73K0k-*&uY#67vxrDYrT/,H`y,BxO_jiK5w%BWpmlg1w]2'[kg9JO=v&&gvv-op,(0;j_8`"
+    "rp]ZT_*$&G4x1I=*ooYmG@t%gngLsmu,J-YaMl<v`^%afOH'O6`)[.sp.J/KK=;2WfOa^`g<nH$l`/,`du2y'gZ,`8P19Z;C-9D]O``ucuO-r'0C'uj9oK"
+    "BF-w^5hb6K(i>qBS/cspJ'sjXrc^Og=XW);]34K]&71wm##'XasRw<E<6Mr`Rs1#$uQicZ+[J)d;_C,1*&>Ivw24rPT<ZBu/TVV4IGddWEuM^CnuNop>')"
+    "ahBVoH;=&(2LvA3@FC3S>K&0PPb59G,Nd2fAgs%arj77p]XEcwbkJ4mUJer1&H%NKUk^Z2whQd3=;m$iO2@bFtg3Pio%1i]'[)$D.Vr`&pp_<TpZm6A1^r"
+    "GcyY+b-#fu4xY2i`w#*[>[/`MRMp5Ah)(]2K1#^jjUnWB:0GcETvlb74aw>yDPmc$SYraVMPo(JJ>7h4a05OExwLlO2L8TyO5)W$H94A/5UoDXudX&0Z%>"
+    "Wwq$x>WUnKpBfv(HmK0:Dx6gB)q.O^0*'KrY,vZ@'(m9q9q$43oVfxItYgH8I's3>;9==iA7l9_4m%kVHV:a.^,PvP$-al=@iHn.LTC]yR#N9A9_B7/owC"
+    "J@3BI#JX`cXqEuA(NEp6>+-uFD*%'.<c0>qEV49ob(51BC5o)AAtTlZ.%fZK;)mt9OmHBW[4@fDKs[A7RSCSX2-iMYagi@y3=QosWqM:qcsZ-=a%Q);,2A"
+    "KT#;%.fh+Y@y[6r;nTv'Rf'<f.Kl5VI56TKH:x^/_KAXpa.8uWXs'TH#n/e68;)r&uYH`(sm8CZaE[K*%K9^2$Z021Fyh]W]L%H-d:.1mUe('MbbFF&`^^"
+    "oAc.%nAGgg28aI^a6L6dyS+s4cSZU)qL&au#1.fk&C'Jfs]jT#).JV5$CP3dn0h1:b$&cK@kid,V`;E'R4v`Z/p=Q#9iqXH7-,i^:)sC#y%g>fRG743;Uh"
+    ")HNEMqZB'8tjy.]u0u'pZOA0hIL-#`_]#Tqs4CK>aj42Ml/&O:Q7qci$rHfhP1[$:C#HR'pHKh*k8ZZ(KAe0g(W1fS%Vy'g(qO1KXOw-IeyJ>,,W=nEpGs"
+    ",YTB%>::Fbp956nJZHD()9eUu,T3V*sCZRW-+FeA^gn^.pArATHpt^oitB`n#j5*1WCIHA[^1K`K7;debg;w*-vm'8j;T>VXI#3wNla5uS`%QwRL1nE#ln"
+    "D4wRMPH%w$rpjTAKcb3,m5I`P9Q#h'G]:x[AHBT<7jWv&`#T](wYg#DfUG;80_YEGHhLLDuK2BparoR/63XtL2t5Opxs8c5O0[Sb@X+Enr:T@c#gfbLj)'"
+    ",w+^pP-+e2Gh'9e0VifAmbf;PhW<>9oGLU9)Ba4`Ye7mi7%GuOI;6<m^Y.+:)P9q)yl]O:[h3dG-0Yi1c$,I<oc49^Y19M-E.S,BqYKFO//Rrr.Xy0n&2+"
+    "Qh<gj*J>6oS%T9d=_L;rs.R[KS3xPGB'p1<JCcdLwKCUg&eS/J(#(01H6T=+4.&fWg2;FH<3Q`pB)';=E7Jw_^gIe>NSbIDv,YnX'..mT=gbIQq#.E2$+F"
+    "DibWjWi7'_/QwS%@y0MEcFiR]>eP0S*coN7UOv);N2$(bEZxK.H6]lOWdVl/%)a,'<CVmvE/wIWwc_nq@nVPh=H/rlSZZAGr'4SFQQXnM>_kg,Cj8&%6Q)"
+    "/ZEiv,6GpyWjbumdkl4=JhWD9Z8]H6TLfyq6+#jdi^%-HVZ<xtcFfh0i#uiCcO(ZK-E':t(]^wG7^@^nL*[p6$tghAH6lE9mq:t6lkd8nn/6iUcl^Fk@'m"
+    "Wx9PlIH6Qw:r0HL.9*L2=V[4ZeEE1xE5SCpmtFW)#46W=q.QJRT^5=qlC0l^5V>vfGBFciIr4IE1Ggfu5HRnCw_2-Ra%e/05y$^3VuTqD-'@lLKgFef,-4"
+    "s<-875uDK]p27,2LsWpIrr`A]lkr>lbVtRfb^,Kib=+ku_OK[MhT=gX2=p7mArrJ8t(6>jRj$9w'IQJSjoEJGgq<H43uLGgQm.EO,mEjfnXH%=IigqeFfF"
+    "OV=EN7B5%)>]+eWh3fIj4=g^7uCR'BZ-ADKUJ9&+o%w3evC#DK+:S2g#Z7SPxAMCDs0#CxO%sWJ>o,HWJ4571mbo90LhNusr`soV;vKM#tfj5=Q*GWH0p("
+    "<PPGvMamO_36*EgPE:&PY5@PSrynS#FK`^0/E,E-[RD0hmF.ai:+KP@[p]iEYOoZGxts;%3hP''@X38n%g94Lu>g:yj.%:2q&9Ijviku(o=bq6>ShW&,C6"
+    "M$m+M%.F&n8/a[^E1^4rScNqHqy]ByeD.#r5#7&;D]>j*:FEuWVheZo#Wlt&f%lWUbTwmW&:L&mvnU%H6Fr/__/`HQ08cT-29n9y7nDY@&",
+    "3U`xA6.*yXZUjC/P)H@&Q_QhHu#i7GxUrIPra@&[+k@w6YRja;G*hi6f().kqY*WNN9[59xk(joHX'mnP8Waikv9pg24QF;%hN65&&+4K=sw#L;I&V68h1"
+    "j#aP3xc+xdK[%9ST+Q45([+m]l5mRGZtJt,=;c*NE>ksY7bmob<SH#2/i-a9Om:o#B8Ei3jlU`SK'^$802A<#N,WRvx7<FP2/r0S6$)br%eAHbvIi_FKga"
+    "n73W79XPZTxu5w`cJwD#4WkPtegZbDry7GwC%,Dc_HjmGjN^0[$dAZ[(`H@Oqq'1fKhk%'^O[gb89PRox4t#h]l$vrlFv(b<)e=qoO)0C7$XBHjK_.WD4q"
+    "Je]1R,w81H`N9]ljear%Oy.nASib+c9Fk0yBOogPX&]AKV:77jGX_<u'4mLF0SoIa#5eyJ6xt[''<EHLoM/d4+)o,pSB4l]1tNv%b.1];E0UH^NANd3TeG"
+    "CsGhdpU(U,j_($_+m%+cA1n)=O3&wUk$7+vOgWws%2Obod=2FY2ORC^9<V844KeMw(AiIV$W[Ujp@EGW,<R:0s_U=5C/e1uA]k(^F7/8px*jcQTOc_wJGv"
+    "=%lNGKp@W*XF7k@V9VXb6O+%Gx`=pgIuua/ZTB8N^VbE[Fc'9K#A:7MGYooBS^@IJ<uU04(t3FUqQ7PGrO3XMD/XA+GlmZ&-[YPAj:L*w`)UAb6==(J-:x"
+    "XE'6Qyidv*0lCg2P&e_uWlTXj4t/oeABjE(.oUv1UVP.s[-O==sE^X9[7_5./go>[j6w(1:t:7yc(j9K7e(%[Df;1GF#6=&RCIB0&[(cnc5x^(QWhq`c[a"
+    "X[cS&2:=GF]xo9PMcL],.Uo5PRZrklqj$Eef$1H]*H^q3ik^k2P@(&Drct;vgH(fA*pCO`SU0cJWX.7H/XkC@:0pHq%aR,UnF-EA5DXsrU;v/xP+Ai_a:,"
+    "+4#*0`wO5)eYN)ocX,k^&ANW0$WT'E]7(+(p<,9$[cqS9'-T&G87UdrAxqr50>VS[KoP:C=QpkQCI);aroa`ufYl,'5G+'cT_b1d6Z(`Iab]oX;Yd-(v>&"
+    "3atBbsUE.EaS<2tSb`V5&6467uHgQTM0Hf-)/[iG5'lXmh1XQ^Mmc2sPN(;x)Zr&U5CZMIcC:AH1J3]T_,K7*,(I>pS44v@E(O24%PiIIxc%M2idiqgw0%"
+    "R0Feh+hUB%lMnJasHi1sF9Y:tm^e'U8FoX^n^<t=OBuBjx7Ay6V1h=5a%$%cuuf1C1c^f+QEn#::s,6UnwB4X<`:i:DxmOGjTL%+iF9uOk%D_C,wlv1yi`"
+    "KPdRXo-IBk.nFw1(IdGOAPhWh<(_Q5h+]'fYhI1;_'0*NyO_Vkj4Xi&Th(K@sFCcXO3:6P;qEb6h*m9eOo3.'4SGDrMoO@c1Aa0XP.(U2;,^CTygKVNP+W"
+    ";W(`7q5%_H+02E*[An25F(]&qXZ5cb8-cAs&FthI[^vbio0$9ELijP.5W4OaB;>8BkU-=9;91_EDR3k:]t0YvWXB<Qc1sv/'ylWo()h9unnp8Op6-4U@^*"
+    "`=SC_pU73WBkT`8`@,Z``3t.eqSmR:[hYc8n8J7ou&Lba$*vrmY0_Q]J.$`c[&0Ab8E2h%EWWrO,oZ)2o`;1Zh6jCo@Zr'3o5=Ec1He)HM@iD1`ODMPv@m"
+    "aeI`e8(hD%>DL*fCH+`D9f:%]hlXuVybQg>@:I<4:X&0OMU'5)B,s/cZ'dbX3H<eHIbR%_^jYJp7.7P5R`2_e0IjPAG^gLJm5d$yIPP&;9B#4ZEvZysSP]"
+    "$mLb#X%[@>=ABvHc'BEd1UP19h-ObCKBo1pT)g%9cmjadyTA>d6Ay[pKo`SB'dC[mT.j;lL9<t%g[hmkgrQ%MR+t9JRwE8a[dcFY[,/hWFVH5fV%KZAMX#"
+    "AHTHL/Xf7Qbq`GCoH9MQ;GS@mOtEj>dO/c$x5Bfmo;IAE7i<Fb>BY=8c3jw6P9`ui>9H[xH*3][2%P-^`>=]H1T7x]e[dK$geeOF]n[#9@6D9/K>TX$pEK"
+    "^4f4Vd.b2DV_3I1):jWb.Z.CV9==CO#8TOphfy&=O(ZS9oyDM*canYK-,rbqs1ogtQ;)_ENBQknH)OG=^l,Fi9gA[p>/`%f*;CJ/[kV/qgR7GUl]SLxktE"
+    ";.k]UAU$htM)TZ-wZjI];v1&=fsY1'rLUG>qxi0sC:JL.@]eR.;k#gt_Oe+]KCP89J2o`T^gnR.JE;&E3U]&&pu(v3V]xN.^B0AOJDd:x:gDl(q>>,X@<@"
+    "C@Lai/$2dN[59Su4T:.,M=b4kC[g)o:@GR=:%Q1s`iOl];jG(feT;uL@FFkdY'X5OfFlS2PJs+3h%_:K&]5hAk#uuj-O+UNgfUh6AIAKll%[aOO[bJe/E@"
+    "dqsNa:*@jfOZLMl@AWp+E'[cIt-T_Qhg5-Y,ai#X1'9@3`xm(DEXHyWO8e-iN(LL:wfDy^6]Tt+SsG'/0H1Jo$`gsJp73Hhoy0a@MQ0CHb`$]@3&X]JsUw"
+    "n2YwQleGSDw3Luhk>nGPff:DsYul<'$J28d3V]p(PsXJ.*2q;rT'&rWq-MnC$.B0GTWSbeoDat3c3N8(s]E4IwsOnO0D$=VL]OHJ,nL8:'^4xueHi/i77Q"
+    "v;02=VXsn#>bUM5VSiZ/_I8L-_UKt'R1mu1=*`lG/;<OdN[Hv>=U=rn3wMk>JPM=s/WG`Ln[cDToUtGL_G#FsTfW$)5$c[t#UwuWqVeqcE%6I2V6#DK:4D"
+    "_,m71PHujy&@h1;%@T_[$tqTD&/vn]D)6[Jb#fKGUdZ3EYrD<H8friE%jY/9du*XWGOD,/1tyx'p:ZqWcL:Wr6Kvfm&xAlQJ<NSK@H_)B1N'3L.$sAKH5["
+    "&E,)T;iB5xJOah@/*STq-YjG%1o9UD)=c[`^f1<s=9$>m26rm33SKCd9.;TU;[Z+p1_WH.$R#-spC*TlL,5&[))K#J<hn_8'ca6%uT1`.O;^m;OnBH6f;f"
+    "t<WFVE@RM[PIXLE.l0p<a-i7$Q[Zgo1E32$ph[ZgXG.4=P-WjJPPdULUNkAK/^)#a3Pq'VKaZ]K#h&BT>MF^fQ.Z6Ce$B(H_^ny[Np./4g9=^K)gdv[Elo"
+    "mLbM;w)>.nQXqJTbvqD9yV+IsH-*Mf(5kvI@KZ+$Q9C$Jm_I+]2ScJ=;,=iGlqupj6Z.A@)_>9rlI(mKVcCA#XDiTJCE'<KAo(2D>cJP)#6(Z3mn6jH9h<"
+    "kdW8(4*bdQ><]>,uLhgRWf(>5JMBUBj]H8WR)b0I[%OocDr%gGY`R^OuZcAL>NcU4%4<sw63^o%egcdsrah%s/:8*brTDKxxf@.wM7m(:uNK9:rKa2XajC"
+    "ej4Klv5e/f'#_w)C9.dL74HA^R1x;YHQqy9:/9ITBvW#g5&F(M:'q1ucVThV^[;x/3E=P:HMi$%D@l:h=kTZ'e7LH7M-S.%YS=XqVk%;o67poY0Zj1+EbC"
+    "0`R%*mCHr0Br=b#>'ndt4QrD[*7uUF<cMp=$$FWen;&.P*v&5SkU[pxZKBr1T]+:;aTjv[;]5IQq93DDHQY=;uqPQx/$E@f$vip^b&'YygIUm5Kn6cLcis"
+    "/24mZ%W0eB0d-)OOwoJe4)kQ^yTlV_b$<r87J9G]b)rrKLaimif6=-AE5Fi)>4``Sli6U<Jo't%iK$//<&/2^SF61k:>vCsg&H#.YRBAv9/vnL_ha'c*cD"
+    "B.hW;52O:&Y5pEPNQg#;kEAxaApL$FP6InU.uGwfpV^7Q)j`pN83isBgI5$%W<#WXB+MBdDcK,Ad3pd*4;HiJwt#Z8MW8egKhR/52Hl&w>/),swayHe)DK"
+    "ew_[&++vCa_^1m#*+_NJi]^E:[&1#",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10173u, 19992u
+#define DITI_SPIRV_SIZES_gemm_gpu 10465u, 20593u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/'2LMqy;TeS^Y1A`9&b@eb#&<)T^Yf(x8[^$B[HW;Idv0#Ed%oOY[a@XS-qJ>3J&PWtY>]%FqML'aHkLA_Qa3rf`U&f%kYs)'99YOh8s[8(Jp"
-    "b#='krDd;lbA(-B6_I3$rP2$c6TKtQ7*Yw^m[E]8a5vxQMT'wLLrDRer/Dr6t^a3UJ*d0)n>`#aL$O&cS@4&ye<Kblp`Qo*#k'Gwv0Z%Q-'Km5qEM(d.'%"
-    "k^xbJ@R2ACFVyv5UEtUELL+5%FFtR`7Q;lEO<mpDUE'ulbXL&4Qe=95>-`Khwq2lB4TJav)_%@>FHVp_LYp<>p$^P2;pA#f]0WDvA36g2;X6prCVs;`DJV"
-    "qAYRS5WX5xYEcM4%6l&EC4>TyP*2LIac)&9N]=)r.RJr0#PMPYiNx_haX2FBZ`f>*R>Jxr_jVgjefAS0m83^oE,Iy@sZS0]A,A6xVH:mc/Ft+4@$=#D)xb"
-    "=uCxn3-H$6v_^.2HFgxrDG_=t&IV#CWTNq9yS)y4IxFF`+udafLCe-w*nJ9XMVF3W'lZwLKKRMRcPH9<natW)]7G4Io2W,F3`653]YQt3YfVw@.)`xybe7"
-    "MjPC=Qkx0)#ySQ5%A)(;)[VMugvr=/NIXoc6DFxmI.Q-Qo*JsX*R5t,hys(8L<cBT/C)fKjwbhCCbW'ps1nS^q`=fv`HgS&(oAOP@uQg>LJCsBF%oiN:.x"
-    "<;87O;(yB/I[c)wrYY7hq'QvwxD`%FE>5J5YD,)SbiQWCY%c]*w>k+d^1qImTTCwx;#_&0QBl#jm:j`lCv*:is3HnM(rUoI_$/2^gik1O*_iT;p@9:ndW&"
-    "Y^:/So-(O1<nxgP'2#e@muw;A%Y^Wo3#`Hf.j_.cuf5YN]%9QwuXj`.k[F.e7ml.#mikhr'3xv&F+xap>U1/GEXlKVcKyf.f.+Vws-w$%C1/j;OyGN@*7("
-    "+GqhEvN'5lQRmVpjTan_>8TiE&'BK3$`N0@SQcLkfH#C>8&1`,[4g2-=.:]+sper*rmR=M>6tDNGtvy:micTEPF73unF'iL(V2gCb4MAgFcn3%wU2Gc+iQ"
-    "t'55(P8]l7mXdD2[2$S(lh&sCJjLeMc.%KiR8RGM>$F4P3Qo]Y.y.5Q`q2.k8cL@:wAlFdcgeVPkj@D>ecpKY%8`g$x3,D$ZgA(A)Y=0C&tu7f_j2QwO,V"
-    ">S1<&@@t&]P(vIN'uI1spj(.iE9R`XXYc9O_<yUjV37a$W*v&u_N$XlKOcp],w];uP_4i,8hZmOyy'IB]iX4kqC1X]q`BERLl_wqbfCQ4GL:Blv;((%43L"
-    "(:13ryp$rYhu=ap$_Il0ja$mRW>:4/w.O`FWjdq-4hV=Mi(p>Te2OD*YNuX98L`)XTUF1yhulf@(1p`M1;)I_tM,4:]^7U]A0]WioOqdWsbTbOJOC_]Oer"
-    "3Ibu4iP^na)V_1`+9rOWEl<O7PBh$EFI/Ij1j,6l&JJTK:L*3'EB&-mvliSICc+3<c/J@5`9Gr;lg@b>jl.f@<W1`$:(4OT20xrD.8-X_'^aJcYwk0=M/<"
-    "0NaPy^]n4=E%UCKI<5VhjQIpFEKdiH]/Uw&Y:pNX,Y<H_]Sj+w;a0*h4fJ^AMM.e-aAeI:#gcwP'qAUw=Bprt(hiv8Q/KURfrcAf+U:<y`w[#D8]#h&(:F"
-    "g-,dy>p5x]S3Xk_;JN2M#;Z;m0P*jm9F$slhPIKPGph%h39s7et@-VIv``8N)S=t>(3X)Lc@9W4ZND5$Cx_Iom>O;0V/q9aA[%(1(K:Zjf$F#/49][JCG>"
-    "%gI8O)QNeRLX:ZvV_i,Qul]@#UG>h/`7-T%oov9mo3GSnc6[ckg@,18i^mws[=ih36,;_R1M-mU3ayw5pTw_IZ$>:mlu,obL>:.lUnSk#+Kgx0V]@OQej#"
-    "4`u7*W2gvtvAKO_Goo1OjDEE7L>[M7psNKXtD*'r^]Zvtp%Qa=a`[sWA])A4pI/AHx*ID/KIT'A5HpOC8`Q[ac7gQmxG]Q.L<Q1-R$c7o9*T,<JO4C<f6G"
-    "bAA*d;eg$F/E`.F-C-tF:w1OyP<2-2P;VnRLxq.uQ2v;s_1M9kUwnu;&+O#=#oIu(.:^;j-y)QNc$QrD).u(RO[x'NSw(W&^BBj]6iignapOMZ*.WvE-gA"
-    "Yndk[$<^xI9:BXIm.]Uoi,MPVCkldFt]aG2)#uu&HkCVLp>2Lar85R[_;]5cJi=gDD>IG8bMujFL#NFN6SNuf@F$On'9smQD:5)<@+jYe,6RO#-(YwI]^H"
-    "VWIfrpVpY):3pXtrtMU#aW9I`bua,;jV,`YZ$)sEB&vnmY6qUVFAdtq1Y(:1Yi_isJRV@QiW]#IU3FkjmP2P5<`VZY26X(1VZc1>&ulvc+e=4&YGsJ(%c8"
-    "6aXrWJiA60Dv_N2Bq+f%L:u]PeBinYY/aCrxDEpDRymu*L]HuMR/r-RWDL;n07'4FY)P`.sX2RFAVitSh(DKqoEna$_$_3g3k$=P:K]9b/=5^6oUX;3)8r"
-    "LL]ilW^X+)HE24'O#MW'dgZapZgVfp99qp9)OqA#LjYE'QC$>0BA-sHP+_Mn3GlZkX9mdg55D1LkTv]&Ab3%J`FA5Z(XUla1OO`LG(7R.5ce:rpF5%onVE"
-    "&jdhALgv)x()Y>e_MnO+OJh$CkMTk.RYP$KODS,o@ObsZY=jOkC`_@WP2T'L]&.)C19I$2NQeP2-*=Pi4&<Auh<NHbtViN01#s^gf0+ZUVrbkO4J)iig2^"
-    "oPRC$.9ad1,LNgU^RGeXlaArX_7I6VVIW8yQ]AgJTBR;-r_Dd_5D$M6N2=h2.dp%dL7'[Phs-6GJ_0)/ec203/2lRJfy-ok;1@aq4GCl^OiOI)+'dLkZ*D"
-    ")Y70x7rTin2lgB+98nLsa:@tlq(np9#C;G+*XSC.XGbj@IQe3qAHa#kS0`11W*7l+m2uW<VnY/BGhkvfOgeOG1M'wMi;<>itOPksY`g-A0Y>vGf_Jv75D0"
-    "K^<CE['<qrkPDatjOP(I0l0;P3@>IGJ,8`,X_^^:5A1@Br]Y(Ct;-o/)fOv5BhQ&ZgqO#klpy<3V/J3d[wR2EK/e2l=uC(F6t+AZ8PG4<ykm+_patH/ym/"
-    "yei5*:`v;DS6_eS(Z-$s;$3Wn`=mu%1IK,&5$TDZ6l-rcR/fIXLR3.k,dv^oeTi2ew3LMtvrU$U+_AO:0EH%wvXi<T._'@1q$-lA1s9,JeZ&W4,%f[(-aJ"
-    "e444q<58nuC%y7W;$cU25]EP0i43ajqpYDVKcZ(VCLf4S-@rD/W4*)<y__hE>EuPW'fHX7h;ZTYVn<tn6kXW8qxrG7Zja'Iy@,CsjPyt@1rqWfxFLD'bZl"
-    "7B73FpfirDUppJ:4&XTAs(*gqi(dMEQs@*4W`#^80A)ax#c:(<#>NJua(3N#4%qWMRClv3stjVq-e;_$OxXlZ1us2K'eq0%V<U8yNf8)rbcxrXmn&If5cj"
-    "bLpKZ306V_RtV$%0L.A.nVAQO+#p53mySKOaV[h9P#Ryb@$,9t)/h2p>wm`T;Iv0xE>E7Hqwv+jZj21O1g&Fe_<i2A<JE2_ghcPj>Q@RBpt<*SfxmZ..t)"
-    "$FqCrCh6LkiIt,^NlEkPVZ.pa>Oy>S]e2_e%SxU)sIJBr0'oCIy`>S-:m6m/kqJ5`nC$qYSdp<>]#qu7gi4:c%OEhfk:b62c=cJ`d^TVNZF=`nK.#/OA/'"
-    "rN6diqlS[OWvbTDl(/J[*si`p:TJtY^S*b45vg)QVg3v33N,Ib_2Ww0+Fl:9L.4ixV3v6NSbALl$T3xBL/n=yUOqruI:%c8JMAu,N2;A=G..ndHZE*@=e8"
-    "p$yr+;xu/'/pbSx;Xm-whNB<9E=$/v&GwqY[9uFpR^lLJ(0qPbM=P3r^VjpgXZ58V6TW>KP8KMN5hA.Hg_.tFTLsaSo@FSoVQ2(:t'-nB/2XH)gNXg'NjV"
-    "G7yRrpNc@f8D;ChH.jv48MkH2Zc=%4[;8ufpT9#v;G^^<<P5WPSOG)0rnIpuDl_r/-BZ*Orp0dra2ucj.E<)rrda7nqcv`pTym+)H'&23=",
-    "LSb'rca-R#sa)cb%7E1/XRPpohr%]q`V@tld7JPb6N,JhL<;o/BEQs>X_)A[;+vfW.F9a)4xPl_NGU9G2msr#HNa`+]/S%f'p)Ij4fp]^8B&fL5fC*d<>h"
-    "M:(bg#nk.>_N6[,<99EBFo7=2Sp5dVqT@(DQ.60&]Zx]_GS91+bfyASs3g&g@n+s8.@eof6@yw/EO:dv(fsH0=>j_*xD;rC@c2lX`t/Pd;%<Uy%G[:)d16"
-    ",ngf*OVU/w<:hp#@0Dls4Mc6Wtwyc5`uYJ*BaSVoJYTpungyL0ecy2(huoF(GKrq%TF6$yeMO>[C`5E9YNp,tZZ6=R']N.n%8<]H&Ztm)PJW:_7Yl):;t;"
-    "[7ScQ-(,X,20:mAJDm>>VE-ahb@(JBm@w(<(,I',gRtE6=I;'hb:a<5PK)tg>1cC)i9am]#sQ`>Wm_E4p3dtPp%,H<&v$14ATwg<q1=qSTcT69rC*4Dj:3"
-    "=5nc`W6rtd.-O`kS1Tt`:6Tm&#'F<hs4C<rv/;pCR4FSm_0OOAZVZ$YM_OF3y+HIS5na7L%5e;H:gR6,ithg3&Ca%/.mB5193/3Zv`a0f%8;'6K]L0u5`L"
-    "8bdlvpnHsIu`rD=qi'+&e$;G-QLPIeJtNhgTX+3R3RZRdx2agVXscc[nNTQm=9D+B%gIWs)hm=f`u5S`ohdXf7WW>@QDA_Nv;%cJEu`+TYOj]*gmc@._wh"
-    "kA>G;$8yoM'.U_j]n*(Pd<nA,r*kwE*YZuX`#ni%s1xJDmikKK>:7M>rj%T/P^>7eE5twl*7kH_op'3un3pr^2Q[[*x4*o5eQZ'^lU/t'Lu^I2:ca(k]QV"
-    "0n=VLTuE]oK9lbOm:WE-Vs`a`lDih3>+D^,dxb*X45>Eql&@[.k2yH;.>5,+4MuGyM$':(w.OPc66@IGGCb1434K](#VtZ#V%,o#%JFTnkYhWX4#'Xnbw+"
-    "%q&(1P>.I'[xL.C=2b)Ugw],*txsuD9<4+,GAl2PFe$AJ^Q(xaR)c3J%TY2_8sfKWG6h(<VWg(U9QLEJ_f%-9cl/W4+C/A4rvy>g$GA_FtVk`646.=)=kO"
-    "ipk7([vh<5/,b_YbX<OC+%9tQem7KbY=-Z$e2OXKhVv#.72Ejaa&26i'Pc#O(Y$y>djYjx'<d>%V^mYdbAhpJ2V-e/wA_J>JvnSE_g]DKYYYP(a:Cd,eT*"
-    "^S&2cTGO.u]SP:Z6Z4V7IMxGel<HjA#)w=7`Y&]v5%Ojh66hB2Ngp<LJ5beH8)yx^Lh<70`(C.=,Z,-v^vr&)2HRyZ0^EbuV@,:06bb&6@Gr2#HHWB3't7"
-    "Od@Q+qOp/Zj+w&RKl2rWLNUXsHO3poVG#n1bk5SXfKDMHfDrk9hd>g698dp;+FG,]KdR)h9w@Co>2L;uR)j0hRgvKeWkxGh9,UH^lk-..RPj<c@DW>B&(C"
-    ",]@Lj#JEi+I`Vo.'lsMdE,`PabBD_ct75^U<PsGLmGe&^Gv>;6pTw:Ny&p)&N:-6&Y7ISw9jfQX`b^/+IJ2J=Yn'^nEtgtUtfQf4,N9(-]-To:;x-SjaI+"
-    "mn0F69=2#rh_W_]E#m5Z>mnkoHm^by3K`Tg6P3rNSQRL@tuqgZa(E'1]nc#$ou3H(F+QRjQ@-'d/aHUa%OA9t@G(3XbyjhAGREDaHt#LKc]-L^J]5]$d,l"
-    "8#IHr2PZfgKWHyBB/@cm7kOPt*'[iEae,[)W.&yJWi(>4x<H&km)]apm65L*T1hs);'=BtHQ$']>wjTC9eB2k;T_'U(;7<y(gd[t2V1[FO.-6mw._C6^xF"
-    "8rH3k:l_Q#e1Z;oX[CK3VIJf-.BbjA9^JrD#pOTSWsVo&M<6jjl9B5mMsu:X@O;ac%Ww5gXUwJbrE$v_4h+]68T;.J/YD`N8^C];;OEPTu%-GTI*s3Z36w"
-    "sgydMPOVfc[sYfi6^gS5P]c6$/2X0bDrL^xJTq9p>G3DsO61Yf=m9L5AA^;w83<`gGbEs)*];Z^B7I7%*YFxSqE>eu(%#x[/e:.A92w4gL<+J>;YqhYJMx"
-    "IN+F_PbC0A).v7$fIQb#_]Ls-R4*:ybWC04<>THp=K^JQ.5BaFNR5JY4KY,UuU%aaiie[/I04ABaVXGXCQm*y;@-vw-1a1>tSj-p2NAqI8jk^u;h.8$`o*"
-    "Qa3x2ss`MZW%)c#,_BtZc0@'1A)8J@$T@H(B8C]]exx#]V:qv7ebEI>r:wE-u-qRQ-m5r7I5Gc_KoY+oUd/U^*^4/'<gnawADL[iA5C@M;0@0)[j.fx^.4"
-    "'r4:S;jkt)w4rUEI&E1K2KKLWNpt=(>tVU`0I,>vuArpPkyf#844b/T/-NQ7-]EHhmN^vY#/8bn*TuSI,L:GdIhCVE4Q-L+l)O1_LaL_0V3en(UM8)2^`U"
-    "i_^+u+HZKAjTyS;HF<Lc3'>O@G$ri_m`]FhYH:c#/uehl,E2fLhqQe)erwbcCI@0'Fx419l^9y;UK4x[T;Wrn2U5Le@2PY@cuawvBVc's<Eefdr0p:06ac"
-    "#)cGlh>WC5aW_e077G3ZMAcK$'%qmPeY/v7+Ecw0dJAtxC9N*Zeawy2GC,j<EKBcLG2*wJ%LYU.M<Gd-(^,7&h9>]v6NR6N3#sUom.+Ye@.`J6M[DLxK&<"
-    ";PD:*ySCE3BaEMw.sf,p=k_uJ];kZ<%^p[#M-kUVmM7L2Im-a/Cq-bfe(gS[nmScNt5Qk%.5k'mD_#[YWQw^K:@t]8gGw,(28i.UY$k^%3<h7*BC<Qj<JB"
-    "J9aWh,DEh0mwb]83x^H>oakZ_uB3jlJWZ$Upc5/v2BD#IPSh)>G<iTwXv&xOW.wxa3:`#i@>xXiX.Q<95E[lK&>uY%:Ixy4%G't)Z/#do*sliA'5l$3YQ("
-    "1NvGZvNY<)b1C;0^ms,S,D,JF2-<&PTYsDM-MFS<X:L/%JZ)iY_Pj_qsa(XWSu6mvxn]&E9$H*6)4'h</0)tHt1VLCdw7)_)=lu[_85MLZhBSxT;_#C;]W"
-    "a>2]1x[OJE=6akTKM3@b-`2CK6d3`KtRc]GVy<SA9I'^&(1AmNl.rND@pwXK8v&s#'HCPtIS-`o0ccu2k&&(@&S(H<u*2MB,Ry,@5=vJ:+Ab<,GCD`cK-u"
-    "[gEW#ns.wTsQsE;6XJ_:7KD.O0[I9;p(UQ(LpqE4#fd<++tuSRK[[WU.cvx;Wj1:lB^d&]$2i]jbi9bwJ13e0MFnP3kt'BYcgu/wm9XgO8pAin0>5n2D@P"
-    "Rxs^>.1J`bkDl^SPip-Z50Q6'pKn>@L]a$eDL-#Lf:UZ>Xi0hi)Ve`';Eo6<3qkF2hTCHbgW[FsrT`qr3KXo)xLQlh.L[+ypj*hh$H,r)cTTFyj,^%61h("
-    "sKkA&4N^U]@(FIX8DQm)Z44m+S_H)X`:AqGjM`)DeNumaRdF`FhAID;K1d]cK%HKY.]NcfJD%dXOa9]j'4krJBsEQc:W'FvZb4,'BlMb2imp2-9u>>.Q4*"
-    "-_Dvh;mjQg&2[@%_ljOT<p225Ts9Df`QT`O,BXret_TrCAb_4QP7mK:TJRr#@9P9;IJ'L@,1rk)]=W+bmrdew`Tfm,r22_<<6nu.%'poy['$,8IdB>(F`a"
-    "^S=QS>+$S)([H7VjMKblDfQ8+83F/KD)._RrQdBPSs$WTYX6]D[Qm6#GCP$[>kbf,kB3qHOl%q$&@<U=rZm6^)v;89iB+VZ,BhS2beq[:JLO*Rb5ga>qAs"
-    "i=Vy</BfRQY]PKQZ;X<Ge&ZBp:>DL2-iO7R-oUd5]mp7^8M_yE;CJ0pWHLslAPV:`&`p[X'Vry9Kq#s2O94SfuNvgQ#=4/tC`(;CdEXl,H;3%K]sKrVOV`"
-    ".Pie#YLsf0NeX@wnA/I=<p`tF@w+Dt`0gibQ=7[=pPy`NIvD=#jC2<`Cv9&(G[(>rheY<^h)#%9qToT@&.nCY8LuIvJ#H=H.2V8R-PFje+M8V6[27&,B-E"
-    "VJCbSA+aQK(%C%y7&T=i4rjn:`Q2HdFEy87NFY6hHs;')^JbE[HT$[mGOv)ekf6Hb>:PTjB0RhkHrt$_ShPpL'5=I`Xs:_W7c4WvD&ua%n",
-    "UwY_pESGMFAe8T,]i+5CKZPo5wr'Z_J[,F7`k&a`=Q[#I7fY[VBR7%QX(Hxb[]BXdTN@vTZJ$tY>'O+:J1PoR+2G':Fln#jsC>NPcX,7]x,aF*KQ<Jg9qk"
-    "TZ'NFq:XD6N,34sjdhwCnU3@Mjn6]icq$dCGWvg:PSvvnyo=Olp)/>F_2tDR&AgaP7&Y(dNkwKsBqb@t$g25@Z>1J8Q5DlPy_>U;cYYs]Z1MM*9g.Jxo(e"
-    "3VM-/qO`fR^'&XSQUF`4MTiro/77l4XWCGyhI5YenmcHTb/`'h4i(os^^mT6g]5_5k10(kw,mj`M0w(+(K7NUqmoTQYMi[9kb8/hMLY[$CtRF6WUJ3eI]j"
-    "](3]NKBZl/w,])>sB=mT4c;<p%o;-AY$AC7BRthg[2T[%a[A<;(YDrSRF^]nd,SK.(JjF4Ot&voHr<yLNlwb,AS_#F;dT2cq04x03>EuB<l;/K.]l:Z*/;"
-    "0cM.fG]8[Ye3>6MCatA>$;,c(o)mcoVUtP(RP^WU<Y82vYy6%*MtRvrVL^[nNjnKMa#]HZ`$^5uJJ#s+MGDT)%#`HGmg+-jN8XFa%&)J=S1r*m(5rX]>)0"
-    "fX5%.t&DCAH2ljKI@D#]4#UNTiH5-A&6pP;WY>9tsf=OGD-mrvdZe[g`[RXW0]h5RkNn'43b76$K[bau)RPvVC;oPVQ$4WKp(mrR-h7qTM%2c>$&_7SbXe"
-    "iSRXZVMy@EMSE5;`AmOvAnDC03v)uW(^R^Bv2I6i458yfwVk<h'`@INhQ0c(N08.0;.d`32sp>fDL^Ai3lBWf45M$I$/k6as1xp<EuwRLi`U%hnrEIaS7v"
-    "y(c&kItGmCC%p)UBejT0W/AQf=NVCk@-,^6RtZBn@<9Ke#T0/G/TF'j.B:S@[8Un6t@iihC`KU-rP`XRlWD.,hJMXV[kkq@LSQ*Z`G1G+scIEi63W:Jbr:"
-    "MNIRG=im[]2iJIpbR,KvGRaa@9ZI$Ma5pu3jJ_6`buFU4.4m.Qt.@I@m-CI<m_'FsGW=*.@pt2/s@HRw,dJl/AlMMyQju-0pcR$s<[ZW]rNjJ@$^n_P=F<"
-    "w>-GWFrq5y/sZNEegc%l`8KDFP=@UH.1eX_,iIyd=b6TfVw6]u@Q6<SZGJd2^b'$SAoTDort%^i+*^i)@VqDk'Er[mw0r$hI/P3Lx:jv0+lmbf;k0sxaBS"
-    "fxdQU)rI:%&p9aF_=dt3`qc:sv[:fvE4%NY.RVg_3-*SsPeMZF_fyB#P&YE_EXdX$(VvWCO`MwEIu6CIRDqW#XBLVCiE=xl)l_R/1jE4SAT(cn]bSCY1`%"
-    "Na&X47pAAM(Ac%O%ZxflheCJ^h^P57H-'6kCa4<3VP)raV/]A^1N)qNqU6QVR*RFs2'M>u)2R'v$cbj(xcfJyhk%XGND)MG7'7_J34sY-'phEso-E;.YqA"
-    "utAOcJxb(tWWn*+VVX5CVQNj-x/A_=tW:q5M@i>%1O[_w;jBtrsT$GRa/.2guYaMbvm(U;9f5^%WH(k<.&J<7#AWQN3L$T49YHjLwj$T-<6p6JSV/mnoRC"
-    "RGIVZojdQ`mM'7W0LH>&W'uwrJdxlZ>(B)C9M.ByKocceAydPR>Ga=rEDc-gfIODLj=B7BeO;a'_8ltAIvnErbCVJ/wp6q>6v[;Yf8pSkbCF,uL7.y+(#n"
-    "[h=u;:fpC'-g1dMqZm<5LCh(,QG6fM]:5N0#q;=.6&e<_17MV9ax)S,5ocV#8x7S4oV'XRjtZyjCPCvyE+p>RlOmqs[]RLUFn<3%vsQV'HA%6,rxPjY'nJ"
-    "QiJ]kR^<f0B>&J:qPXM*cHQEdQJ3(>[A-0f+fF^#^@ZhZ,-9K'#q^a%e&NddWOsK`KQAK;=h]@d3%81G&w&i$^6Epo/Ws5;qp:9KcQ$kjbCLrM,kD4<dHU"
-    "$u^jtai4mh>oVI_VLO_M_95_j-NVU9uE+e]3c,Pej:nnrTj-%Pd6Wnke6i3h%eu#aT^[N$afM9j=c+32*DNo)&%TxQ;RojAOD<.^(EsBJ1nREJZ<9iw9QY"
-    "n4NT)+TM)>-$E0p=j,=PP$gAOBdOK*xj=G2H3t70wUV2,LS6rWe&EtfOEQbn5rKGx*L$:^fVF_=JNJ)rcJ>(28=#Kf7#NMMfBq6s,7;CDGB<`)l`E*(p4q"
-    ";c0J:eEhSJl0$cZ9AH^`S(k<Sg4v5K*iX,:OmU@c/Mc,Sf6,mxHLvxX+uISU:9hW4j@#0JA6W[af;liK@NLDMJPO]Bvhe9F-KYMn0#PD#t=8e_sP2<g#ry"
-    "C*gqCB'hp]+EE]Rd+<Jqb8g:_v'XO/`2'>3e<%:uj<ND/Xf^y0O]T*;F/^x9%wJSMaoY[J/Q69%BdLuQ$nh<4T)f&XO29ETs9A,67T^J]tr+3t*sa+bf%A"
-    "$it$,2fZ)V21k`9vxIyE`</mq;7P.W&d.3.-Q5Q75####",
+    "n0C9%1VZI/KnG+Eb$i=>HKFy/]WaBE@o,vX9_br6H6QAQ6bAuMiHY.j(B3iR+$AN(_Pa,qYCU+-i5VOr4.OI`m9F=[TCJDsO/Ig%YyAfsl1=]6)6ps9w@6"
+    "<#wC'g%Lwt6lJ_eH[;%YGa]b5)Dm8UlePSgP^TMH*qC/M%EZe#POGV@QZLZAPsZEoU+^QmSqxdvC&KL8R<ME)cMisTW,jp4(1rQZ8F9EH4,hr-mIZ#,yLK"
+    "[gcE>5uLr'>tH<;b<a/MnrLf7C(cr+knr7&ucW$pdLv17Sx/^W=t.#4F)0'fO`d.35gKA9M2.rP-tsvN=`vmKHGi+2j>8L0$RfalPS<Tc(0bd>l&0&TrIY"
+    "]Y)F'4fN$n^23p'][P+5;*UM.AJ9Ef5IKKOe`AoDK77RQ5A5(Tc:wDH,wG9sO*WN%$wm)HnU6%ZWHrlHcdu1'$i='l#%NDy`Oyxn_8OavG<fBB`u1YqlGp"
+    "=RFRGU-vJkncf`;OMbhb2v>`PF>EjpVtaPyg[Kgv:W&i$f8Tc2=L<[LS.,#BD'gWGuG9H(*on<Af&H[3G)QK-UQqScXn8WZ+t@aIL7jJ(FS+l$K)UG&:%@"
+    "i@`=E=VU;Gv9X/J$rPg8*`F5ULKo@Jq8.XhK6[q-8))ai/&QGvOgia@VssGZ3]e5Bd*&5C,&YdU(TC%*_(.w-,wfg,^$V1=Oe`))bWNNILiV:VhW[<b_*W"
+    ")ALDy2fE)p%S;mY@I^B=cC5aCmB2*dMQH`nTln*Ki(_#k/mVP@V`yLnA(55tA+Ucu)ict4@<t@8M:vDN5-3lQyN(nub*DC_6e&*-<>T-%>iF[+$tBCPtc("
+    "jwwSyBP9wyfUX1`h+R^8@=Dj<UlH*4#,7;T.4oFp+;4]omaK,Q;rE^EA6`+Q_c'BVV8*DB+rit&d@i,s#nF-UI=R`3P`#S/WtjRGOiu7A1MAK2xGKCoU/."
+    "NsdgHLT;8$eXT&EoX(veo&Aa+7)eJ-m$*r/4(Dt9_nGX3$3W5^rmQ*TZ[M`h/W59koSI@hVpO8r&^M[I5Z>LaV>W%:MWhrI^Tm;A..q(QBpKjug[gH_>Sh"
+    "WB_S-&hqkJC,]a]<c*l9fA5ewys_]d^DF)J&aHjhjlRF9OP4Fl>:bB=nh[jZ*q:fM8Q5G0r^k/HkfeXv'>+d@JJXjh$Ci2oc&wi9;K7Td9]K^uOB2:W/+/"
+    "&-V`:spt_d[rZ24R8e);9=^gKdg(vqSGht#.W$PmR).`H&JV^^#*6Z>pF6#:D1=yH;9%7Vr+O9;oM,QEPY):w3TNupAX1`g4)uKN,j_REJx0i6peGs1eW<"
+    "=tm7K+q;1'CJuAX[67/B2/q&nx>27>:qmM$Jh,kGG(;wAdC9Mc]`fnC%A[ZA'ip$75/g.wGkSQPZillit)<@*1(hRnmWuc8=$R^(J7oO*#2<Xb@Am*jd]T"
+    "bykg*8n5gKZiM^SAks(U(rq+L(($ct^M[%1`.6^nMS8eZ$vtPl>Kt5,tK<$yJi3HJmxXQW1uy$NVhXtb@UUsU])6:Sh#IkMD*@,Sb_enMF+/`Dxs@#a,hG"
+    "E;d1gg(%+SS#`ha+lNR4CFBR0LJ(Od8M15fTQAZ%7TResKkhE3J`esT@+eYG<i36RF339O%SOyGJjKW#PWJISiH9bLC,)>.R'3>_V=%Y,L1bG=gUXU+[&s"
+    "=r9eXYu/M=Wlo,`<07nY<+RXF4TLuF6^XewX_17fpR+DY:VL-UBN,70.HL]1M/T]i8$/t-8u0--@p.6A'n3n#m'0t'gU&CV7w4>TI.Z9DV:14ckTU1jj]."
+    "CLUcR5maEqJv&K-^2aeetg_ZX+;oRXA&bZQh<N8Z3XvJS6+[&;nQejJHw)LRc&CNI40%j7vjoJreW,2W*d#I]@B,y=&`ADqm6-8n]ZQ%S*YK8X<xln*P72"
+    "Y6YhE09i$#52R]&O4uFcu1]nU5@*/9=tPp4BWPeZkYDRecU;npU:MLa8p)C1Brgdl#lOB@ciS/YrvmiDQiV0i6Vr/B&+s6F('F$,'hSJFWOkAiLvA[aMHx"
+    "-YFNYi-&XudPs-^13%(C9l_XZc8J#n-uENwBqL6MD%<JKDtgk6rbu<QHmP5wgf(+9s:O;7v=wm[muV&pZXr-wjOuX^QNm]OC<:-wLAA(mjy$w,b<&1OT]L"
+    "rL4#cgk-r]nIC^l4LvQ5j<rv^ADtFO(^o.P1poI'HM[Ba:jdNDu.f:'tP(_567&UamTPV_c_*W$2.rw'M<xj/9sh.iF*)%f'_od'4Cj6FhUlRk5a=*N%+<"
+    "[*5CiYT2%At``wN*^8v@5UCu)mX,3M;HLn)a/rhbE0Xl5&-ncCJtJg0[QP/3-+BSHUlG]KmZ'#I(cKisSx:fvqsaetfA1I:*eV9'K=a,.e3@9Ua^XZ$R*<"
+    "CExuokXT4uXNZJXkZ-6o(-db:r`rA=Bf:bCimlp3/AR45%t$)iPhs&Vy]XgfvWe/Zd7quWj025AhS9[l9>8YKI9&AgA^4d2hiKv4uUH*'-eYmMqTcMg=Ij"
+    "uSIDW_bY:koaN.Hhd./M;IKD231)J9HOv`N75-jl]f1Q6ME3>>;_;@N/OHx%SCbuPQ>SE.KV'sea%BQs/UCotsd22tM:v*dH[lLi(4nS]d%hBudq%NK7*'"
+    "G<v7L$uM0GqEj9PFJeH]i2M:]hEaMf)t=$aH+R,:%IoW2s8oK+RD*C>uUo)t@)j3F_v1Hb[[53yepk-n/*YafPst/llc86Ka*`$_,_KV#`8l/R`2$=igA,"
+    ";0xSqsZ8n.A9s*V5xYINT*F`xrgbK)<]+8;^FZV:<]utMV43bUe;&'1TRtaPf5>P-Mp8yc%HsuZ&UexXpt2dv,@'s.-Fh2V%eS_DMhYnb.m_-&fFCgnt[x"
+    "VYjUO2qaBw3^&fJ7F$85.4-MTNdBI;xFTvan&Iqp0ydEojqfK))i7[-v7Dm`U6ZSGo#Ah3*MmGQ,_P%/#E#4eP*5X=9Hm`_^dIeGdlS/f@.T#4a$b0vXm'"
+    "wYQg2_veJ-nrvgZ0X8G.^V`r8uFE;@^[9QpLjZKPVAuy@<y6GM`(=cPkS1U#x&m_mNlNtBC$(q$G:vcPPj]18`.:rKJ8ex8o`a3IgnJ2'ptcK[]d3QTI'a"
+    "ybQU(Ea'OL@k1IlpDurig<j<lfVRpZlFP@)#8#H8R'^0N$<=bo]kW`82#pdw5iMdX_u'xHar08a*4$HP6DpURF,9$BM);`tH7Z>mM-)e/4lt`oiNaom+4:"
+    "QgEEd*+VRqC4,:sj)D%q]<pl8%)AQeTnk#3c%l-%y'Z#jgu%r*-pbm`Jx^PUQkDTNgJMPxY4pDO4v+(Smh[Mw1UY$PP*DD9p;M7LanZoTOdq*5CqUij)AX"
+    "I_OD5%xW>8/o9L57=gB]cpIljolfBj45v.NGpbffhAxY*,,94Lk*axrSr4+thvlMN9S;^l*wP7rbem:E3N$ikJy4l:fsoWIBQIqbRkZuS7-LsQ,WD_*dOx"
+    "B2u6Sx8X=%9JBgH3;@]MYK^*W1LtRGTE@'M_IM;;K9@Zbd$u*x`G,F*>.V%V)('xol#jR,`g>q]H>MA'y$.+W$2><(XJse<UotFY18b&$QdpQ0G,vu5=SX"
+    "Qk:DmXHGer81he6&Nlr>0_nHE/nWhA=//%p2TbZWEPP&[n*wrIaIs4>fr;$p.v&rLaSgFKv4<nMrG<UiwBf7D4r@kpRl]K/KRT8tt418CPe3@>V8v;+62W"
+    "H2xj=I1'nb@P6a6>/%-fg)MdYA]D:%b44IafLMD#$$nH-Vo_MC)8(Uv&<Ri`[Tpqb'/O@.>mrnew_jFfU+gY0Si)4NVjdEer:mm-_*3%V;t`v=Tonx2Lon"
+    "#*:1j8UF:p>4/qH]xMZ=wq@e2_dcgnK+M1oTK/8'S&'V3l3%Kdl@(]d4PB,qyNiM4:9Qqy$Sxa=]U)$h58fPe0-;)WcCrfO2w7jyZ]]`GFVR&[X;#h1G$v"
+    "$G@J$=_UT.t=lm3$`/abFY(,Ac,+(xaTPl,4MgkTmd+DAlf7-]rf(xPT,>A2/X+%QH%n%^LG`uxMsGtDkBW>VpVP8&YjTw&Tkf#o<`;rgn",
+    "ytwh:BW%APWp25+<J#xfwGX`,e)d<*>YY^uRv7UrP^g*;CIaqZnYynZ,dDGeokVc$1c7K&o;HpA7N%bilo]RN$R)`^iy7k'N1yd>,R7hY=^.8$teBw$VA)"
+    "Dk.xjKXM4*.TU>e6^jm1ZaGwUeDpaq=G^x`a0:1XJNx@H.Hh';%43&kFi`t1/ss7jah#GVHRdw3L(Nm;g'e-q9>m5cVAYStEI'N-K#QvB6je19CHYFe+0j"
+    "1]uGl4,=M1n=v@w8jI'`m9ppglo<60EUvLV<tY0IO*/OE$A-/7<qcb&rEQ<lxSHkvH31TMk4b=YUh=;t+TPp);0qpvk8tSPH3ne2DML49T+lS=4$N^B47S"
+    "fpxcdbLL-;5=8hp4bF2)_etddp&7]pKS:+hW'q'+o,&fu3xqMaRmm++3j[Cp/T&Cwg([oY+EViYP5_JST(t8@#<;f)u@^<13Z/SU-N1UCSF0xo-'5hV3Sf"
+    "J/9elqb^<2BZS#c.yA:(C;M2Aq)c:>^X.[56;ORW08S#Rgr(,+e[tR>A7pUn,gi.$&T.NqKO%=nL>#1`r+'(:]X+WiBQ)VU,.2u#h-4%P_v]Bk`H=n8$UN"
+    "(nNG(rFrBnBY9wfSHWE<JuM.6LqZu<-7/'vt>TWspC/)B66I9u311ILE6PXa-(o#u%eSCvVf;6,ud@J;P/t'#mEw.$^;HV/s0_juBAKX1v3/b;j;KJ;jlh"
+    "<TP=C6<uPk1d.jSEo6Pal,.bh32ALc*dB7^hm^+ln+kgVSqoohiZs0nyrsWj_@j*y;k99sgvbo>cBvXtEp.VJPUkpiX]TPl`](p#*Zm)f:P9c[mCW+0v^'"
+    ":LYf>%Oq-WpS[mfa]F3fSrKVKhMb'HJM]Q4`yQU2mqONy0+VmI3NoggGvE/Ne=$4W5OTQjnP%k0N2WF2aDIJ5J,7;e:UKK<0VfWZPt8kORpHr:4K^ewPbf"
+    "vp*bDpm4_'bft.gV(j0rY6ZD$eGn-d,BV^Mj=]Q0HqwD47%<;)XYoTTZ+1#[f'PRWnJS+@#VpCG+Agv9)2ik%43<^mFA%YRiPR/;$B0AL+/wZ;'c>x:s1l"
+    "Ig/Ho@Yg7ZDrQ=&#'89FD&d[8=vUrh>&CEG.X;DE$)Kq&mvOl#g7'J6TGn00'#qm(#GGD#kS]^he&kZSH3#tKD1Np7/^WO'-*roPq98_.`C.FuverxsrS&"
+    "oR85_HdsMs]GQ#'#CjsJnp@D6riXr*<>'lrkQ=0aA(5'WiSs)Y[g#VHC22FU[F%,i5Fp.Eap7x[dX%L+HKri'r4gv<*[L#Jwue<J%ZA-$m1v*rfD,FN-W;"
+    "E;e&Ti,.+YP4A(0VFOb<Sl9CwfB-6#[j$ca^:bTiD>II&,(hq0$RmCFD1f.PxrOL]5be_eHCZ^K_pjhe='/c+i#=8-0*xe++LVE''Z+K-16l9>`37q+dL["
+    "kB(PB#DQmXWrwBs-[-tcf%Gm,.ts`WT0$rwLwK),H#BfVGK50L2KLtY'gS1*U<qk-v33a2=2G;UQ`G;pBe6mD.(Tn]'8BA5Z8SUn65Co&d]cP-X(]ICBau"
+    "hQb+`bs#^F.@9VqIt5704/V/`.U_e.pBa^[qpPq<'Lk2$5g;l/_T5]k][5Uq`@qVM%G2B>Vg%[ntxMr0AXc_YTH>V9nX;*y572d56x%cm''IQkAegq/WiA"
+    "*d(LP;).Hp$@C:0AiUfj-P>bI>o<$uScB1KN)<&hA[>@MZ]CX-FMA2HxIEGduV:.p$t<re+8ge_+C]p6=XiJ9%0CY.>1=]d-g5*rHtkJB9.%,.Q9>rO`c;"
+    "A)i;f<0w0:v-[X@y:qM+(/,0XomxLLojkHt<S_FimsTSuAViN@/a*<4fd4(_6kSF^rFMYu&N*Q34@xOUImu)Mt>lDeY=Y4vlxp7OSk_s<x-twE>F-;kIiI"
+    "aOoX53+o+[og]jQ.kxEy,8TgQeH-Nyx.';Q*o`kTFr/w'/OZgUZlv1vSelT/qWk6B0qo_GgnMW*:_%bO*6b>IiLbp%BI_Z2N=`*NT^RM+HXXN<(iLP=jq*"
+    "SM1)qFA,$[N8[lZX<JlC3W<GU<<iJTU5Pp8H-[#p:d(5U>uu_FO..7OIkcK/L%)[duZL3mevf#$EwG2<`S+vpH<>-d55,:J3iNn:[Y$Eot7<`YJ_LWYZ#c"
+    "]U:DMa.,&4EnXn[#[qO(MOPnu.NKA([6;YGKny2KhL1;3u2yNy9ohdRB&0/aaki7=*Lx5LhErE[Ya-0Ua8NkJh@W`,`OohoO/Iej:'P0%`4x@_Eba5yu8k"
+    "Ol(3Gbm(xCv(l&>Crem4SQSFsP8%+=y3/fJh&JS9*><CgDFd<%S,BXp/ofL2G5^M/5Vs5r&s2Am*W[CXgd_G:#Ea^dT592_l((1j(cbRMxUTNIWHTchS`h"
+    "iXs7GI^Oe%oNW5liPXW#dfa7=A>u9gKFu+C@>`+JOnaAZ4g==:mlHY2+;a4rthyu3keNMsX<b:3yko7MTl]YT_-k/@+J<vOSE&)(d3U&Kde>EF,@<1f=01"
+    "9@KhRET-te9/_,.kXS:+@k]:[s&+(j.kRfMNr>92)o4H`SV=avu4XHOR&Oec+_CVw7-cEcmYS*kpb$./DX<kLhOF@T/I(BXMs6n1.a)rvTvM#J<KD>70[H"
+    "p(e>q[&)wG/Zb2nkaK#146&reARTJQ9Hofc7%h/d';bm^/%emk9;,ldE3x4Yj%vLVL0:frQ:mUi=Fu_T;#[W1X>+vg`3*Q3-mB/pgwYC&wCf]bmx$v]wlR"
+    "d6aL;=CC1qMHkCKL6GY7*YitFv7<OwtMwgs<CZb=@5@JtSHri.'XF44]9JWuR%11a]IG->d1bqe(6BZ<FNHKJgEjkK/_17B#$j@:wB<o0#RBH'2O;]GiuO"
+    "JBC(i(;lZQV8c@`^;+VT*[L4_h,-1jnGVl(^d'9XqJ<@I<3B1i<qs,(O)49jFITDLPA6]BInG>vN5S)PKP[uvfBtUG$9BK)c%,[U5gmDd(_r[qyY#3C^50"
+    "1&^B`:^`$8*HZ,..@N:OC<O6DdAQL*`lR>pHk.qhCZ3p#*V&adpUj>2g%p2#kUlv)F++UK0NZPbPun3-6*5C&>vM8a:h37)I%K)q89Z8WBdPr5=IN>]u3_"
+    "EG96R)1=Mx*;9ZsGS6fu2v`N'of8JrNvKOZsgWQb[UJK`o0]ugAAjDXm9fOwB*'A2^m3OYoYhc28M^#7)LCpo`5vW/Tvu(r03A,+g]),S#bag]G^3]=BD4"
+    "=r/HDZI;)D;Ub<0aO[2p`,4la$ix-fvod].DeGLH=cp5R[g+3IxeyKD<9ApoGsx+_KeqW=-PNSjd`Vr$0y)`8f4]4.kdynHW*_]-);/BMA]6'drAtlAXeu"
+    "Puma_CgES9mTh%GDGUyw]3PBM_)&`;t]Qx0^`gc0a``mBoUSn([DV++G6.6_/YRms5GhhuCcxfJ5RoPE+3IT5*`c:;q/m<4Lx=<MLf12,&>'@>j%<WGRPs"
+    "ubNJ.(CjRM_sBXyyD/4N#Zl[ZBVNA_]XIU9^lV@6/*:.2CoV[>PPS2(KYv0[a^g-o4pI&iNaRbI6wuHdq2G>94OPhm_P%&Z^]8R6uCuyDEVdaBapJ.;e^0"
+    "c%yP32vGP2hxmGc$O+e']33=U-y(4^_pp@$#N]CaHm/GINN7N_lr,SGmWV]u4:NyID;^wWtC.7#6N#t`Sj0BTsjjW_NbEJ2sPe>uQpDx_;HA9=6jr[Ql_["
+    "PDc9*]7Y#f6bVdqMJgZ3f9g-)o0+]<T<[W13i<nj.DTF]a%a1.T09iuNen.S7Hmo8s%,-5`/`:MCWrsem=Pyc>jJ6qM.GjjMR@mvaV5xb1.%g_hC+]D@_p"
+    "kgVr)Vm7IJ:HIaKu)w$dnT3mfK#l'r(#yJGEuF/dX.k6k%&vny8rycv7^Jd4gHVb=D+ocBU6cf52YOiC8&%SQ+aU=8#o6Y@AWgskiTIqMo-V4;#YOmTF>2"
+    "o9u1S4=W+p)Nm=Z=:NOO^>j@Ri;MC=V92qT1X>gspEU[m$H1MOMp&1VJN)sh^076T36-1jEGVl`)o3c(o&DRSk6c17;7h2W=,/Hv=&d1c+",
+    "/d(nO1RI<LKy0Nk%6X^rQrJX;MQ>.62FvL6II;HARcB_-1ArS@x>7,/S.J<aNlb1Za%V9o_[p%7c)wF`P3a$ZNo]1txk2:J/rXiX4[]+4,u`(pAbdpZs>>"
+    "fWIMn@drjgwS.jCq65_8so_^%>DckPM*s.BD;5`.m3,=d^sx_dXm,oi;g>J5adT$b-&&<uM+H-@BU63wf+)ai)vs*C*DEZcP]1Y(1:Jc+3*4mNlH5e,]k4"
+    "uSnFf&D=OL<Af<4B=5UJmbb4,j3ejOtPQ053wjLeD]6_GC6e1l[r1;)=9.Exka.QFec5Wt7`U1[pV;=#Q0>:qr$ETa_xf*dBdACRM8;:^0,u.M9s5d;>2@"
+    "33OdBZg6p@>j6Y,>Oej-^f(-#FT1o.8ZClNuXD889`3=0(Lea*eFaWX+7NJO]lwodloG,c>(kJ=2'SY.D*Q%PB@@nR1Ib5lMP+JR,8@o/305hW0meth:*k"
+    "lk:AgX6D_ZY89s`Aa6KQXoOVRhuOIxhjnN:3*ts3lQrcQ4#$(tp'^w8GB26yX>fcF(o3s3k^>_a-kQ.%8Pg:ON>A19FCFSS*I4Ku)ZiH:BSj/S@'@PBN(e"
+    "<[h(>bW#;tZyhri#C9@FDs88L6S+kAD8PLc^]uAgr0B4'vV<PS_BFjSXod.p6`ehj$F'Ur[2LQ/PMPWDU>dmE5nxdeU(o_+rcT3)Qt$q]YFbnW*8g:tO`*"
+    "]cepm,vwHfC^@QXs1>b5N==]#4sD8u,Nm(9$'3K)T@LjV%pUL]Xu^lfCLT/c0D=c'y8TAC=sSS,^eHZ%=JTS6LT;kHN*C2J8m_iBrKJ.5X@yE<B>RKoM=R"
+    "290&tY=vf;VyAYRU[&[nKrVKZ8;;8iNSfL_i9,4K8c)nMtb`,M2+J_vO7@U1W(EMa5KcMywB^hT)H-8C)G8Eq[<)Yob=9#1M+:NpHF'K)3O4Hr0G2Nl#qd"
+    ",QLet]Kchw,n6NH/r6sh_(0.GUZB8yf^8pP%aR/0Hul10G.]*%majIA)=;Z_p[j@1isGrhgNmNxuUn[V%:XLYXn1jW.VxR23.M$ASd<&)$LvN<Ap9XB(`%"
+    "#_J.6mX&1Zg9`TAPX9q5CQ3SjaM:ipUh4NO-%4J[Nc(ahfBe7OgTDqYqr;guA0ZgGychKOyW(LV9.UQD#Q#&v-:SIerUo4Fh4pg]IR#'se[7ycb=[,I=F>"
+    "n5F1sdGMVso]OgHVVh^55Ub[BlOn(Cs#pKfV=Eq&Z5lp,@,o-6fl^,t]G=kZVjAY@pZKbodCN9UdReVIZ+l^_^XJt@rV:9QBNc02/1N*fcr47'2HK)@<I6"
+    "+LWHI+4:juZT1'^dGqklpSmsj<1`;X)v&CtxdMEi)MG6>r*+T5WHX3jPcHyW+e%Kx>3uuhr#j&'*C8]_H(Mj-NB/+)JKk(ukuM2PNG,wsnkOqES^]d/A$$"
+    "0gGp4Nq7X#6[8_i6x_6<x3<m2U](kFrKA;'e*=Bq$8:M)]&)A2;*;n1vTjAR=8pd5vRc;:<#8'3h[Ki/y=P(<xJ)L.j*O'xH6UY#UMWr-g]TQo&L33wUYv"
+    "..e*Tnc0S<aHpFDUE9r+OwfGcHmfki&5em=Gk<f6K,=Yh<^';gNI-ZVpo(WX(y-Nr,+=>kcg4c;nW_nmD+l]kjsS([l`L%JFtPSONTjbna^i#]>jt$ab0V"
+    "]S5gwaR=14Q$$)BjH%C#g-ZoENNgBgZTLBNbv6AR8/*YQX&03t#w20Y:s;#$(<.;45&8/YVYbpv0lC8Ua.XZpETa>LFV**jI#gnh*_<DIk4e2;ji/,'KHc"
+    "TT/Q.L53(Llg-YG>;>oNY,Q@uqwnI3'^;X66R_1#Z'R++Pu&bBmQqY>;R9#BFJO5bxlQfLm9Jd#'H'2#*F:vZ8Cfp2m%7O]a=U10*K=cg]C.9jO5]vVQME"
+    "+N&+85/KLjeB/U+Sg3N=gvb3vRvgbG_)+mHP28]2$NLrx_pSQJuW+*+9AK4*Rf3bM69V#HGt^gR[/rF;f#=Y;y2oMeS.>MfU3]%wWu_X5mQeq%Q7T%D#^3"
+    "iZH3(k>MAVjy:jE$NHeONRu8TL@>0anTJIxCtJt/F4*&>C=sQ8_@y]vgMsWVdD=c<,t^]:8)(_[cfYA4fB/If=Eg@xsxcT@,0>`WOUXPvGy&&H9/qqs6*0"
+    "2Tbp9LV9i@25%ELPC)Fs=xDcZ@Ks8ai0[$sYR_gnaBwC6PLi943i&q7Q:n'@K4O4Hp9h2CsKVseR)Di:<>RYL/fR%ue(oSkWGZ)6HI*,sc(qEx<X=46Sg,"
+    ";%jP0X5,#Gp2DPtJG%)WhD4W6R)DJkJsIO^`,Z[RYRK6NvkkddZi3d+N1AKng7%1@Llff=n=2vL%FaDJ;8&BUnBW1)O,BA27ek6@F-u&EJ@5ju$39meQy0"
+    "1qvJW%GUGg%7*HaUE<(J[n098S#@wd-4s-i;Ro]>X5yhb3oC+,D94K;5Ph`+=]X`6=HSAFr7Mm;WSq^Wu8Sp(B+yWg%ZDcvZChn@8_4FnIv9;C/nl0I7v;"
+    "ku%hMn$S^*C+i=N*Wnn)NQr6Mcl^XntQF7QS#EkXB/NC0>I'Lh6Oo3@qMu-2,n>b<7@qgVx-'Uer`UGR7SW^Go+@BSiO2k>%0fDBH,Yc^o`7Bi9oM%b$q`"
+    "SnmZmy>C=EM`O`4H0PJTq%vQ.xVNCQ4s,k)g]5MEY)9#SGXy%2G@W*:]_CSV[FsO*xKv%O^#l/Q_B:#",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9141u, 18009u
+#define DITI_SPIRV_SIZES_gemm_half 9438u, 18614u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
-    "R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"
-    "Q>kE)]_wcfBZ$Tac*q9joY[5lHj&0b1(AG7x:qB_U%DL%03)VNC+](lpJwlo<k6(=rA/i>^%,;q;#^2pV:_XUQ>9UC/B/=spfB8kSG:M.#&AgQP#*&-d0O"
-    "vb)xv5',SNalWrw'WH7c^vQi7StI&T/=h2=M7lO$v7sqx>WoJXR.1:RMqp`>jGPJ^`e;(k@fn`=[j0)vL]X2F*A*62YPEAd8Dbp<2bY+#w97/Nb@_q5ppF"
-    "m_3..BGRSXui9dZ-n$AmS'_Zl:l&Dv=//TeM(Os@)&.$HRk=,xwo@_.f'U$a6lRWr)LeI+khcrV*i/rv^yOa`1f^P]=o:+`M8woRA[KAc*[#pyOBJyYo')"
-    "70LKEA2(Tn(g+:WkxNb0c^`i5%Bf$`5_&P'3r@9aO=v:u3QG#&b/v-6NCV04:GedIW.n)slo:'>-7CanS#X3^P5rH73rMwa(c=)IH/:db>Fgf>I_Srs]L/"
-    "eFB]kT=7fETp_A2'Ie/aeITgB;Fl=JT$r6jCE4'GIB,cqlUr./kN(gJ784)*4Uc_R2VF:]$uG_*J#As4NDITQcmnX;OXltJ;ssw=vmI,+rN_`'RUm1M4^&"
-    "_AR^S&C9[iEKM^D'Z:NE#@tSNS31CN+tgY;sj/'TwR/wOx$e.ad'oW)nIbj%YGm%&_[kmZp94bfao%,[hSLruqf4a;2U%0O1$mSH*C.PFbI6#X`Zx=K:wi"
-    "G9F7WCy9IedQ`YwtK)Z0cxytFW9.a]jNwOUeyC2BZK4eVK<0nA:*5cU50jIxeqAiO^r>(N3@2eG>F:1Hb<HPrOT#TRhIe^IIDXJ&Q/r2SKa),Ke4msnQtq"
-    "S[>x;QNR_+RhoS>ueXveD5aoc#x15wVF[e=y^r[ar4'qv.jme=Y(_>Db9U3[b#%7Z:aL[j%sIWr'Ib_<TTJK-VXj'EQ_b*MQFr1/A1A+'IElV#bX>(@wLT"
-    "I5L7O<mteir@oZe3=Q%&:=U52(,aa;,<j$W[W23<DR'BmqKcIvi3]b-1C9fpWp`#AoWUCNHQSF1jr0D>b,mT0*8cG=&#7#]:ZBP3VM%+G31.yK`Zwq'30R"
-    "5@jQD`f^(S=jxLJ2T''OJuC$dJmH<C<tFjVL]MdZiMcq_nI*g]Z%e$SUDU9LCp@6=w[0&BldL0J[[2w;=-uG:PQM9a.fSFg$DS6I(=EAEZ==@2,QcKHw&."
-    ":YN+E>@O0>C*'v3Uj'gml`CK+Cd+f7yW_,0ppXc3)[yo5l#1Dot>$ic*]qrx]au=00`(In(C_*ASE[f5<lU>-r61XLLnrhc-/'/)'6I5,5w6+]sfe8B7tO"
-    "[&4lUK)@WYoLhe@q4#7PE_iWP_GJ#Josrh%GK3;irjK2RG3WKp]gp,_`KGxJ)mA*<v;T0,Jw,Wq:,[wK5v6VuD3]i=W7IA#W[d/fhajQ+q@o3A/lHRF_%-"
-    ".ao_jm%hMRyqns[3^LOH/=Nc-0l;h<`A0JU/Q)h`>Na+>rh/'Z7*;m:H&GXtE`ZT<C=YbD7p&]J'%HCcApSky8vbs>Pa6Z5Ku<p[T.O2IbBd50KI/y',n%"
-    "iH3elVD_gnK0QN=:#Gy9J7;,DEV-'i,R&M_oMbQ/EA66s>eL.ebwFNqN_]O(&m(AdnXyRD3(8H5m4x8h]kar=09wuUuxe)Y1jL[tvlA6oQD:pq`q[oV6)D"
-    "2(*1@9PRk1,aYVOdRTA-0ay0p@Q+_PV44^UI#Jrt4'66Enn,K;b'thI.WTeAgm78<)`fGKTfbHaYvBP_i2WwY_%bCY7wJGP(1'56V,MDVX$<S*M=ycuZ-r"
-    "y6e8=q2-=43dJ=EbxPtA4]2HdwRr_TWh_gWf7>e7E,a7M+P9sXiF%dW';:*$-x#^(o&TKl%:g9w_UQ0LqyR@n[Fju0<I<b%7oC*xDw,eB)E.3'M]Z,p[Do"
-    ",qTTMm66E>F/QwM6%E];bNAogp5R4T+^e_AR`$<a/g:&I3wq8VYvisRYbI2N:yFAPE^Lh/0<,;X@+^K5)0@l@/t4G0W:^[N>70B.HECJ5NwD@D(9.EZ_Dg"
-    "IC15C>2*t]&E[9I+$'ja;M<+NE-gr4;)oC%/;Y4Q9]UO(Dwb$H3R*esw9n)b)p8ofpY$:r5b^VI2%;.yRD8;V7Ff&T_Ecs#GJYrwORXl`6=rH;LQjK$SCW"
-    "K]xnW<1[heqwy*Vcm4%9wG4@_'(oPYp&laAeg=g/Eliv6*&;w])Mc3a6yHQR9pT8KiTBli:893mpko-u>*_MjZtt>8<>v%af(KfbB'Fn16ld(a/,iUP'Kh"
-    "uDoCsoRx@YP$o5lDf-]6D(8HD&pP[_JrTeU>AYWC@);ke',]Kh=CkqOK3=LUUQr$Z@Sqnt7oxp@YkqV8<1+ovoVDLa%cAB90W0rWiZxj.-@n@$QLZ@/4uT"
-    "ov>*>y%8nWjv/G>9lhn7+`8EAsCv5MqG9PQ'nyn8L<9R]Ue;pp`/f*7;b.V&F)TSu>`*jdjgrJrItA+Q-r91xF67B.MdR)8Aog0a0R8b6(4/%fsk'=PsVb"
-    "jE@d,Zy%qIoV(2T3'yI;SyxPFfXYrZ)V$H`j_P][(^9]tE2ZGu'F<1R>$/`[IDZ`GYK&`YcNe5/`,_COc0]H.hyNNnn[^2,00>ns8@Kebl-M8I6jGE_(7["
-    "`vBWh4F'0aQ-CfFc=-n#4,-X/+N_689Lg>)i+<c$QvkYXypbTIW.2(<wNa4YG*D@Cp4NXRbAXQh=pL$L7P1F+.HQq-h&W7M*@$X`w,u$+lBfPELBvhb=L="
-    "EBrXMVd6*1>pVGN)N:J#-gp`n]eJBDk@[o3&RIVoi2t/q7&g;FHI,,:iqb36nwHi]Jd,]=HxpgHX:rRDg1movBP>^u(Co@&T2pQTm<W`0iK3$*>==iFOG:"
-    "yji0slfdOc6O2w(e<QR;AYyNDPdqsnmJUhqg#'>U`AB#4Nq-9bSOS(%^4YQ/daUjKIPHbS3ub9V$q7wYaV(Y4=17fEr29TLy9&y7x=&;qf6Gv81RPUUp25"
-    "CXEtGGY@dG3F>GV4q2`oARb-^hd&e=T`N4sX$97;,n51')RVMS'vw@QpGl2Q]28gt36=pQH2yDEWY2L=<b9Wl4WBkJY)+#H22$`a:j-kW@KQD-x[ni@;Tc"
-    "uqSx]ApOZ_80./KcfAY9G_W[fhv#53tqBU3BdKV$k%+o]_x&F>Ks(WWZJmuXuBPy<1CyhM_EJCEVxuNF$,=&).o],&FgDFvhraxTp&/YP2cd^Iar3BGE^N"
-    ":,D=YtP'#Hox7yK>w==uEevTUopd4:U(TG2WIoOT-FWV`W2#w]O'LDv=Wsw8IyAS:smJX'N<9Bu7`q%Rn>C<Z(y'*H:(5'%gv&NBY:D)du0^,gd6P3.<m8"
-    "C>2o64x.T/VwI5A-$KC61:<Hsa-<6J.Z[WS->Ikj,vuy)IW5%AOFhjgMfYIi5ZHhU^`1@24&`p.);^)_+_OI%ongIXdalV]ipb5fp4IinK]HconW'o<1$c"
-    "-]#Y_1Hj[J-^4`t)B2kVnWfq0S0L&93Wq(Ib'c7GjF5lCyt;KaII(0sF:T9]a9&AVFvZm:&sj2Q&d/x/Im4i6-;fQY_v/qZA+(e+je9i/[8xd1m'h1X0Hd"
-    "<ZAf@vXiXk9WxKI]su)SiI>':+f2MQA=5c_uT*5pV'0dy6Iec_w7b#$Oi]-VH0lbU*6mXkIeDr.s#pe-YW+ISU6([t@A)n3JS'd*lOlh:O4bK3>k9VR=T."
-    "3U52fvtAZ$o;J8`F7Zjx)U#6.[P8O9w#6E/N/%IA9cTk-o=#S>q^h954YSWLe[4GBR]8O[+xT6hcqaYkcSoFAOU9e%*bIUq]kDrV8@YvxT",
-    "-#=f<hx/cmk[hqqGKup:o%,M&5^Q`t18Dd@(WyiG&B,%=N>=5-s>y#g*ZHx>3-Omnne^Dd:^;'t__XC$kV>EmN.6kn_>S^6cgFOuru84XEye2qluO]``1x"
-    "(2M4UjUVKa';:'y&R;&h3&w(::gxF--)[ocM2@hCUf:=ak#R1jb@RX$g9LS`t[bK]*hKT]-kN.=7]jLsd<^e&V@=2jpf_$AT43dP%1O=L1CeQQb$cviREb"
-    "..S+3uyB;'&^kk52gZ%3/X.S7Z_#7-Pe`3_g#SXGN4G`fOxQjxsP/c4DVUMUlkd^T1=y0SMc4;tDOj,06@iNfeQTrAS^G@WrF`vn4j-@jPR^9IYTopbupt"
-    "DT@LgvXyDbnjLVHk3-Cy^S5=@rJqi<tR92%N3tdkAc:@)QQ1E#FN-(DS3M)U01iNES:)4BCi>n^6)u6s@nbL8BVZR;IEjSrug.0HM6RcecZ5Ys[)/H[n,Z"
-    "]S`r=]rM0oYk-qDO:-]ugi>wOq(cn%dk>ecQTM)C)Gc^6JLXnly]kb3Gb;V<XWMdFEXci2e=kvieo%kY8OAOOH*6-ryy3]gTWAyWdHU7ZRZScLE<ngyy)h"
-    "^EgBqGKXENF4>27bG/vrQ2Vo'.Z<##",
+    "R'AgkhONQQT&^dWtj,Tnu,*]oJi6::^8W8i(>Icci^P8KkiljC'TIptIigqxU1^ntTqFNano6w/@#=yMT;QfSj>UW_<JAaDNmM^dvt7Y6]C)a[[`*.ll0m"
+    "dq+uvBg;JWt1AY#(#LqQ7xf@K_dvYQ)qs3xDf<*^lHU6Xfv%&D8ey7xW]5aEoE2n/[X:H<5n'UBifujrAssC27&w*22,Z9-5VsV93#DTQ''WE.y*`TNKyU"
+    ",-VW-b^2w`c$^*=DVR7m3]_4Cl,X(@=v&(BpsmbeYg=q8T3Fa*P/H>pHtRirP_n`%$v`,0[;+Hg'Ub52*t=Zfk3+;tf^yt5bO>JP4=(tc8`9XYgBpi&(aO"
+    "=P@vkqRrL^2)^MVEp7[pFEB;F<S:S48a#IkfxZ5ynr+OMTNnNvdYb7E/5EMG_=AHKujeRLyaEm;+*jKeM>,y*5Q$bQ^g$BlMuS:ubsn8B$hO>7#)bGhj5L"
+    "T*fZ-GAW]HCdEf4dMi1<G=p5q#B3^L$c=_]WHtfsX=p]4*+tp4>UH:*7=Ltl^'a;`[%<+rKtPt@Z_ufC<r[:493YxMv)Fhk(XGM^ZP3cHwa2q,RD#cX,co"
+    "oI4/YcnAc;WP_mhHLh(d5XQH&^_h:o4Rh-`LGNrVnB2SfJZ7=h<:bXik%m%Q3gh8V'XBZv,_wxa)ve1(%&PhQ'<j[Ro+fPbOpV7KGP<WF.0uCpn=vSoT./"
+    "n6elRn_DXfnay+Q^xW*M:QkcKIP;D-9EyFXPQnnYW/&TiY[3YOubSa0w/1+v&safF3_7rlygCcrukw%AmG3Nv#-7=lX2gFJ:[cVJjwIqVg=cYU;:N.hl$f"
+    "[N$:WIA*iRh>rs8Z;'rs8V:N_d[c5@,eoV,mHGS^%]+A3;4T[d83-APpL_2GJCd57icv#T47:'R5sbQXASHr.LtubcX;acMv:<H:`iHYq^Qynt7U;GSf7'"
+    "7qOkCn+le<OZ,;TEbG89[yIC]Fv'lU[V,Dput[SUOEA>v[dB6*+(VHPO:>P2uiUw7KF9Kq+r*T9hV#'SI:5N(5,Q=xZPUWu;5CL8w`3=Pcw1n.FlPF-qf4"
+    "]Lk^-D8dcYWQ2O+x.=$M`y/L_J3b+of[Gn#iFpP%eljdCN%CgT_Hfo/`w'10po4gRgFu#e$[ZdoE*)9J].Ny>rq)bmQJ(<;eShUhYw;26:]Y]+Qjp,Qb,d"
+    ":g20Xx=;$`F>sU6D91IuWkLU7k30ZQn2:vKk&;_wqhgTDOHw1&SEZo9w_BSJrq<,_]QxQy*_7eY5`OyKPmxs@ZMQ,yK)Ajb)K0(k.0Qgi%gVl&RXH'O$ln"
+    "A-^8DPTdBu]L=>NUDXW@Ri]G'pmDGn)$ZGYS3]T-A)_+T;YBU#0$.=B`].g)YLhDj:4A;6OpX*Q(VB,w<)J0.FdH9^AwmrXKignGjLtYkqxhmjHU#at>Y3"
+    "WBX:kDNyY<f2VlnSuvk%ZQR+r:L#/tK$+dR2m(fy,Jo$Df<D9h.T9QxiUc@61[U;19D3SuTQZxiVJd8:-T572hH_jVRY9eC2D;2HIGeJ*hy5d',r3e(`f6"
+    "sNfjk7Hn]Po$82/rf_xLitC'8=pHUF`&;I@i<Nh;)=+Zj)EU.CtgCrC',_Wno6ivb+=SSUyNm<kT%RE,d428.,HfLntkY^un8-_Tum&foY>+gLJj_TSy[f"
+    "*8Z+4[41s-IX3E7aBsNr[%gB#q5W_mDiCv.&1';]gTM+uylWbo>nf*;+)80CkmpM7.R/Je*1.9UK,;`tkv*[9(8#_CZrO$`Li0vo/;k@.x2;w4swixlQ(v"
+    "sPc5['0R%fVNb'^JV[^Xf*$2=adb2/Rcw>eiF_;>+etgU<Fs@$l`OS[XplP(dQSlBQjyr;Wop_R15t-aJQ+w/Na@e=1(qhkP0GX;0Q3)]CMFVZ]%,TZkJv"
+    "9>27u$U[kEDU8.RrIv3TmPDP(NDrC'UEklxu1`[i8t9mwsL.7SsZH81/#UKyTT$IFx0*b)00oPrim78DRpWIG-'nC1SO`&B>b47Wf;(@(t.LPW9n3_AR>Q"
+    "'w1l#CQF@$wtR4'CKI)dor`9Om8(tcQ[KX0WIf*b&=oTLC)C>VWqh,Pn/A-NcSuc/seFa#rC9%hDhVk4+n]7Ru^%U^HU*13Jx[CLu]-q@/#-dA1fR2@,4Q"
+    "v3h@s2=(&BhnE:sX4]3jGGaDoWtqG_.Se@)<MW=S;_01W:h7K(&5:Dd^`i[]ylJv&0a*w44=/6fYe;8)AXuoK&7>bx+^^U6Y-XOR,[I_1,EM^Th^-i$UEY"
+    "aQ(:7'^+Jqn'J^jp]EQ[cNo]d(_k-OUS%,R%J*)e7Dh]]_;lr2&g%JN>tQkOdIfC'5A<&aK8mZ/yCBu,Q,ppiFtBhP*VK;UlhB):h9G-nlFXiOGlI$)%Yo"
+    "74:i^4Disx`5<_0MLvtAU:v5ZDNt%Wa8]9wlI1ra5K,BLP@1ll/2Rj*D&_j3YRvwIMm=)u)h#103)Xc5R:nN5%iX3l1iY7-H/E(SAO70N;d52/[tQ)LfSf"
+    "riXm09K6q^X%M5Xf,b+K%7uOH0u@io:SBbLsIA%nr_n.u)4<d-Lxkk&atDo.@wSL3+ku]<J^SW3Q'$l*5:N8'3Dl2$()o.'=Y#+I[K`m`58g;/p*Lv%#6@"
+    "Uwdc&rhK<ev%y%q6AfbN*GtIR&8/lJhG`2Q<Cauo5Q:bf_Q60.lYrT4p)&+`K;`Q#-(AcX0Niq)<]<u]=Xvq0hxIFfYiO(2[ati<F.7f-:R02V8,6#T5L$"
+    "g1-3d-*wCpVgNe`3_RWTSL`IN^-S$Eg-bO:pNM#78yZZKH34Jfo&k1)Z<1%hSZ]4G7GIrZuZvh[4-BC82(sHur;uXNvvgFh:*%pdi+.^=@lVmrdy,F*du-"
+    "''=w&m#=G01&iieBCCU8-K6N$DR4a+R0N#FV-CEIH[xX;coPGoe<w_/89RR8$BG2-j]DZD'T_:.7ywIkeR%N`]fXKPw[%*U2d:AXSXj/Qvs+JZU//O*tr@"
+    "K*/j&+Yi$,9&cRYMa($(Pc7wM5w#fqM&[H%tK[gqJNqQOCsGl^[Fq$gYcPaH[C:)v18]V`f$+CR:q7ZvL1b+0]tM4]:GmQfYo&F[+T=VKae,@5GI;dR;R."
+    "xFk=ij#;Rq*gO5(%5vk=vtlaP&@BMQWNHVUS8@T:CUV@t_#hr5n95<>/<[G90r+>p-6aK&A2YqF=gmuRh[]eIZ_)_.l37R*TKp<`bF]LY36P.j>F/H#ekP"
+    "ZpuABee*Iw>@(^M,yk=rWXB,sn-cI:*)20mtsn^fILBLL/VFs@;33pWSu,pncT9s9:OfBd%3F;SkiqQ<*3%VveAt$2<2.M]Oq*DB7lPw8D%$Z[-2Wy(S(i"
+    "gT*T$IXphoOX:s#k-r5q58LY0fpJDZS2PdjAjvCnDb`]F)uE7S3=ikfN8/FplT*H9q)6bsPkL(1)=.&j$@B)ku)L(ER)qkKC)XER32=ZB'oDb/;I[6M+G1"
+    "HV._Z,b3uJUO$$n*j_,djU[3WqAjT*..BNFPd0:E)H#%L9.%&/<$Zg2F%'*3f==A4_UH%.@RthA9_6qGVHNU09'nO3>Vd@2Nq*580Z:m6M;+]FhBq$]%Q:"
+    "d'U-&7@6UCj,[S<.,Vk9&pN,t[2O-EhAkcG0o%R@j[W;V@9Z#iHs8gW6'3Mcn:tP<T%R&mlSg@xqj;aq5`(rt7aG$S5dXlD-=[d_Hgen`+Vw0bP;h+%w@^"
+    "Uc7>B6I4FY*6,HKX]5tLU(X63tq#84HuTO4GL'J.2SqHy])6Fu3vjXjtyq0'h;ob$e2-78R-)sKX)JrU$YkYcs-Y/Js:,&%iQCjcm%QOj&^ZM_S[9/xIuu"
+    "Dk4r_J)LCsMHOp[qJd;DZB.Oovsf3n22ouE(q-o5WQ*VQ]JO[-hXOV2V:oQyDl@JMZrVKL68Cqm9mUb=cGDDG'5[UtM9Qn9I^#J22eUA[/",
+    "g63I-j2M`paGBi$UICXA)b>Ge;n&_-wdMho4:n2-s57E$nIRyj$/MrYJm),QAYw_#B=ha'@3.l*H7X<<-]QD@%YB7m2>8l*+>HT`mE365t114DfV:KO_TK"
+    "G%YZKg=V^H6I_BoS02d%p23W.YU'yn_i,Gw0E^$4ilK=0+)Af+Vf+nZPrBs5,l0+lXqsGwbH,49Wdx_3D&NG_$B.q3D.O3GmU(p^n_'PQX-ki$V<)EWYkY"
+    "QbwjigiD3rST(l_DD'#e<lWZA>C)[-0OjVEIanqX&u=Xiba7$akj24COGa5UaT:Eqsg(a'%1)8xN2GbW(AL3<qw,>&dNQ1>W_i@eoD;RP1JmIFEc+nnJb3"
+    "(;y4ig't::CNSwiZ$[Hdk8si9'R(ehMO^V/0:@M`J*yJC,rwP@6AvX9>3aX,&^hR/s*dt<%oFnl7M2NL:VfnYT=V5ka'ry/j0RrprkT`kTo[XQFsQO=Bv%"
+    "2@L%ZDG7H'fA$uv$,GkR/qD^*4D`3r`QlvMjq^T:_CiRJ3xQD21W(&K:(_a*`i19jG)N=D4^bf#7#(r:XQf/>m2Bj$GNXfw,I]=T9X7h5o#/$qJBvC*4a["
+    "$tgM5467w[-lq]FYZ)bPMww9wJr;I[",
     0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/(:_MUX3.iv;1SdA.E,;KE.iT0Sl=)3*i/)[>c)3,@ZR[%fe(7mG0Cw_kd_J^:<w9W3rb&&n=+lg^lYI_Cl8'$A9$joR;6[k0r)o*OwefQ`1H"
-    "n0U6k/%HiV*g7WP.3O''7rSvKS+YyELp_d>%vAqmCp4VO+0uA;r)cU8T-LPx:OBq#9$UU(jKCw2YV)IN6E%Qn_g6IgG=qB$.A.QI:S@b;x#neV@nJxVXOG"
-    "arl_=HCWWaNwEnoZ5)WR5EpLMU8,'m:J6;<&S.w--.@mK52%7VP1yfGH&wJX=L<P7&yC1DvgOaBMOC7wU'NKi>$sA_9P-U'V9ZXkj3Bkk[Hkn=kP)eii$9"
-    "pRlS=.$L2$Wn`Dk3^k4@A3[IhKxjA#rK['L9DpT7JLVXB425.)RIcxU3L^>[*5p0COJN^j7d^`@My:^&XY8a<d#B]M@0u[:jLgZhM3vwI+d[-WTrWPPJ)j"
-    "c8YygwKIFbwZCqGn0,C*g/=I3_GbL/&S-XxV'qsWM85],Kr2@/4amEANH@_abn7k;B^Hpm<ki3c3P7%LlH9gg1(e;pg=cReI1LV6%t,i@alsC('E44[=m&"
-    "po/CQ4NrvXEjex(^i*a[2_OWZ5q8$MG02JbJd%LOX>jDk+4M$.<4aHucq7:P3i3DrO8h(]K%L%oA+ulG(%84M#]tGT@cPfvA7]8r$]9t/sn)1msL+eXgSE"
-    "0w-U=`8Hl8.OG#:AZESTcF+>YmPAZ/NQje0hbwg+8X;p1/IR@.gmPm,&bBBjh%6T6nAfDLNDrEOeeS^Q&-I:`F4u0_U+)4L1@2k^Ja2>UZZyH$rnh0ACW0"
-    "i>B;o4'G@vb$yRR/l:1tcgC]J&0l8kH/slrR(6<k#BX*3MTpHkerAP+v4j'Tw.:-[.DHK/mYVfw8k_4-;)vE$j88R2XY)i$,xVk8s1$/My$o)rZ$3+qMUt"
-    "%i6e58tA*YEp-xA$&YA%OcP].L4C%B^(cK<I#22N&4m>F4;aBH*bhw+d.Use<aA>Ia_JjFjnS^U3sDQYg)9M_sJ:dSJxiO+<;;%.GwA[oSXBF9ccjZbVI9"
-    "Hw0LvabJ%`o%ZtNN<h/bNtSvX+7aT@)$+fVPSMpZr,JI+G;[qH&jV7Fu'aFap13f>pDvL<.7F$0#YH#[S5&&+o[_)JEAoAk3P#5JFe`D-DrmE[D)06N0M["
-    "tLuxBtawjOtw')reAIdGp`h/fxW-=Z^=/srUS;hPvV49Y`Y85Z><]v56$iKiR`wx3C5myummgFX.DHM-r@_ZF:Q]oZ`s&&2ZKe#X&iIC_>DyH3eYQ2vp+e"
-    "xZd0e]rPS_:Zrm*d(4Q@jCf>lTcU;EyHjEDt,2'bjCoLU2rc88%Bs`8Rcy-u)ujIDUFRNo4>tt:p<etkl#Dt*aDDOYTi+aycCOL0bX3(=b/u;f.SVr*Old"
-    "Y=J-k4cU]ia^qXj.oapik+H&v,6*Q>%bg#M]U5>y;U`/wl8x%ry/@P)$Sjl*V^JXLwd[6*8-9-d$GIWgRySM>4O=AiD';j<xFdZ_Q>$%Yt5+A5CZN,o<F$"
-    "j8Ap.t77NnJA5Nak'=cDFQ/-Q43Xnt9va<`(j2jp(jNvupK$;6,GvhiJO+K/d8f&3E6IY<t2snn$$RUp-+9lDAOYCQvUKOvjipL@8y&6relrs)Ndtdnv54"
-    "7]9/64sO.XVg]52>j#Lf>ic0N]s0y]m`I:`ncTjyP1b^<-U$>*Df'iEh2lWB'DZ<[=ilpGewBvnO'hb@_*'XlA6t-h@F>m1qT(@<+xE1hUxMq=Z&F`%b1S"
-    "U8o-o-,Br_P4p3Z@rFrIrWik<R&M7-QOVfPIWkK(M[ra_AQWjhqDPfWaU:mE'Eo+D%_$wDP@@;0q;199*<=mU*i+6XMONFbk&6ukBb=(A#Y=^#Xtj,ZYJ3"
-    ">UFoe<_0`m_`8mm<a'-]FBUbdT^ukqJKBgO_B8rNxU2VURNXZsj#/+0HUx.LcPQ78NT,3RbWEL[T`(2v8*G92#he^>Nn<(#u0h)faqXg:S,]]F5ZyD@kP("
-    "(3Co0ej=48G#,P)[Oh#+JI>opG&%7'KogJd_5)FXTVDKZkp-4&n<..<KbdBMU/.$c/.AALHB7:58>KA.1,(0/*;4qiWHNUEW_uI'Qt,HT,*u7y8kp:9VIW"
-    "+Q`_:u7fteph3CsWp668sHmf&F6^KuO'J<s',Z=5UiAdZ8u@I::bU7DX+,J[_u:ki$lNoqLJMG(Y4*a4WUgIA*MFl[@$kASrSnHT_di^upy0^hf/X1lX5p"
-    ".4+x$'bBaP+'tq:^q*R<S8:dIU#ST5lK&#J@pT3x-WttjfGFH:Vw`-;E32>*Hqdcs38GggIiPKb*otMg>>fQN7lFWF^Q$RyMs[ST;>&c4qGCuwJHA2[F9i"
-    "a.s2D$%nh(bmq,#p]tDZ<S'l&=rfn-&^L3tDgIQA[.mnSPA@^s>Tr3'ZZEA.;#.JhpVnY+9tN3J^wH:NY`c42E_<7c'97^,=Q&yjr2JJK$_,4qqdWF9b0S"
-    "Ps:6-+lrJMIeG9:i;w.he*W,u8FU[i9tt3[NnF*[i.vO[C@m;Ye6cW8aZp3U@CRk^,.lxFC6ND9Bc+0E:@#P3AI;3f2O4F7w8CMPIZd<U36cR#(lc<d'W)"
-    "wqM24H/q[&ED[jZoeRS$)#<T0pDs1xC+*VDVqDQjf->YF_AZRv3HU`8`hpuF#h_EUEH(&c))Vf<9m0g^9uHr_I/:_X*ej]&.Sqhh(EGf/I>ycx_#8vWtf/"
-    "l&./uv*/Ff:hrhu$I7:fsBcwB-QTe4Xg>K_b9U_IkWUBl9,Pf'EQ*QWi@*7^8ToiIYL'aZv*9sQ[&beHMLe=7vHNE#Gy`]oR]D5Pl%6XN=.q9e.Vviy<,Z"
-    "'Nd(HjZk*%`<JYlCiGTVk7r4,MxpZc#6ZRxwrZkjM=$jntrNMH0B[0GJ*+RMi/(LBJhRRWSxh#v#-bTpW`P=[+Kbi7pG:3XwQ2;yP&EGgvB]qmN;sM4YuN"
-    "y1(/<hd9^,qPsI7`8cL#7M/9<iGycskv,h:I3biZ4cAvTSWx9mg.ejjAY4<d#x@WH+e)-#n*`u]f1HRSy2w`V4vJ'[tZKnK=(4_uNMeJ2(XNYkb1JA-r[l"
-    "`Eo`9^MP,hbG7ayql_JWV*]OJIZD%di^oWY6I;skJ%,sxN=I>w2NOPs2S8[ucUId$S^vvl-)FXgL'MXualxRSC#q5psg4$]*kA4Nyn'#G;_:)8DAQEi)H0"
-    "Xiw4KtKj(HAVKe$dXmN-Q89[1[>C:lYnY.P=dvAQN;Bp'V1KLSba+T*cheZR&OmP+aO5(:y^mmwN8Qien>`5:ofR7)vZ7I>LaaCv0@(Oh=eA>H]u`KtXr*"
-    "YEA]+j'(KE-Hn5pAA'+Rd/O'ckDLo,.PMhGuc`=ua8k;yrP$X*U3iU7hNb/O.jU'',pwtf(u76[XOrd*<<VCLMlpXT-S%JykB**OP&,-F$u>2j'@ya0W;]"
-    "3;9%+PifX^ZJ=x$s>%-(Y_uP6i<<-W7^c<LIm0hqo'$Atr[CSuCdH4AThXQ5Fa$C'EBA49tDAF#7tpB1mB>*GAK6lW3>nK`Hs)KrB&Hrd/%B9Gv5>V8vQU"
-    "`hc:'Xg4tD91.`:=oks=EGVN0'O*c6Ut-NE`M2gL5rKYmyZ-%OfcLsv-&OiDltr:9)HMyUby7xRiQh:me;*(bch3x(m8nW+XV[@Ln-q:_/.hKt7S_#*nI("
-    "6rV0,V<L[NPZWjmnF>(0Fvfb:_Z6WC(pS^29k>679Km,Qm5mg`h[YTC0C:E;1sL+5YAEU:Et*DLdK_xy%_:Jp01#wMem[(,1G3,;Cgvse;h-/-Kk+kdd+3"
-    "Eg<%e-6oKq^/4d'a'X5FJJ<)0j6h6eZafOf(63aB7t^fyHji9rOZs+:3eGPIY(bYt#^&h=ryiSK^q6w^-VCjb._$frBf*=H(`SIwJ__POboY9=_J&;'>Ox"
-    "3TC1fLMvO[ZoeOvo(bQ$J0rt[4Hq,nTJ*Nb<gc/(dh6GTB[i4W>isTa1LdZq-3<3[GJQ2*a(-S+.-D=bt7E.P)SB#[gKi-FfuSi:L;NV^g",
-    "-h)o]CSEJvHl2GcQtm`%wgBRe7'<o12.iAfP(v(*f8tY#AqJ.QlWvO=50V1u*@%g1$v-TRT#9SYoZ3^kjd(vEQJna;K0[`$#wk&vvA6TO+iAU#$597,4dC"
-    "E<^(WmH%>[:FV@3R[M))xrH_X.5mDrSd<)n]@vIu@XGwY47)%+esB1u]mxlA#r%,-xQQ.k0K.KJ2Z,QOMa$B`#.1]idm$1dlCpC2QD-A8o['j.1KsTZ<I6"
-    "f[ThV=fKR,$UHFp3O:Wd,aCiRSv36iZ#2M_,-%LiHP/&A[8<%mF+,AP$HrM839rqjO1N#qFlwt#qY+7>D<4@I_-Km.dL_FIlqai4fq=<%H:94h$J)Cu8,y"
-    ":T%]8$k002LAu^2;WJG3Z2Ko_N^6iPoNrtA+XTI/hrv3VCk^Z6Jmnh9D;P'8(w$2*3d1d8MJ=FyoO,.skU;S2&CC5$L.n5_Mq[;`:eu7gB[>/-=KX4M`wd"
-    "4A.k;5-nB+0@YVmOKd1H;`v1$;>DG%:L#(e.cBHDU,SB;[U>suerl1y/DldZ-D2X4G>acF^JgI60C7CHD>5U#1TCmaHE5c<A)P5;b.Muke3VVWo:#f-7t)"
-    ";xrVXQ[B^`M.74+0#'qT-_).YuR;Gnhgx.v<#dsZOORaQZ]P]FtDU8A7sDV5>qPnlhuy-,MsB]+Dn0Gam77YUeNba*oH*Y:4^jJ&k,#'N9(w<W5L66#aX;"
-    "vomW(ePXRW3%XKBFa7rb@(oQ8(j$QHgQ54_ORc;LNJR#lYRZOGgEX=l1AnGUtc$Mq+_fGPkSAP%=Z;gSxFQ$ogG4r07ElIIf7XOp>W`SJd+]8Ou*Fepr:["
-    ":h0dP5<SYAx]'b/HHx##n^*CBgcHUw>yDFsj>%7.ysCe0<:9q8ZJRv'ZM^b&HQq>xZs]#8A_IG4dpg&#7'fY]H6][nOL8Fm%C9)]LET_]=^GY.g>v$rQCA"
-    "IF:pV[ZI(3p7]QY&.WYV')03bJK5a]7,>+/=4:h3_^L'W^a9DTRe6[:*2js,r4[18Z$/X'%&/92/=La]p]QZ1@Qy8O2]d9b@363CI8D$T.Q&:g:]j:+&`."
-    "lkFJ#q],786amc>KS]@r[8D,LS4Cl*G*KKVtta&ak^qFBP<*8i6d>fI=cDK$o5vRw>@^Yv2`aLg;HNl1.m8@>_X_,2by=lX%U-e%jjIOIsDP-hq1qg]=Rg"
-    "2ZEvD;aLUX+lR1;u9]HKTr;E#(]@w'4:6s2/$M._(2y8hG`46`wyQ839*lfH=Rc%fH^8,up4XGl&/twvNS2p$7oIyS/wek7C3HJ&=gXfcN$(hIlI_Y.(r3"
-    "'HPA_;;Rsl'laxq:88qXRvEfLV93s,OdAjXQ*hOd*d27ln,ph=a`2J*d`8u31q*R<rAg#_oGNtpW._vp(sOLEW0h&eXUmZ+TU.=AQ2BnF]domtY;ka+O4N"
-    "Aq,,(Qhc7*,_Wnhowl=t&hC@h+6%L)0wA(*=:H,IM$e+6__hu#Ocd1k$Q)cJ$r]BAq`Do_UFW(vA/U=#CRhgk-KgEsqmQIyLm_TMW+t/unb979KIo,(Jo#"
-    "(fBB(+Pj7eghHTZbCv24/5;9F9D6Vi<0v)04k^'3@SDM((qJou:Q_Q@E-(^pW4D']gUQtRD.cdq:B5<V%aF&KQVHGeeQ^+*J6pj.98EQBp]l2cX^aU3HLo"
-    "S6KJ,&K-D>C1JWA+etnf29D]IyH30tH3t[pBw^icmj,>2I/m47c4;V,wc4,y)2k&*/jR(9g/FTuAM>kYm^57wsS_AG_]>eimB9I*+h6&c;qjO:nA*'s1Gd"
-    "^^AuK,/gC*g-)vfX;,h/yE36wl^LmO@:[HYV0M^N`@>'5w,I6QVcR&8QiQT4j;ed@/P>+clpW]SkB.FVT)0VOmH9AcX]D'B$:C7#hEiD4[Kk-D%-[Qnov-"
-    "_/K@lu>:odwh]HVs;Ms%g@D;-41[lcp2@4tP%x;%,Gm8ai02or3M;5vE#rWD+e<Pxb$Ij9dvnD;'GZ6]A&)'2sLi[uw[U66-/q>nsW1/ayv/]NYL7)sL`$"
-    "XxZpWa06.C&uE6j5.=tY9W#pSfR:N/o1j;9'mQ><)-s&L,f=:'J/%N+8S#4;_k-/IG34@pL>u0[5An+lcSr`Z]S9j4m.yT(EnsY)2%kRI*dU3qP6(JV2*C"
-    ".q/]AYwNGR2HmWMF*AVOaEilvOm.)fHw5cZnPfp*:$8M%D1`D*c$-,Yg>bg_D`gHb/LmCMlnCI.87Fp8GPK]Wl&*sFtl=k#RS[8rtnI0'Tf-xttYr*L@62"
-    "-6$]X8XIFVKE1d>M8`:Q_k1-D)mtJe9da@7$mu,PR#XOaV@p<EwUX([:QP'._xp4'3L3%%W>,7*<Jkvd6B-)#TpLxQ-bKHP@7)_]bUYQNLq_$ho2mmV2q#"
-    "i%9/V<UIK-n)$TVqmCls9@jY[RV3_QOm_ib4BxEbRKw_Y5Pe[Q,]%IHh6V==ko-wD0b:m3sPncq`n,O22A^bB3Q/XcDW6V71&O+Ti3Q>3)[R7Ap5*/:dj4"
-    "ctZJEG$3C>5Ro_605h9pe(d-gmREAe$=JRyX,@ii&3rdrp9`^Syg&672&(EYqb5j(%D2QEJQhQhtOmL.M,m20xjDo*)&h+I4:SS..TP0N0)k7OD1&Ztxbg"
-    "IV;lh]1y)pr`u=WeDk'36ty^1K81XACmp7]CsOp/hxaP8_*n,4/VG8b]i/+4*VJVg:[*iBJbcN]P:Qab05N&xtRPTX;xr%,9&($Q+E$J.r1ghVr<TVrQ&t"
-    "B7ZKy-B@FiCh,R+upXo:C,8M>ZbEPU.eE$tJNSbg^eWL0p5,('(YE)wnN'<EA57TTkQ^k@vpKF#9*<,pIIYFj*LLF.@&W;q'-&)l7Sr1XDy)e_<:+ET)sI"
-    "E&@m<14_wKL.X.>`Z@,5/paX6VQDU4P-GvR_#mJ0&M*QDB7MVPb7/25mPtZ'@+crrr7#%/F-6DM73iIcK&gUtM1_0,8D$7ik%M<V9v'4j80Mg96<va34-h"
-    "Y<58JOnfq+1xT=NxwWJu'+ef1f<=@#)[22rShmPB21Hl]Ztn]8=Y*Jh7G_UcAsSCp;9p0G56:%;^t2XVWbSqaup.]LRo,C_+&M$u2QN/&DJsE;uxHJ`=ZZ"
-    "A8.(:[@,rW<i8emHW%@prI:A4q7VbkDqEhCw,CxW2`Q44/4`_1>1C(f5C)C+M2[%8*:B1S,B`w1x=9L7*U_v1mg1*G.vLVKGl=bcRRIheJsd@=Z=>V8(aN"
-    "Y+Pbsb,L@]wKp+GI2O=9qSpWR*qe^4xfImFExZbfU#UE>hWp6Ph&fm]6f[t`Bl3`$s.9L4F<l:@n8v:B%S1wH@gZd+(x:%EB@yU-fSv@>*m,sL&/6=Cn/'"
-    "D[#2@54Q9po,JEj@>&sn&4d[*lht6c]>uh69XbB6fUF4-sskuc50,bKbU,gjd-k@f6N^X$SoWske>H.4;Laa1w1A3.km:BsQ.MAp0rmpX;_k:ApISf]Gu0"
-    "ui$>3yWOVdX`f'GR5fulWMd'Sy(J1)CFVc_LJQsY5He9G/#(c7Z@mQG.Rh<9>lZAmM+sT[<mKvKJaZl.a7`Shx]:Y2u2#+S0*Eo+fp%/d1f-_/N:L,C$IN"
-    "WTY^,EN(HQR&n98:#o.t6Pfw3M^if%'-AxfsR[^1qp3fK$t_1.`Gfq5:kc%cVVKrQ4B.S=&KXbI^;g:8cyR%6Rb,9hOeJy^ZPP_<qi`pI@9vSd9MV[m$Z]"
-    "cJnLUneehU9q[WRr>WN2`8%W3S;m/*rA08g'@>vFNhB>i)tNI:I=`os9B`b`)LtbnQ7gUPskRR4u;Y^O.h,Ol:,)y`ZD`UxiUy8*gJ13F.0ZeO,7,>>TZ9"
-    "C^<DZYq:qe`Dm`ykb9X5)[Tf'Y(8Uabw)=#:x<56I3pFOJq*e5Nq2)FgFTb6,$w3lK)nSRHk(sn_(<#n;:.jpJVRTv:Rm]Z/%]U,PqvA+wo[O*e83LJI&h"
-    "4/2Dfm1;r#F+t7*+m]xTD%KX7o8bLX6)#P2)nsB[5(2'R>Tb/#+5fGq@ZwJmfRvRPh/A`MA<Sp#a3ci>B>#gfA63q)eO):Fu5)v`I)+%W_",
-    "FtO66X#A7rF&TX`P1kr*t@)<OTM(`=L[QvP5G8wf4KY$pKCIClJ6hrm0Bto@w08YAa0up:MonySV#wyAa)>k<T.4vt3>'bT/7tYuPuwH@7#Jp26Y`+K1ns"
-    "u/iPLrUTJ@h_Sn*gl9wah=F`nKUGufmOGcmG5>cB+4Tf_h[%P-^Q@CeN-IvLg:%6ablZ*`*Kra=<b2Rp55,@^BE$KYYm/&dbglGHXjp-E9UBat*'e62#S^"
-    "*%M%xsui2:@Jm44p'vtm71f;,7lB.Q$Z4-UcHM7vX$>4M/hsOsl;3Xo/XBi'Ta81fdA0Gh`t4Vh<gVNg$<g@[]Kb_HHldG'Jy+dJiO=5P]M2k6OEE-md.]"
-    "-pynD=>O,adbZ>O0D99'<VDC/r+B]rVXy%B/Z<YqSJ[)aOK+E33-_wW(;O$3a6<O%YU_cn$OF[yoPqwOQLd6dE(8cIj.uqJ-62gRX5G$i)i^kZkLXPa+Pt"
-    "5i(I8-ZMac.^/1LnO[W.$%,uw$,:,Z9L_4/S396;T#eK@^2L^UQ%+A^l$q_Kb_(]`vivK3sd^p'-kI_`wHai'BxKe(qR<beY3j<M&QbkmX2BA+gnZtRVGi"
-    "')>'FAh'MqI#TC=8V.Cm/LflX322/BUi1xCI[mIjk_XCIsVQGm01.+V-]kg]ly6<1P8uuVVw<b;aquCarT.bs2mf5S@*q_OOdBP1>%p/NZ<H)uOi723'D>"
-    "8gSo+^gm3Q;tKNSwUY(;L;LW(oPtZiQN8>Hq]%$bJMvLy2BZ;&#.[7`gNVtQRGX7rBGc+Ums2`<;Wnx.(pwSD=71-bC(*%:omM;M^gX5lgL&h2sMR*yM+]"
-    "twZ0gDae*&lrdhFvv2J*1Fp[sgyKdEY.&5#`6MHh*M%>mbDhbu>QoCN@@1874<GUcCB]ZYey@rdIK.mlUXa#Hxtu;kxMC8<PD0XZk/6;>l2w3>`ZhV5,2["
-    "n1=yS3-fH(EKnP,GmG[cp_C@,1uZL2)Aaj@/ny.9@_FK^EAeguH2Xe2L1,aKoN]M6WU@N.*LFe>D5c'cvHxr75wCYC0an$@8G`>YMH2ej_k;&M@Aw)rtWG"
-    "qGYCWyZjy#6l:m6qtHX.M6EPtSlai5=gs$e8aYp6&[%EPpRAEv6F/K4XETNQ<XTUrlD`aW7Bv5wsAPpu0_d@A)e#;Rp-.kUcwHeV+:>xH^5>mnq]@%,d.Z"
-    "Nb)uKnL(2)RNfAcGR8^/[AWb5o8phNJq7TdM8^2Q>oQ&*Q+Q*<6Bio-XpgD7cT=q`0K;-JA[7TTt,7b,LbD^_Vw*,(ROroq]sbydEic-f55N3m7HIKXPlI"
-    "p[QHv<OI:YiqMc;9$<ABGD=K)%X9BF7`^Pryt'5S.]53WwTgin`0y.@'G]QbF1-8'xbJe4xc=uq+',wy5e^<kbvJ$`<#",
+    "n0C9%1VZI/.s`csXr:ZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrjefYfIajRIBePDjA%mxfmy)$Q6bi7'^k28IdX)X[3x-AOs@9%@HLf"
+    "tQWtLmdas`<ue@$_m_hc$OnTkAf*akkjiA7Tu#c@e%nV.d^^w;:RWTc$Dj4TW6%Th/Jr<gDAt;NOY%4Y9WQA*[Cw'5si>t+wK0lXQOt_x$RG(X%1KpQ'YL"
+    ">=DqmiMPs1UaL.)p[937oM9ogu9VvHW(]rX$3q;b.O0Ekw;a`7AvkBb=guvkWO#P*c)yktbnxcZ;`*MJtrgBq0(HaxC<y`yyh@A)ENLQe:lU;Z*J1JpT+&"
+    "C0_/>h3ZNoqu`F-OrtEQlKuGQ'L)Z'NRY*:Q<:ZU81U-<+<<A75chY_((FRkXML7t-PDXI>rQ$PfJaqA@DKBHA:HBG[r5O1<(<Ch17=voSA)gie`_PFGA+"
+    "FP8dAHauBap9$KlZcTfE*@mL'i.&lXWki&8<Q_bZ+)J/V.SM]HgkeiT*]ql7GgdO+plqXXS#%CH(X'xchHcI2W-9c<pE)MjAfn#$=;c_gZQR3DFT>vUbSh"
+    "cryuNCVw5JGt=8Frh9&[35f.,X[+'eRG0nIbGLG]Zi6++qk$b6Z*ns@All7AL:HqIc6&lDYJ3AqcvI8_n18-Ht%97'A7tfh6D8($>Q'6stJaX<D%t#GgII"
+    "lpifip>98r<qRlat]ytQ_`)bJiF]Q8CmW(V-7]8LJ@K)>n=i:<>ey&+;Esq:Zv`$0A&tcxAMdDI%C5#pV/M9&%E=NJo`aZd@d%Uw+C^-a.FijW%0xIk`3G"
+    ":4)&]9KN'>5MvF6cj=MWQW+X$Tw%SD^vsH`A/FL%LiwmM`Q&I-dS[Y[x:6/1`.w+[AR[n/uL=bKaqwheYyq;@8nuqFm(]Yi.GdII.VNV(#S])a4n+f1DMM"
+    "q@Ah)J+IVq@:>kkS3T@dI@C@/waavV7*,/2^fQo=E-I:hqM+MsKg6dl)54x4TCLT`(r'^K).nTv8%b-m5nbTh#Z]I/bWI7=@Cf^X>;OSi>Dq^E*P+;LBF2"
+    "7#VDg&*J1m[g]QFlBn6_s$kKGZ+rB7bsEC.G]WoK06]=vCb5u9_K=*i0fJ0y]TB[Wnd`_sDqBYbt`@il:KaebMW_#>^-j._o1u+&Z[72&mT9=Ej-6):2N5"
+    "_Ctj@UV=2)CS#W]/0%`S0p3'>E'5a_cCxobuX$OXA])_FBpAsL-xA^]B$g9'tb&TH;&&>:EejLB/t[%Yr7V:jQolMpR%C)T<m*v^3qJK29;)HhSC,TU]*<"
+    ";g5a'g`eX3jitpa4#;2at4lw'3[t-+X@54JlIpO3XLwXkwbN)J6'jAdwhk'%3:RGqJVpwFn&C=g4_ZNX430.m7T:,2VTw8j<dMY[<%qHhS:U&6uY7SRREJ"
+    ".gk47pLy<d6%:HD<o.(M&b:#IdI&wydFYSwi6aP8v(;d-T#9SfA3k,lx#l,/(-bu$R6g)M.L5-=RhiKtoPaoy`O::37;<`WdS.)@[%I><`rHU2tU4&h-)9"
+    "b5%cA'xpAnZL%2&0IF,9W+w;P&GtRG<2Ah,Y@*^+//R@m'mT/<G:y=n8>o$4Q@F44C'UMZYr<Mm_G/)uVYGkL.MEl^KfF5l5[;Rf=kD_`Ed$</:1_G_l.R"
+    "P-cnYFk`mW7&5GCo)&sN)_d$=9*.Mwxqm9=<vHwA2>XjJoQV$HKn89ibIA9dp;PT+DvF:ryMb$a45Z^UEgKIQ=T+opEh=X/xAlJ.ZY%oL4tOrETsEq+b[j"
+    "oNcmmiwtnT7R8(SXt]pE*sP*S'HbGpIG>J$+&wXX.0Am7Tc$uTh5kt5umOFsu5Z7fjmns>Q;A3=xVgQ+iB#LL&Ga5tZm$%/Ui'A&vheMsG:'<8O0U7q@NO"
+    "HHt854VqkT-rEuIo-gs*fDVn_4L5dAq^hD]N,+e>SHM$U.-m-tf`d0]3S[f:g,4f2SGlgeP_:otw2Y_O/-lLtmr+RhB>:MP+I^cn$/>@>lIT@)iJ,oYx3t"
+    "l:rFdUBfY/s.'GVn*5VnBH6OlrK9GMPkcnZ^'-w,9Z^5pmd,M[#[[<kMXd*w)Th-<<Y9W5vJhm&N5AFa++0o0wv0Mr'Rql`o3<W^Yo-/)]7Kuc,c.^/,iG"
+    "Po_vs+S$c``>3AX@e5le]CVou<wP_84_0;aE,Wu-=9yS,1U8nOLEJDlWP)7vG^;>hBd(Pm5-[h2R#oCDf-6Vf'Pws_Fm;JxSG,XsiHdVo/CSM9p.*.%Igt"
+    "R(rtn;Dvj%0.<g6BT_uGIL_a@/.bZ`]ytRC/00i:F#2D'P>q_X_O/*)MlMCCBnMol2^&+cON6%;&2eS(u`]'=m[;470F^w5#*m7u8S4Cyv49kEy0,$lTRR"
+    "HHlVqJ/[uhg=9dtjAfIP473<#[pY8nOvii24xUhno#k,.sx$sjA4SbOjm.n&f^Ch#sdvO]7h:t<-P=r@'2]enXLr^DYlEoS3WLaq_3CZ`d&FVsx^Kr*Bmq"
+    ",rYC2->(rSc90TXYe`1$i2o>QQRvIDR/:_+-#Q-2VBS0g/5`3*tDG,DuqgN*/JGAu=IDgScPyyRsHYt%g3B=ER>R;rnt*Niq/9VY@n80m)O[&.lv(A=Alq"
+    "N`9:%$.g[o*BR+aMo9k<u9b.s@v_m9#Rb+kp5cqeV:=iDXD+cr)_y1.=QomDWjDFLJ3%Za^lc1n=A#R7cOGr8J*-9SKnNK,34Rs&vX<,//MikN.>/kJ6R$"
+    "-b&dXvS]I^v5:EJopse0h4%Ok<Qx(Qg4FnV'p,3&IWVe*.R'KW_o[c*4=.N/dTkUw$sQ0,)7I0XhHN:E96a-Kt#UGjir_44E2);Em@o0)=vLT]c)>j*VU&"
+    "DZXcwaQ[%(aSFP6[fnv'1%8bYMlgyKok;RM/Sjdi)8:GMt)<lsNsN4Y:2aOF.IdN0lG&6$QS]-SyN#@jP*YD9]Y[7dT>Q2oOZs0TuIlpAC*rP8`_e=GR[3"
+    "0=fUIJJQBD[DF4ru$BD,U$RcTn$&M_#aqY^FSI5T'[%w@IO@RI*#F&5V/Pv84ff<#O;hN`3<qUuT;Y]^VTc:i;8bLCe<y%KiV.Q9mHsC/+Qi9Qak`vGASE"
+    "J3`=c;pjUv-Ddfp6p9D;eHm;#-;5i]J]CHDMKLF>K+)>rxKE8uQ@yKRTP6WM&<)m^DvR.Oo>.Eq5HGRLsJj1j+O=rW[tJN;Zb)L=K*ar-@TEo;E.kd$%@$"
+    "=+c26OSp1*joDWParVEiw6xA2dS;2),L:^ZjWOO_ACFvxI=j6&2b^Mgiah$e'Z.c5W0);9`f1JdrXqZTcw0>^KJof:s&w3Bs0*vh3biDMT8hLru.REe6c)"
+    "Zd4>YjyPHkoGK&1(^.LJeIY$Dv6MoJV.'5YdTr4O-@raY<F:vn0*(`fLxDjl(@*]Y>VxsFD_J)bdj-v-(*3g$plKgq;YQTqN.vraG'42UE*^9l1T(Ya>[F"
+    "i6829rol;X4uarNpOBHO@^XsG$cu&AHr8[TGMlbqqu:p@k*Q.:iNuZU,ak7R5CLX8'fEkwL5*C4yte<L6eS%hk7fjC6bl7ursT:o#c=2._G]L/TV-*bq(u"
+    "Ms+]G*4DxD,1;/7HV_TgiYWG/dFHqr[Mps-71dH#)7Y9(OfRP<,[@F/gbrx`aHBaDpVEH.rbsfX-G@i('.VZNYikb_LnrA:EBY(w(waWNSU'p%_1OJl7*;"
+    "UrVjC_EvLCK]HK5:u*krP$aP2v=Etgp3iPLeWfbF%A$)N%=-2miZw;^t'=4dC1(p'_'<+ehq@P9vZ-h7Uc^Lpjp:OAy4-OEGH6khlhIEVW60R66=H_W/mk"
+    "Dx,ivRN`Wrgw&vpsZqa't17%mrd#u2)2W1#=pWl(TG;UhK]6W-u9O)ND3NWQ4<Eg5XRF0Lf_<9)ZH[d]3j]-k)ab.Vk'[8/'w$/na*I)-1MiaYwMd:B`Hd"
+    "siw^'vrm[vtPIQ2DIH#'Qj%_9%Uf/L9V]:)V5_)kX2'(T8O.*nisI4@rq^_i`-`<NY0eM.>H9&k;hP_g9H,4tVW,3fS<3&bgVmnq.kYaWN",
+    "Mgv8QlI#SiY_BNK`ab/LI>;9aU[jd%;$foeGvVSauhEO=Nd0-B5A`Kj9gSJ*FLO=6nQL@X-s(P60[_ZI>;Y^XlK)VqEuEQmV`cZb6ORZ#-(NCTOSI=WJc:"
+    "t=8LO[>lvmX5aU+y-l1,GvAm7biEiDS_(tJ`SY9t,(VXb-c]4%8OnCCi@nf>rR(iyG]SeZV,JtomPl*4ieLk_(DWW&A*3w(7GKQ.F]#,y4Hj_+QaH;tr%3"
+    "%e08HDc&JcMy([Z2e*KGK'%0D^6-v9-0eFp'$$wW1E,B4,j.r.SJeAA1g,IV@&;,PvpjDrD*o2u>/>T4>J_-Z'*RWA)]`iSUkZN%+57WT&lq`/O(A2E<<>"
+    "l(%$DMwd(mS+_lhe,:;PZ5t>lMgU^VFBnU_kVX@fka+:%No+aQsD3u%+7pq@'tiV9Z$(JT<$*=C+3>^y8R>3)ZQ+C5bF6D<FOF.r%]+wrhb;)0+d,31F`u"
+    "V<vqe6qj:18wIDXgoD;5i,u5]O626Qpr0N,kLp3nE%Mu-[D@61W8tsO7&+S,*s=/MJZ7_f=[0e/s9VR%W2LWcCA&X'NJ>AGvZi4)U);Ryx@IhZb.*EQhw8"
+    "ljLU/D.=M_TaVKR45yX[Xkb:S5eHcY,Ku/1r608)T]Y/>XOSnVqu-;JP(XFF$[wR-U4D&v*sgffE=u%1w0WClngY=4HLc/N&k*5KQ3]@i'CyhP6QGW@f/O"
+    "(vr(U<=''$]79QSiUGL0JC;jHuRZDK(bl:r$kJ-hc,*:KO8DAr.nv0r;`E;vOnrVy@,eG[a8qw`@,6h=+7%x`uutll9VRogIYASKvFqCq+FoR%g]xbuH8x"
+    "k]oGg3VvdMA7+SKwR.OdiITs_[I2KbYDUT/QTLg8&.wQrHGD/Z*.V#MO8Bu&<@_:J7G^fhjP0<WdbS25Lpp4#7R3TXqd'sZ+*D=a8fRgYmUA_Hn-B&5nAm"
+    "5&s*N33AR:l8w@F#Myt^[L3Bbu%JN<.FQqTEA^:<AT$>V:2n6_t.uOKlhm>/H0R;Eoi>I^VmVtv%6UDf0,wPTn>2I7PT*y9qTGv&f$Gh6Ia9OA$NNLjK9#"
+    ".Gtes'mr/>Ds7VN;I>gZ.d:Vyk=81d_Dq87/O2iX[Evp_#H5.2ZPqR$D&v3+q[4]k&3XU'#F3l8U4@bg<cvbuZNa65Ho0'%)q@&+KoZL3hD#;p.gCw6'wH"
+    "P/EA`8i`(,*$h*$gL1F#7gGM0/SXCk[:Ueir)hO`^:k<%+di6)AF91h)VVZpnDw.'/%uZcHJekvGSuaQWMqN3Uajp&@N=6-,+]_k[ABi-4DgicFNm>mXtI"
+    "Mh@+pM,>7R3`ECpC+5>ns2tA@QPGqvLnl]V@o77_Ll.5x1hx)JqrYgAxe'Z@1hrAR(L:(hh&Iy%a,bISa%:]i=][xDM-<%:<q`tga.Y1iY#`)jfoMZYeTA"
+    "sGC%+iyq$1=iAUm4R#jUW>F.d*/#h_HkHZ3a/e:;dA3oR*>7snAgj[aOP;c<GUZB2-e58+9^EOdDY$gcGVF.2^$u]:0p`hFcf>cdqTrs2i+E7r_brsX>wX"
+    "3ITbNai&wrV)gt5DNwW(V=sI4#jIfTEVKnrTyd9sgs$%_bRRj_@`lwBE9r_n_hES5F5'd[]J'HqC%Vs%6FN7ft&ABfbwp*#+`]*t-V+#PBc6Z5;n/=fbGo"
+    "w[bvI[@lfUjA1:KEy^]vsxqHH5_CvHe4XTGr$M,nDl+IN4.O-uA3$-pV`LYbn>,FxNFfh]X/706@C)xmRFsHkKbo*$2@ni(r+pyx1SU9h`4MtlEQ]CR8KA"
+    "5jm6=w<(r@9mnPE^ZTnv[Tw.iAGeKPMkA%V`ghN0f2j^aP>+V$1*.v<aI`j)]EV9@'UbZ73%[KeJ[i+Z:0p+%0YChIBCpUTR5itU/Wvg9=Y8d1P;sv@t^#"
+    "X+Pi$:hpPHV*Uy9+L5fRw>kS+HLQM;IF2g.ebq)+a__m;QfV/ak-wZi_Kl]/sBG]K'4u$)t0+`MV_%Inq-=QK3l,#/H:CPkJH(K0`dn;7V0eiUeipeO6:>"
+    "HMW/wWsR*>A5:j[DSAqHqO^+HRute%Nyq7S<>nY0rqec#Ggm7[m&oS%J4f^/:kXq*/eQ5:N1Be:cW3o0'=P=H#VO'%Ok;5>5xn-qeR<PwJMrS^cX/#Ha%A"
+    "@D1XCInE;[]DB8D,VL2hailMl,^&GRrbyu+sq>[:'=GWBM0+Wu&V+Ru0Q7kD5INd/hK=x[(Dv_d0d1gXu9LMP'nJT0e;,.X7eq,L)t(`)LoAWc`e#_3ly."
+    "X87&`>/&GYZH4uPso_'D%5.RKq/5<JLcVtt5jb*jqot5Tl&XpGyy$,[7lkd,lemNtX0g<MCC5((puKn<jdCmSA(wnpvKdXEv3HwptEtUP6HWd8^Vr$]3s:"
+    "'gXD$7Wkf>s.sN8(oKBDc/N:X,g1Z`=OZY5T+`s[/W]'q#n=&VMZxp6X@0=Dx4AQ(LB5t'T%Hrgyp5Vo@Dbyc:3YcF>j]%snx'UP6Luy<UPV69mF`lV2jx"
+    ";fq(92jHMH32^Ew7;C'&sqP45PsD`SRedmiqvx<(5n1ujWMR-)P^NMGR3aCR/*#%wTFEhN]@BB=N1D%62S%$y)nTqwQ3,,%)I`)7fs2Z'-Ly'2oZQSGPm:"
+    "GxI3GM$H0]`&b1Vw$%c&bO)7OI[aZSuP242vs2QYd4/f3v)hlNP>4v1ZJLRgcKt8k;6`f4N-L-HpqpeqwjFp%U,(,ZSiy5Mnp$3bv^e3s`7p_BL'*a/Ywq"
+    "HP()(eCHSFNl]W`@FlnW59PKh4r<4hc-ph62y&8a+)V65UxA9%qcL5Aj20].QhL^Ra+2L+>icsSmEBw:FWIF>WpWmgDCYdr$Te6PRIWAoNpxE20nbD4O_r"
+    "OpuuWBp.wZWP4HurAU(<kUn(bT>E/AG/.Xh].4S,.asr]_@GvA7m>12tl8H4IN*IY`aLU@7O@7VaXhm_.j`tBrUj)w,t,oI)vm:7S@dpUf.[9bSm*/]F8g"
+    "frv[C9s1g#9gxmumEU$oeXWP/Wsx2j1KJnD$xDYlZH+5^VQh`=9#=';)x+BiW9oEbZ@-&5vw_(Q,b%NXa38V8MYZ@GBJY3>Ws'W@YPF19$nE82Qg&F1-q$"
+    "a[_M;pBOrXL$9IjGIeq8MNm6#F(.>%f]je+^qC=el;l:lB%pukMF#k8^(Q`%mVSZ3VQ2KGE`r3Z9Eame[XH=AZs+@wTe#3do'm=6bWB887e@3@W]hfpnU("
+    "`'%Qi4pNEwah6E^^jH/3pLtF/93*t.XYj=t:Bo4h+$htxYEr<m#&l]$UB@2m(OEar'@Roq0,a#e.Gj`-T8#k.NLrQ137B6sH*YJs6+C9Cg4iK=D*MrB&jL"
+    "3)DgZ6hceZ=m)`..h]fMASZ:N1GOT+oH&]Yajr5Fgf9_to@I>hM@13ave3e<.HZfAv;O$mHn-$qpx4aQmSUt]$UIan2lxSP@r;D`S_Arsk_Ym*'D/((N7%"
+    "@.+(nCy6VFs'lyyP[m'q>S%ekBq5WKtmocqyUsL(Oq*-':juLwpcLqt/qLf:jy;a`$8cKvnr]m@x[a`ss1V1FC_>oloN1LELl#@UhEF^OB>lv;i-46XG8O"
+    "aZH&9b.LPr*cm`.u0qIV_A3jIEyr*+Ph5njPb,ChHMi*60tR%/e4T(mvG&bp0*V>l*8Xolu]QU,lvcfHl;AgB;W&/JuHJ-N;;JN(_S=2aea`bAqRkN/=P<"
+    "ef=8hG=.y;Zl&ZB1]6t/wvS.c2rb+tw)eB#*kO%R;k,69jU3qd:tA7HMC&E;L7=CQ*X-t9iHd/3SXoSQH9Z*@M3B;F[`AAegqXmAHtkZv]AqT+o;WB8j@S"
+    "rCZJE(sG_>YW:6HC`%<,%o7ivIqLI.Zk*am9Sf1Y7*30'cH#P#`^Uhs(8p5WGGw[3v#c9,s2$7/f:HSJ[>MjRqi/uXIb4uY.(9nB.PQV9YU$JLJ_>:;Xta"
+    ";y@9>Soawsjwh'8s%xZD_6n4Uqy;1SY7<:.FO)kt%mP3/)KvBvc(74F#:KBxsrJG^P3=V7@92-`CPR@5EW5Ix*K9&3>68.ECBOT.Hm<)Ae",
+    "pjti&xV(Bp';'<Dm95PZ'P(1WVxaD`EIki1cSVU%Lmq9us*XW(O2kMOClXg-fIUxt@cI$@fw7vd1cdg35ow]hvR5c(,.-W+uElNh[h@Qi_)#@>'4pDH'^A"
+    "gohB$APW1Z/m5c3LQt^JM,4wbZv9e0y-1)sA0#_e]DOUe8(_GpnAnP_&Gt40MGDZmNX%j[*NWw*PgRMA5RWH67+cv0XiZb=T1;N4Ca8BxJhI]3ni5l#x0V"
+    "_oFQlRA=c&v1s@BUuB6$HE7U',R*;E38O5C7m%/1fcY9U4%^r.=&qg2ynAbc1M[q)r`wGED^r]gUGL'RbV5YJUZ0H(8%dU1QneWf:*::N:5qT=DkN2=egP"
+    "0g$8wBZsvVZ/,)QRv]_T+FCceoOujRSxR*wcQ&#bZq1_(vP2U)]<RRy3UWf5qO_pXR&@bAT&ASIVtumRnMA7B9IEO*%OOIbEsxR%AKFir>)>23)svKSFgB"
+    "ESFu(sP<+'dr`=Etg1-UZ7D9/6%=:d8'fa$:b3n10]5y*u00H0U$W@T]B0MM'K/1_fDH4oA=jk@,N8=Sqi]@GJ/+#)>GZFY8DHqHhWlU-X*M6oS2ZQh'o:"
+    "0[ERj&;jy-^c%f69_@$(&8>9,cx3/72/<$)Lre,eaM^0FN/eqT'>uhlZY[<C3:o&TW,mcP2axSqabtN2e)r%dF)1&bHEJR'^*]QVK>Vcc7+7_6X#5Le)%M"
+    "OnmLS)R-y:>[Wbc_t%-&+MX#4_$^Qpe3+wQ&`E`yiOqG9k(6dOwa`i:iD+HcTovq*NDsoV7n%I$y.ZtrEE'./yVTmoG:vN)k@/2ebnuUrK:P`L9U>W</]9"
+    "-]38H3prcWe91$IE)wu0,r:q#hKHZe3^&APMjuG`PiVD+1eKC]_iqU1dwG,v1GmoZLt$9*#%-fIavveJuF(hCM:I+pW@Z_67hHsFIV=Nny@5A&H_y8pR/M"
+    "9%$[:'%uJ7rPcV.Xo*P25H0E:G(%Oq>]IvSaBYO-okPxKLba]QXpaa<1ji'ErTm-Y=o6aL6djo;.mP6Y%chs+_sFt)Nk>:g4&:]U2w+XB;s;oh5Eb0vU<9"
+    "vG<RlF)4)9qHkKNOC_$;%G>XQ3uixh:3`2^&]v.4CHoQv+:n4K^]B,iK)Bn4ogMpQiZ9xkP/BmNNI/n*StFoJpRgQ[@u@IwiWBqco/eVUh@aW-N*&uGbMa"
+    "P2lr.P]]mXCksW<t'HW2d#KjQ0lcNu9[Q1TPA(PM2fsgo2'SJnn4Q(2>uss`59iX1@Effl;(cAVw'>F[XBw1ptk#_)[4t&$IYeWHT6in-FIDDVo>=m/.#O"
+    "bKh>ItDg8pi^97UyVyE92(E4XOpl_My&dYh41c$a_O5_1$==HqX^u<'4Se;vm-4R^D^3#dM-lqE.XawI6JkN[HI*bcL$VrO*i0NDdhX4Dj5E$^GK($V[fy"
+    "n>v(X3]13^5J_<Q1r0u(g=21/+(`ULav;h+'D8'&5^r#Pct79%*Pm+y4]qU-=(a5$DHqZ'>(S7U&#X_5jM+Vm4[ltRgQ8/%2hlejJ3sM$2Q:8;Fmc<)Hn("
+    "_WtqwLnX$1pSRsAK`AR)#vH(dY+gB(#RbG)_:<A1X-7,#(=>:#m0#&ckm,DB^:0JBmy$mV=DMUqKk[,QhagiGKxfTt)b>lcO46hW0&x+$ucgN=:f^w,#",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8123u, 15805u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
     "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
@@ -49463,63 +52274,63 @@ static const char *const diti_spirv_text_attention_half[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/hkA+N;1#w``Rtrp$RLQ5f[xvpsR8/+lNgV(S;(j*3$>A$O9#AB4Tu].B]c'pF`e4T-/At'=+%gN+Bx%oM*Wi8UJFavj8xl>X_rRP^IX2=4%q"
-    "j-1<CQ(3i[CCX:kYf'v*fU]+;Y/I<Xg&$-T&bwXFhHWiBbq%kkur*Z.^EY`OqL6Lp`Sxy.@_@[kgBT$S.Ls_PD+tmb%_OMFF9s.E'hwkAlYGXa'j2f[W_$"
-    "OmMFH.w_c[,d_De/T9vbyb//[GlNl1`F-c^HO0JMcmBIkBG1aw:,AMM9>tZHtvMACV>LlFrU*)iCj$1dy11iJ71*>>j)&@^lR<klK+k;PcmWc=7A_A8%FV"
-    "Y:y*j-'^i_hu0G]0Vp_CEb.k91kDsiOBsQrT:n;wat5ODMf/RO^FCKFstEQZ019m']JWQxF=O&y%HVJp&_U685;a<KlP@XkD0M_)LW&xC$u,DPKl)UsN7)"
-    "C&0C(e&^=@cbUR>u+='$-0&4dlK^#nB)8hCq=SQx57:HJ+&[AFracJgLc<$)FX5O&hg9DjNd7,<jLpCCk(fgS+Nm1`WX0pxRT3rj0FLC=)U@_O=(tek>)s"
-    "Tyv;eMvg9BacM2ZEGeL8>UpTv)#I9-Go#o[9+A%HPqnY.)98*7qu(OF$cK:ebaBIgGsHtm9)JwY87+/jWhHkBN,`-]yiWms;k5e(ce#y@6(hy]yo.ffT/U"
-    "$/i2`q9ox_C>Ec-/K&&l/E:ADD=ZA(8[)Pl[Hv+h5eojV5vdV=_ft#QW`F5AaMcNfN5L(#dWCTJ)8F]_=@wE2*v7,9%#^u/F'088*1I-Q]V@yHk_XZ7wug"
-    "smmOHqL92X-O],d^wp'CvTY+Yt>ua=[Q'Y<f64Ioc6-D2T%@bo6Nu0CoAlMA5ue$aV'VmENQr=sii/ata$P22@b(LDJcU'=[kf0Rl``LR*ZK6B&,QL-/iU"
-    "r<N8/hlJ>w<VFd1)J:ZG:JC/*@@NQt(euc61<[>)Q:cK;WqdUJ&hYi#G*EO<nDqB+PD_/G'h:YF7SaqQdT,;i7lr@=XLU</ZI7BoQxSDB%Ee)1Z9i6ojA."
-    "[DmL^+0ZV'WBm3hBdbQBSXRFf&_Z$4@[;T7'y3&X33LF`eWHD*y_G(aBG`.0]Bgn#:k0'xTO8Kq.h*X&=E>h/>1`61cbJG'Room_n^#^Gh]su#PS*_5Dhq"
-    ":&I<l8j3QKVfua^VGCpAt^6&QigSNqB<g/=E5/>a#Cd6Xt'J:G+Lq-Q'RI62mq*Tho/S+LAn/s*JwI5UC_I66UgimjjGfitwf7t*Y_us.GB#Yi&*GxZ)PP"
-    "6.0d$N.#,ExK;`QI57y-D@ieGiB'r$8HO;*X_Xq=O&q%Z%46sAN_poF:QTVxnW6l_046*u5-Bs$af%^unMF6_x9<^Ns<d;KR_KB*_;drTR:>D=d.ZvY8(p"
-    "CLE&GRfSvmsZm[Aac=a+T(-@-[yMWg8w/a&CQX**,IC%&XdbL[XM]=8qL[P$OY1-V=')mvUf(Ew2CuJI>lNNGC*qXJjnTOLyn#o0yW2';IOgZi'44W08IM"
-    "-NQ3e]^.h[23<&Xer]f.FWhn_rLipPqD:s%7:`#P[YhZ/*pHE+A.IACj6n%1Y->HcRJ2H2NmDgpR$ndQ6w#nAhT8pG7mqf8WNU,`eZtviLqmn;00^+'8.>"
-    "xj12m/%pEfrI*jY(HqeCSXfKZ47JK'TRB7^7IJ(c4r7Ph/df*xel2'C$ePECq1veEu.A-HC+(]p8xuP601SucZ::@>lqFZC@&;CaIV/^q45rB:0rYMEV1@"
-    ";AU6cxq6tvhsHsXeTKC-ba)>A:2+Ea7Kg5aCU*&O3o`yJ`Bcb[Hl^t1'ey@oK9/E^9HN3hu/KqS9F]8v6]lLGrx-oReY$^c5;e6m)mhb%U^Bh.6jbmI*`F"
-    "KmW]n4/OsNPEIA64X:;b&91:i=b6vCfATUW&#d.3'UlPyGr9EA3)fgriP0r%Zq8^fWiUKkfF#Ibxpmg/e5M1S,CN7>4UR[pvg7eD/+:Ek@Fn4mbT%.nXmr"
-    "OscQ-diD1_5>siqj9aC0tB#q$Lg;BPdChtkGaZnHfKh0%9e6k_(/^YpAB+'`DMD:b@0tFN4ty(Z4Eh_#PE.9vU8K/Z^MFL03nxtfX/f:iICob-gXnr8WkK"
-    "D)rQW,YI$@+dR[i#yC$>rFlucQYg^De,;MHl__([U=+wrPu,hoR23XPfGrAt'.iS^QH,Iq<x-ZG0&_mKV+-6$njhA`_#hvJ_:u`5M[r`G;R^':sS6rbv/V"
-    "*7NDKAs8%n$BQ#X093]OvfmY;f3#Q27NEFyJ+d&S*W;]:pgo$=Kh@dfe:)Ff/33i#2pp*&0@3mHT3YE7Seaj'b8K,igARDF&ah1j5cBxVr#V,hS.OUSg.:"
-    "EAc<ahbbnlW95CKXYD]cBH$4H`P1.,qn3ks,[k+rDoyZ.t'Bku>CYJ.:q83ttGFr&.gH@2o=wg-H=P^j61:q[tXW:3F$s>mbJ3,RW@tRHf#ft8hM(=Y[;p"
-    "vfE)RbDH.MfL/2r1O&F(9paD8.DU:E.gi'cRf6Zo&OjLN>>RD<.26eJluVsv(]wIo+#'%PQCXF.'nrEYlWhH<PT]1y)6*nP-UxA2:Q6NEl]l^D(o@s%6oa"
-    "L;L(K:HorF_+9A+7kCIx>Y/p<%qQgQt+03BC)Dtgk)AU&'Uv5c6C<C0B@@)`5oM&taSoeegYCZ$#9PGstn'KR.WDT^>5BpHTv#V1q,q=L+/fEu]2paB9Fb"
-    "*8oR`+B_J1K]p7tpXlA,O/bXhB`$yE*AT-PQb.)qay+;&H,j7o8<aQ&cO*_KU<=9WLD:%a:/WPN'USMFmi<3UFNQJMSVU8s5bOU511prdcJLaGXhq8YRT<"
-    "sI(%:YeCMDcbQ4r&^b>xMpGFQHEN9Rr(-NLN1426WvJ.g6;l91f_/h7G9lix[rR<-ZL2`o09#69Bya$GrJl/JTeu2,)0PZCFx_Q;j]@^Rye0v]MK/$+f8%"
-    "+`8;HIMtjtZH8%9U,VJCT63(,%tc'hvfd)r3VuQlqTa8p;7D_soDDw,9ILbBO<*8q_37Hb4nu8+R^W^-/B1nm'<4DpPS6I&9QlWBe&o1V)Gxrt,M+6B7_H"
-    "g3X-vxHiQ0@v'm3]%Opt&n@/FupQBv@b7+1&HRRJIr2O)PFNdF'_@mSV9G,=2=)$:/KA]AGi]oB0[FiEG;nOMTUujMyA7:Py(t[AHkBf(Uk$S(2r`_sdgv"
-    "q$PEflRe3O7m)33_ZI]+JP=RRZSe#(R%D187-up&OUafJJ99RcB:&(I4p,(`4p5p%[$kKBace*&;ODhF'_D9s-r&n>'De,K.vMMc;.cbC&1^6=V6x`$FuP"
-    "r2ItUj$-K2OCU7Q`p][2sHl[E2uRa2NU'rvG$D4+8$okvHR@J,N/EUH&&#wM59-;'-KMa9`:wq.NK)4$&]XYLTC4RLs,>y9$*U,N2>@SA[]`51o_y;=c_D"
-    "HDY:K[2Df]UdJv#;d7<kCBtwspUe(YoV>jw&C$AY(xa)'v5r$kQ#hgXC^i:]GjZRx$%G`v<$D5qCpfPr9(ScPC[sxcPGh/9,FUpkf<S'@y+^cx*BTy&RP>"
-    "MaipA@0k>JPE*rA;&-4:2;e<eF7.HhpH.m044Fomktn<;2bc[uLFj8O#=^>Z$6+RGoPQU$pD]>Ue`Vf+q$&=cFDm-U_:-M486wEXdrrJ:SU*Yarj`V__`K"
-    ":qv5:(5&rRA-S]V(/EXSsg/C*/.hSTsm2@uua`^F,dox>)WuN$o*R[=&P`%M_AbG;B,>InD`G>Z4iFLGguEN)f%uidejC-J3=r=;HsEcqkM]1n`O%.,$UM"
-    "h>eRL6dLtSkVe&>v6yCFy#<)28.fVa+U)TsL#ZZPo2I&71SDqv/B-FQDY*Hoe/[`<`TGB:90KY+/ES<&RY$It*61R[.2Z__$5Z$,9IeMcYi_GGXDJ@@.c/"
-    "Gb$88/.e.B$'h.It3ur.rwG^94xML'2LAp]V<DFAk#I@YbbmD^[n^,#1nWcYrh$GH1.s`kE#[Vu9l#rPU4ikJG<x`P[BQg9/Edj@TVCHTU",
-    "WIfCXka/YEpFdTfI(j^]8OPnvp4fof'=a41dBW[3f9$J<sgSKhG11kFdm<m3<Pcv$)KHZdUJEDk_ngXIqOc`^j%I6Yd89C#/G[OGP>gohqZSGVxJn`heBP"
-    "Zb[;hObBHDOaM.#YH]JXBg'*f.sX9M%ZKpPDVvZy&UT#7CYrnH&HXB*f)Va&Ng$#`6(*oHx+t0/JTbYcYQEc3bcNr)suK9rGN)39m2N:)7HSPAJER>9ENm"
-    "ebBIh[C=%>jhB+$_ams5Dr,V5=5w`c0FECsWZ=$h(*4uBlQ7ASR.w#G_hEl1=)FoAl32IrcQNtDMWTG1Ul.+mq7>ff@^5LGOXtaV,Y0:4c`](2i$YUHCbW"
-    "1[F[wCxB8&CVHEVU=eoNJWUP8`gXqc[AhZ@/:`.TI<6$t54A3'N%X3h-LELSvx=fQNuI9[sAkQ#UYnw@cGDo&85A.J7Q;_)*;[K`>1qhEF=CY1.KO9#I8J"
-    "T#lj,:K+:=k5tefmAmu#2Gm%Q#.IbwHkIah25'8&PE=;tZ5bjD'QL-lZ43,*9#/Z.A<.:<Y$QDkQF#^HCI@<x_*fmnpu[`jFSj#Yw3J#yp`p-FFO/[KR1,"
-    "+WdRQRWL,#Zci6qGjNGX[9K1;L4J2H[VMBHs6r--MHru=Ku97=;a/gtWG:)tpTJ>cRU4W>Sek`NTA@O7vdIbCn^FRCvf7G8r)+<2hK_%s<Ijeo0K]a'%xj"
-    "L*;3[*9`-<c,r4Z1#2SG;V04l3CF4UIE=sS:7ZvW])McF];_PTjJjGFJO(qyG0YXX6.)A`+nwb.*+,*-W^BgYpFxR-oNo8W^kD`gyfD16u(j>'8:-wN#So"
-    "jag;$PvWv(f%uA;7iK^OA,g_9mdl2qEs-$97k#l9K0L9kLDqKNILIY1jN@0[D9T5avhKemS@YEvfaCT]vkTj`L-`jW'%4q0djA,4++7HF@v``6jlab]DfX"
-    "6]jZNT]B./rq8r'AX-1H0anZ0;%WhkVB2a658IpwqQP]YoGKL'FK2BFZ:veq9m$;gTpOv-iaM;FG3=rV,f#U7U*,x>@a:=c^3-QkW:2`gYBoAHk$d+<YT^"
-    "%_fOM=68j'oZE[A-`)icMAsRWmq=mn..$AkSb&j1PuL.s)Jp]aI#JOr4>g'Ax4(:sRBTnQ^:Rcp[/Sa3jY;g:EF4X79_=hmFic;`*/)-keb*e28a3%@_gl"
-    "S3D2S8=Ue:dC7C)g.&&>ewG%boQ1Deuw*V#7/*ijU.&:vH<4V0c>pBd[v1LN@]RhT<7l]6;Vt/p-h>QWhGaJB%K;oN=>V[[oZv<<gWMvCciLs)bj12[:oG"
-    "&2o.W4b$l+7I#RR$GuCtk/JTs]$NxlN+7GM['5N_=Ce2Uk=E21V^n<ruHDN>O2`_'sN/<JOq<tj#I9q_&N+IA(-J2t[aC*I#SEu`x%2uN9L5#_OV/J<ak0"
-    "#aXL7'/i%:TQoktU=N`_@gPJ/nL60bqTuXiLqwWwP`v)ronG$AVpTHWI0>lRf*yb(Hcb9cX#qlYlPD<F7gBELVY%+e3S`YM>UHBrUln%ZGj^K>8m=.17VZ"
-    "rD%gJ%rt&eZ.W^aUQbg(p:C1p`1;e#GIB1MObrs]&,mI)cbP&+iJbE%^'7y9TVu'+)JKvV49gc^-*gfH<^c=hKaRk%Sk;YEGOCB-U;vsF)A)gf[Eal>@tw"
-    "6GUnYr*Gfrx>RwFw:&1j6#L$ZY_,sr4Qm7H6ah4*n>W'DrwhHthP#-V3AmSYWNV8=&:/LcU7k%obg-Rt'gGR];G=1DaY3CD+D2-'2[4kU&xh:Qca44PZC>"
-    "1]LtH@Qh7<`.MC@1UJ_7MuYtuwZVmCY`Xf+RL;S=uQw7#VPaC*n<,cirT`KmF9.x$_BXh5%9#J2fts3`<D+<E9AJYY*)K'qH48u/f5rkue4*<:7ag:g0e@"
-    ")m6/1mONmB7pZ]EFAa[Sc5yEe9p)6AZd/M#Rk74D0D&-$)ucNE4iFf/+9sg>hr&;GZoq:y<f6G)K_K_nM9TGJ>**qplGyVGlJv:TUg2NeK;o(.Ppj@mFcF"
-    "-@c$&fk,.#Z'g8;OWs$#cJGiP)XafX,REP(a2MrA-nBp3)b7sbX2uCddFs(n/@6)OkUPLZm5#P[*Hv,y6l;f.uIS'A35GtrlV(N],2n8)mj4JBAZidSF&b"
-    "FC>$qetf6WXA@3C(X9FLkM)N_#A*.mrhjn/cA5K3X7`($PRKUsfq/YDCZ($]u9Yb#-.AWV3ZO[NfdB/kZ<d$x`9cm@EdT_<qHx>'.:$iFinBb%cBIyU>Iv"
-    "X'jQxb1Tl=tD7jEEPt]yd*k9dtZGeH6h8*pv)dvHC[FKw9Tt^vSpd[B90#aYdy`)d&(aBT2$/>M5[htffPgb*EaQy<A3=yEsS.M1*I&ie.,C@7Y$i`(S^K"
-    "Gc^G&'-5IT.i*AjH^t-^nD(##",
+    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
+    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
+    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
+    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
+    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
+    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
+    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
+    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
+    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
+    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
+    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
+    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
+    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
+    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
+    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
+    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
+    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
+    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
+    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
+    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
+    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
+    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
+    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
+    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
+    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
+    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
+    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
+    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
+    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
+    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
+    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
+    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
+    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
+    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
+    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
+    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
+    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
+    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
+    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
+    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
+    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
+    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
+    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
+    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
+    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
+    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
+    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
+    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
+    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
+    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
+    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
+    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
+    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
+    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
+    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
     0};
-#define DITI_SPIRV_SIZES_norm 5409u, 10453u
+#define DITI_SPIRV_SIZES_norm 5491u, 10620u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -49797,98 +52608,138 @@ static const char *const diti_spirv_text_group_norm[] = {
     ",.T,B&Sb_-k>hYp]%b<pBQsJ7aw&Opr_g_Z[*lDqi<-As',ad5mDQ#bbmF)iqJL@rWwl7[9hQM/L=v-D6=''eA1wX(@eNm'<dPVh#'0x0",
     0};
 #define DITI_SPIRV_SIZES_group_norm 4053u, 7710u
-static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/v>srnRjXeS^Y1A`6Ww-uKI&-nH*mYmS1fYgPM%ToYUr+JC6BjCPXD0>ZRQtnUW1gG@D%06/(D^h>8wo.I*jW#(>eZ9r#C'w/'2_<#J2(k`&J"
-    ":Ari(83r(Jo/(tYOE^9e5jRm08Ot(NbC0E)lsXjSHZRVIFjHyi3`X@-<O&Si`H&=xyF:5jZhV7vnkSk_(mv4)F8vJx<'',1JlVrp0o/=Yc-#&M8MB5)K4%"
-    "vOd(dJ=YqvC]pZMqsma[F(<U4X4aqM'cy3-A&stAZY^<ko*],kL<_2<QP/'MDM-P1i*H-7w8(FQQKOf$&$9)IDWQI2GE'Ga-WM>2Gh<@J'kraNI%*+-5W0"
-    "O9)p;-^'cYQwlFZd[eJMDqnV`hQT>%:uF2r]uuL%Okxvo*C0qT4ZUWsv_%_y1s9Sh$cuea'c@44N&`&)`R>1Hn>Y64rs<wB>>%=MC,Pbphsht]^O_ja5#o"
-    "tT=oP5ZbxgX_:OYq<giD]d(UeFT`Xqi+eS'K`SnfR&.fn<XDD;aD&e%c:'ZNv0D*K3)v4l]q`D<+@*HBwEWu6SEOpX#t7ubTQL.h`%stfn>0]v8tl#TZq^"
-    ",wY<GZl5,GPqTl1X4Z0I6#p/YmV`aYskgxKKLR%i;ll.nyiG9`VrR*1`[J+VY6=l_ny-SeM*mDV=.+tlg^pu5/1dy+$oaQ'MG6VZn;@^itS*p)=lQrR1gj"
-    "hG00>7QSmjSi4^w#1rRLmBLJlR+gV>[)-w2rK%M;Kjp2kwInnb8'HCBY,hESkMB)K-at$g6E.,)1*ovye68;qxp>]Y.T3N'/QjI87P>ELj%2dv6=sVd92X"
-    "ZQF[p<I1,Cssaa^w(m#5(sY3F/i:cQd'N03YKoNq=6fQodswXBCm`WhKmi=i83v3v4b*HT_o.k3&xvj=2&R@3=+oo29sYu8Y'NKfHk`kv08bC(^_mC-6Rr"
-    "UlbrIGF8Ubc()gJLB&1Ugwlg6(JW4T+od:>fo,.DgT&OEE*0J]0(NZ$Fl]7c6o+b*1mSN46(keM<#@=#^`BMK2-[Y#n$SjxH8Qb,DI9x`O+B.b%N-^W/jC"
-    "$ojFfKai/]6X9,K/u7.VlP=F-#Mn,Un(enu=5giB'[o86#&=^Ob.0w+UlO8wiW(8;CT;E3RSEmZm7)=X0D*)3Liq^t29*wy&f5e:+5HM[*:/cP^#(bN0Zg"
-    "b_Z&_@1HTcs^bM0OGy-I^CEuO^T'RLoP23csH;n;=A[W#A$hlK6r9M5'BFw>0B[#'PiXe_^LSyMp)DvX-#m12W3f-Q:*)3C_YPvbI9`)BUEfiF(0QL:g`Z"
-    "`:Y.v3r^Or`g$75`#I5^`85@V^S^.LrohM%@8U39W7>tCt`'p9_2uh2e%j-ucU+JEd:eh:ne=fXM4^DhibnAe%'VCeurW$PUR+u+y/H1R>9oF91:O54tD<"
-    ":;v(YaplXBZE<X9fALmZ&5bDn)c&QL>tB9DIyrXB++m6Xl@oaq:J=]Qwy@SSHTx`xHiO(HtUy/t2tv'ZYP%$[Y8KAfo43:CmTr-iB,=0WW3=bI3_9ZOt=v"
-    "Vy`@$T4'3u;8l0wlbx-oK@8<ke5J`4&aYq.$qy+HcOu_05iN@CtylKMUr*1KFSjhKSLGMj11ZFp,/(+g:',6hqX(#[*PLEtH.Sp%35mSBW<%EK5Z4+yLK;"
-    "89^qY/.>Egi+%W^cdds7;s$dJp`rYLj5]=V'yEJ2lT5,'(&8v`pG<`3/RofJg^-':/3b$jwRh_ptf'_N()g6:]DKvTjNMEc6Zd'cs1ey>%+o:7/=mVJMH_"
-    "ujKD(27[V6gSypBBgMx(&b<F_m3e7,D+Qx:ScZBr'#]w5U_L:PyWka1.jD]2mh.#f'ybLFao*NigY'0sb.35h(HyWVM.V6S<TxsP&^#pmJ%Z%vvx'nDdy-"
-    "uTyM2m82ji=,sMgBNF$)7+p9sYi4Lyg>Lg[,w9)fekUZF*sq3.>dymoeJYh+/;j$&n;Tnv:'mF,y^e%q6/$us-)'/Wm%Xt_X^Y$Yq+txeV(9/wXgJdmUR="
-    "Z8Td-W<,PvW,]E4.uFXW5H`8DMW+cqW20JjjX#nDJs7m/T=m%^N=:cG$4iA<]qh>t+7FtQt4>:`QMG:s9BJ=gU5=jC`nQ*pWQZhcS+`:NKvlL@q)xGV'v^"
-    "Z*3@Al/2p-UnFp@5gXYP$&8'>oL05h%YLC4F`OR5.Alr9Z.Vr21V-Ib4]Oj6fXV>+nko&fkaXF&3F(9%*4L'T./5WV)tg7x>k[fSR1d,`dL>>#(F*cB%]H"
-    "-8CQiuhc^VEIW`1VD&S#A+=RAT.UiV2dMgXt9'10g6%5va;ESWxX)'x&2&`p6't;s^oK6oO7ZX&BpjsY;lLcxff`Q/fyS4]wQ]`^84nL2:=ree.e@bJ>Qq"
-    "]:LV<b=>jSR3f;Lh`_Tjb=J*0kp<k>uI&xKPdR+v7BWZj1o/]%-2W40y9N,1dWqL8c(g7LD'g1h:KVTvUQH@1YEwmP:F0vFYC5J%m@+#)7&_pnslhhRaT3"
-    "uSWhG[*u5Cp@xA4]+Xg0%9VU]h)ZaXwr][)g8p9Fx'-+KXoXqAZDgZ[$rG5EZ3+,iO5QZ03fj#r^i'FI,L7'cdbRaN::KFA&I9B1,l6Tkh0IPJ/m;$sZ7$"
-    "mi.Ub-IB6dMkL<rLp'pW^y=Z,g=`2Nrs09ig-V;E0maCj+%Sr2/x<^F'b4mjT>6NWVnC8U)xE7/KQ<avLcMmePe.^/=2I_0^<^ASV]h,0lp<$%OHo@kOou"
-    "LC,5soYH,v&.;YDXpk^5(Q>'1]-xA5fP=9wcx8E7(Y60Vf20^GMnWYbZW4Q55H&q8pU9ncGD6[rioy4aWph#Ec0-]cUT`%ak8oN2ojb5R`IH:k/jIg^6>i"
-    "&ictTTQU`bEf(1l#RS*brMGw3ILZ7V`5h(a`;N-y>[En9lt&%eq8Lf+X3r]mNkb/uObAMYvmlk>w1=a4[cT]_qboN@S16B+_6Mwr<FZ#VPHGc4#)/xJ1]$"
-    "fo8cv0B,0L%dC],yN8bq7_:bdbRk]bpOo/R.%CWjNlXrBG69.Cu&v@NJS3L7_V;Q=1R>Im'43<G'*Z*-yI/Y580Rq8LEk*gJ].Jl%Wd.Ev^OeJbV+>ePeS"
-    "rP#7`K;@Y.BnE=XG^m-8iiLE+ZM%JFcrsLhc@)45*>gk69H*t8j^g4x_@aLkH@I=3ek@)l/17`$dN.>HbBo)91CFBLV/xc;>)-N6xAFM3q;`7%Su:.g7HJ"
-    "w#]U(ZRkWS@cc#>&TOfEJ7^m)`@Xr`Q]/dWul<G31;%1'Tv$r[oj`#s[6f^9f[3ve43:rhh#@FQ1]E-xK.,[4/(PCG4W_:/'FtD];IPGm9U-[u9o[vR=4+"
-    "a(h:+HSdT:L=Dl^*oyLeZe[Vg6[6:EVsvp3EmEf>JwDk^I_2Ngsp/7sSo32Mu8uuqR9Zv^lkE;q)F1x4[b.wb<(>8@Y^hXf[ME<2m,d[Hm]/hU_GWYRnjb"
-    ")mDPHdg<vAny;gTQC,y>Z(j-ko5KgJU<hr2Qh/AI1^,^annj&K[Zcgi,O89NO*U0Q/jH8I4,_:m)iM$V@H*F$flrFYP0p>&;vtykSk3'RT(NVo,1L_aI&P"
-    "KL[NIfK;4Gp1Rl6QNF,,g%8PPlOKJH+*QoH+60wW9109ts;NSKg7OxX>2tyS,2K_&M%L]W:O@+kgolLubl`5k8$@Pmf2%weAj)8FXXk40-1&l1Lv5KGk22"
-    ",&a0AS55Apt=7ni@9DtPpIjUJ+jbCtT8t''B,CHNs634QxZFjCeod>uVD&0:p+7u2da82Yia>l7$3NC>ln>s4t77LlPfcRVsuWu&ASKvFvlonyZOUVEP$i"
-    "mAbjOQ0d5;q>WCGMGnTa47pW_,wxsqxWmtM+:d[6WP:`_DC7KVKe44R^E4s+7]ZQwNW3rC)vU&.Z9N-V((lv1My]`Cb814'n/K%nu4YtYc`BD[Xwl.rNW0"
-    "tD.]d>+y=bk@14U-PEB[vU;^JFTun*KWPnL*)9W>tXOZH[=_/D&mJl87)iM<.yq'V4*YM704MN<,(9>Uj0)jZWkrGO9476m.$H@d3SNNL&",
-    "-6[vR,uw7WS:D>vJp4lBdcxJ26ifob(oGn;&5RX5j:VU'2/Y'XrG<%NI>/rNkr.mb`yD$Qb0w]qP)B(kSPoQ@VTpG<s>]VHFYPo'uHY,Kxo@rVe4Zp#mrj"
-    "l#8Fcq`1.bBu]t>L3J)WPed4jsF$I-]r^^xaO(f;h%k5,DWr@aU(Artb-KdDmY^j'>#,w>h4^V'B47`1avWBw<rCda>7;8L]&)s,66%gY(%eGHZR31AdpA"
-    "0wt1C@+qY<L`X1hZrSO.shx)K7.e#Eq5q=8s'Gt`%sN#wawicfhB(5HcIJaK*R$qbUa&AaWDj:s@)+Wl94S1N@l)1pZ.(>4%31l$MiHZDJ3lgnVRn7BT_<"
-    "2r>W6'<:43[RcU<9I2,j02;JF@DwuHWI*R81kT$DBmAi*`mdUr[:`6Th65bQj<iISq`Wl7jsLiV_LMGDPw.O]mCi)+=$M'@h:_2*7YagfnOlD)(paE%7Sx"
-    "FgM60Db1R(Yl#i.xpB9qGLA@Bbo.:HokFJs@R^Pe#-i.OX_JPiIO&'$l.bl3tf`WuSwqiVDAAFBChF7v^&5c39b.6_lEgALxUCOroCQp-q6lUrOl0xl,av"
-    "u3iCh@Pag1,*/a[#JS21c8,I5D-Oxv+-[UecRbl`LIBK_%JmR:j#gTT/oa5CK[bPoP6](Zh;^kLJ<L_tny^HK)C*[E<mI'K:mtW*;t4fU4DW6>7J9$wmO`"
-    "#ZIt+5HL%O83hIL2[Yp#qP_SabWo,.kl66<%KDs]>#NMYpHZ&[*r`_>3K0fg*E9A]xjv.,n9<SCyBH9xmnfeEtpDQ[,f@[x1<0qaeGdf$CrZE2g8vcxc6("
-    "Xu>pbM`rr,=T/HAW-+N(DK7]3R]i;I_$p7^E:v3koEs>4Bd(o(E=_mQ0Fgq=vBSXpBy9-.G=W<lBl6BrsbF9x+h@aOOGINThSk*'BPb:0e)%OF1i5''%8N"
-    "b0spWhbZKVFaU*o/w8,)Q]l+bm-Hgec74q.WSt3wt>D`HT2^`aY<1'yO4hI.F-KRqDtZ+'%%^sT0(v@:L'V-=>QoR_5jA2>c*TV=l_4RD<mjh#*RI9d(Cu"
-    "GmeJ>nom;tc$C3JAy5/vIyRw@Qutc8hQjGHkf6e9o'7WYN6Qh6.9kW7;ZEC^6<[pQO93MKW`*CkY_,lolQEh#ny&J3b;l9)PPHS[GL)KT:;.x;hs28es,#"
-    "yBgLe<R)^df_Up1=l:%j0q47.(bEpds<tOKNh)$K$p#+65''UjCk3W>-Z*QEl&RT'uOV(9L^oXb&4SECpT*ql&$GQi+4XGL(^Z1jZuuU(VZgfncxpRr,H5"
-    "A.6ie8ns#K-vePeT3wk3ypyFNT6c[#C00`P[WV`,Xg-T[EQ;`T3rm7F7DH@$*bR0yTJe8#6><7SO3WD/7%5T^4GI*LPv$yt8pGX<[]BkU>K4'(&^7.u5fu"
-    "jZNm<A(Plnn.y8<]%hpOwwKnZKIn]@2&IQ98eV0yJ,$Vv6/f*Lr9gR.4sy06PY(RwWQtO1RCB3tgX(6umx_G)Ba;:1GHrbst&lj5JH=:1s0y3hea@'7xP$"
-    "w@uA26DRFo`0(vHC0r@-:gIHlX_Rinv@5+(L6XtMk:o^@'vYbO:.CS)s/WeCLr/nu*64[n>LKVi=OyYB3hDjfXOmM;k:JR;F1.GdE%YR/VS5u*^<-6]T)7"
-    "FH*>0bGP&mDjp-*I7ftIZ8lr,$4m8W]R2IFfe[8_VG-K#hS&2/d-M[3ptet)#sYE]L^Ggn#pJ2#n7LPwgp.Gs^5mE9+R2my-nZdA&G<er$=P=yP3C69F:1"
-    "CS$0hs5JmhtenWoV[fp]`,ws`ccH7sT/Y9R6GRR=f-;U6U^y>&+T$gMCv8#p8RaK.]#nyB9Cq,GZTZX'a66(N#1X8&FL7bJ]oKP>J=[QhAMhN>RkjH.f4N"
-    "f.vac#CB7G,K_<[+dYyb*-Y$PjJDh-Ep9,'n`:&.U+p5+xhrJ6hNYfQbFXKmyV%Y=Q8Y2bwU;VVcaj-LgOpPdsmX5c1K4*_LbsmttYPd9[8xFycbCm@J^j"
-    "k2C-UcG-5k5`mYEx6vfMWB6VHd*X8N'XR/+VmOTm>(=o-Q-rhpfj'`K5x3tgw`.O_RL57>CUUUYMwBn+=$sJWv:A6_ZbU<x4*2B2C92-`=Dq@s9p8X8xqa"
-    "tmLq7)i9cbJj,kiI+mvHv#f3d]gGf'g_DcUcCBi;/<s;,]pR+]@H3xX'*0;NG<=T;rE'Y9*ktr+3Ek</D&RqUbj>J<m`m:mY#4+Dg0e,T[`8[.*]@M5s,t"
-    "xbrbu7$of.y#,9U0&`>*Qa/,SRh9.LCRqBa#Afil_V_Oqmx70CW^jh)G`hv(b'XH)$<R]FRF1(kS[%Ml`sPbd`&V9E9nMgMZR39ktt8y'ibp=pv]f5YbOv"
-    "s)4*2(UVebuvw#VibjTk@:C.3Lh4.]f-5Z,cXE*v#[K#PiI9#N&:RsYhtnGEst#bQ&vZjYS;'k1B]0rfTJR7Q)+Xnu/9c/SP-;7sDO1:,8X@dR>Irc$jw0"
-    "@$,+c%7-lQBlj:s7F1$Bb-VA-D=Ao(WUuhrXG'[tNLM9N<%-79Aac85yhFTN1o.UiF&4Y29dMV.#pIHEE]mW=K[vV]:9PMla:@nxQmT,^5j6DpE)c[y5fQ"
-    "/^oIHm`;7=J%Z]g-'j+4rp#r2o,WQ=-X&6xmv`HWM)WX%(e$YoG4f*wn%dl=--fJs>tM71LGx0i&R/R0V2n(nA/a]U#'I(Zwm4[MTQ=-WjTD'T0v*vUlHH"
-    "TBor3ho'NB.Pt)P'DrgUqLJYjFm<tVI04$xWk55=^6tSIG0aq2WvY%Q=xmhtN>/jcY/PD(#@TroP9td_NNcPTc*+QT]CvYDAsq7UBT'B-j^YZJlhuVxeTe"
-    "vmK&HOp'X9h;^Z[t0-(w7n&ayuff&jCfRVngo_>fVQs%+^T;j>nGq:h;SdTwiNpMqRsl0fQB_ykdc'(Wr]6R1,Dd<-t&HGfTAd&APN'0-gF*[YE<ppmWq'"
-    "/fs'48P<CRoY*<pg15UZcAw;5[VC[knN/ARuw0mQNbIR:'j&*J5O3o/AZ'=.D+@^d6,_7jJe/@h@mSkk)7kh1m0qys^n=xdL<b`biL2>'93ntcGB4a7^Mj"
-    "LIpX,q%HL,J@3HlFdi0U(wPb5kc.7K9]fA-cVR0)m+eM(>CG)P>^$H]wUD/s<0W#S@=d5e6GFx`^PPAaXi,x4&N8U>Hj&#S8/Y*-NbUwI[*<Q%e/N@L722"
-    "UCG%p&uT3YcXN#gv(#KFO8n.Xtgl(G75Cf^@YVE07(C&CFQ^pHYE$5r`I4i_,^2FW;kC[)ir4^`rFG(Mp6Qh]7a2smWi1=$k48luBB]qC>aN`f[V@Obe35"
-    "^12YuAa2D>nnnCK>`fgB'Gc&X(,JW0s;$TyU/()K'Tc`%rGOj9;S+*mERPbw_arv.#V%q)VbY.1_v#4:HCKs3:cN/MegNA7juG8*.6lxKp5K<BcvZ9In-y"
-    "]wXDSe=mFZv$e_7$]&,021'_Bg/6BncP`5qJYhppl=vgw]6e)3E:$UC'9i,ay`CU5tpRHFf-w8Ahw<oVps(_N:V/]%5ip=+Els/MmsGaG(Yd+J]+g93at4"
-    "uC2H:+iya9.Z%l]0-thm)ktfI>k$I7p@G2asfjZ'8UG)X/fB1/Dax'$9NP)Bj$pDI_0qGqN+2b[_&itswU*x`eBgs08.+2dj*iEKT%;]NP#jW]#RbFoHan"
-    "YM0ec1_b^,ynBQZyM#F4fb2>aDV5x@iY-5Y92iB`koijtj6LTQ7=G.1J^CE8k$KJ#=-;G9lA]HsdLDqu`+F(a@&VfHQGHYk2t4BNRZOu2^g2aR6elM%U#:"
-    "Ocr76Awh[NO`MK1M5O49>;O4j_Y*HJ`Q(M7Y7LLYsjL89U.CWsycNXQ=cJ7gj4T85(2^KayZUETNC#3,JKXgd)fxTQM>hUhF&l4d;-y]7DMJd@fL.s't@]"
-    "mQ:oAq]k_#jVg4&*bWw94r)])'9B>`5N2$Up9M=Qs`C_/r2P&`NTEW@47ig+4kZPaWwMf+WN&Z7MC61w3#Srp*QBNQQK)Y`6:Mue:k%7jd",
-    "V-BU_M[.KM#gu@r9FhhSvy'c,'M`=T9_VW^%J_Re[2xy6M@P.-=Id;/,c`$EjKAV:T)#p,WH<Yc2=v3kZ>Vr:RxmigmWiUs@n5DaD`a)11Dje8H/n-nAYi"
-    "]<Wgtubq]F)2CZfL96GtT+XvEZX^kYcM+4#EYlVrb8us+b0&MwZKO]U+lRe^a8a7/fFP16MlH$Rh+@+9T[;1YQZD2gF^/%r@vp'k:8@Q_ms&g[+i-ix$_N"
-    "=17o1M3PT,9lm82w;#'Zgs<0,Mb=KH%&iGrcSmC7VyhFMu/Zi1=ui8nl[xo'W95d#.(+1AHZ%ww1FVR-L0-Q1L*eN[G<61hVLyk7=G]Fld%aWermWFjUBe"
-    "We+)Gee3(st0;&=T.Te.EGDgNKGHT5:;DYB,.P)4<k-:v/l(9xVORKZp9v1R:m.nl=7)QeQM:jN`a6<f;W.9BWJCvP<.sT[T1)Ss-oBCE&(fi1Z<#Wq)=b"
-    "-u^IdP0d_y'WcUmiI=oA;QOCZ<]V,&r3JeoL.XH:pS%WTW)&l0VBa,nT9OW_UL]91,7'0)#h0ZoX[&0oM]4%7vy4^CoMAC*](ENQB1^-smmR_oPuI,II$R"
-    "Fbe%/n:YTYyCB#cg_^k_0@QBRb=GB,o(&g$/<iZ[JoOT&A'fg;cPoRc(.hpHmeWR8`kG8p06syWuy2h*tg9^TTTaaPaNcve,6ZXno^@eqJdR8P+'.>kIQ`"
-    ">tslv(3yy@+uMx&J7a5Sc+5wq(BK1b&=L)HTXdqVSP'=i$;f9KvmGSV%ca6PdrEAk2qtk,-KkLYpsAn4/kO.hi9%sIg_EGHO/hwvRkaogsU.aCn:$Z*x<q"
-    "IL]Qc.C]0uA>t/:eW9Vuyr)S/yX+NoRW12i0[*F]6BK0H52>KuZ`Dd<%]qRUuAMe0<:x%7kCg#xAP:m);<W45k5QKm;@VLN2FS$-aGiN[0htJG_/[U[`Aq"
-    "*5=9b'JI(wdPdK<Zfep,a(Y8Kj1v=l]fqGKGR0+:77xc>6t0TkW[F7hU=D=SA_;98Sg+Te3C8BB2:(iL/>cO:XY#Fm$E-P=apdXk,wb,72.L;@fLb+8;o/"
-    "2DNISnTuMQ6x8(cCM7U:7hM_mbbEC200jO#y/+NXxAOO[MYi$Z8#b=LKCZ$9'%],Y>&9QLJo=Zq1a:Syni`yMYNErgaC$'^qvLL7ZoQa3qOss$Nvu[FTS@"
-    "3.p&tT@&`4Ar*_>3&U+eeLd`5.wK[P6#0MP<P4D'[$pVM$J6K_<^<N2]YRjQM&TJV1J4$_-t[FC3^)KU5A<15m088PMGQmewKcM%kb`GO.XXcscyTk^>'p"
-    "1u^J^b<ZmAWflx:YM`X9`6#O=:pKD3T([yPOPUl'bGo.ZeO-<RTE1M2&T^lhqU](/4BChQa<@O^1+f<F(/d1+P.xf3n1(.WeGhM@'Jl*FSlh/:;IEPj%>H"
-    "a]7%r[3X1:7eiY+w=UDh4E3Fie*o[Ivf2%'k<[v^+G.n$`$8#A)1=/.L,BemcR+GNYrq+/s'KGp8OQWEvWRm_*o$sq]($[vO)=*Mm7R703ThXA_j5j#Cud"
-    "VPT97qnJ-Hq%[H.gHJ/%jIstM>F#dS7y`&g-<R=-XO+9lF@k]m,yai;TKeOo[@N%J;Xyd*#AW88TdYaVbyeO@agL@JrH-]AI/w%:YOk_f=Juf3hw>[9AuZ"
-    "l[+SVSp=(#F(H4tpnIJd>m@49n6rY65LD*1t5k9v2b'L/yD)XBtk,4/fP4^q%Cs.mfn&uM[q6qL%na*t0O;nX];BsZJdq1-l%C'7;DE1_l><;gr>ddP8rQ"
-    "UJxR])p*[Jv-gq=2w%dUi&nt18PjXvJ;U-NR+=V@hHbMvo]c(0Q9MIgw6M8J)#Dm@bM&ipgvjfB,BVS=@CE@iQvwgWZ*o-f>KAoH'M+XAF:Rf4RYb,b#)Y"
-    "nRhFhd0%/6.Q0^/C(4o_>XZ2NY<$Iqh(R2Era6,9q^-Xyj7H@-1]DPQx]jOg6wj]Ky^#u%Z_o2b&['t^DP4K8d9OZ6W4b0/S^`:V'PE[fG^)#Iq/GvdR4F"
-    "#SIV%DJZRL2^yb0upHFqE=`m$p=nr7Ad::0HUOH).g45(FbT+xKqRv_u+NeMiK`bETF@T9cB#&47G%<[N5fV%jm<fS)<Ud`9bs,fIup#D]l&<'21Ql:/OC"
-    "BZdS7f=kiQUaMs<'KdK=@nL/Fa^mYuk,b2[d$Asyaw+BwU^hOepD%Gb<'qV9`qTYIm=(l'..VoppI8sO^a3a&6p+g$Vqy/RQA^L'-'*sROOgOv>L<f4Bh9"
-    "UfRZw$kuQZlV1w,+nVv3Bma(r6Pm@`cYA(SQUo#tp=%SZ).7AP4:[Mbw.ZKEKfeebYbv)euOQ-o3@EeE=<RJ01Xc$Gh=6xV5f@=;/^YT'Z4En3-)>A&AV9"
-    "$ZEXBK`nZHNy49,WL^SLjIJ,kEc[)'ZWovhw`rP3>sy,eed_'lcb;ebrxB^avA=Pcq/y+kt12V<kVDpqCa)n3#####",
+static const char *const diti_spirv_text_frames[] = {
+    "n0C9%1VZI/dG2.i(5EIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeV8C6n4^2:a6C6%V0-</i=,P>0+v%v7)vuQXHxNb7V9'mO#+X)*aNN31$<HPbS/7"
+    "WIT+s*d*a268-l)G:Pg@P#8j-Q'aQJ`n&[B0-)Qo(.gJAtpRRE)8XaoEhS1fA)wgJd*rlxM/<SlrC^EvtY(JD0HVabZ/A@F_[dw/9B=Cm,h$4&^jv/%'D4"
+    "[$mFRrI4%-2xgI%IMWulCd@mkK^.*6:HqnHH&mGKC<2p51mF%3(tXXhO`3akY:o1(NZZJ-V7m^+e%m2iRU>j/Fc/o0mKG,js8^S>V[:epGDf(kl>[5lRyD"
+    "L9f]`mmdyx-ZIiDjlX9v]Ne.w9L]lXKR@o+K+@%:erEjZt5HVca;p<09I#+c2LvK)UVj/0[m5jdLDLccYfoUvEmQD<vhdy>g:9T%G.*OO$*cB2<$STKMy4"
+    ">V'no9I%@DSk716pbE%)3Fv@u;;=VsHCYy)N;3x+8]^fVLl4k.#2a601--OHDUn3EXRiNBT<1vgu42UqwA.F3'uZ^,x1WMOtJ/493o&fkG;bLm3y>SpqLT"
+    "H]('P6UUg]>pJ(pl)3K<9$%_YtR[u&j.Gt6G+jI8Y+==u+nLW=9kR*l:Ph6Itw&d+S;@vJ84H6X6i9I4Mj_wuit1F,H[_;/-kP[qU=j+jtEVM#[-MaZ/49"
+    "8Eh=8gp,7IFPnT'/i>,fapr3Gr;%^=n''%tHVfdXQTu+*TmKmV5(xjiGY3W/Z>fb7nF%[d)Oh+9fb;2aopWugm:+EG`nSIb<l.aa>*<F#agYIwRnR[D'fC"
+    "HIsNJ*BK-W.]U1GPI#Hsojrb7^6)H<U/r8cUaX+>>kV:>ga777jM=G#I5;VN76F#LB'ropPGqM:X@*$::_E'ZiL%niWhkSBNav)<q9Uue-MelMX7IGWq.H"
+    "T:[B9qoXE7uj0>ioryT'-B@ScZ:0TsCG9^R3bF)jjAaVD`drr%s>E'GUIit>#+u61_pj`;f<pIj]$M$h,1`BG)ylwsNAhY_hKxTAqme;<6&u_G-'c8XXMh"
+    "19mQ]]W#kX#l;_^<BK<c^Fq=YYQCR9NEP[9X*qS]R)EME%ZcnP(cA&>I$E9N5F-*%t8Od;V50w%5GF82=@OkMe>Hh55GGVKCOc,$;j_=kS>1x@.^f_2og["
+    "c:JBOHM(SKy`AXRGN1W8Cl,p/2Pv9U>gp(pNc$Er;>72oSfQ2N2+K2pR>WKK)dRNt3oR0&N5[<Yl#t7'JVpQ'ANsNEv*+n[wt5'^p<i>lO4UC$(;7^h-Gj"
+    "&,Cj#>^@ac/oX^6Di^7C]sI64=Bw)%RA@7<S/`%J9Qh`#;V@0hElqV3;(km#DHh^y>-LfY-Cd;]gq2Kx]4.&AEWgEXII(o9@KMPI's>JY%B)LC6eGa4qau"
+    "q#`XAljeP1^=='W<<9hk1s<gQtp*o>($#R&tBErAUw4,+eReAVO#c<_I_xUc/pAUeVI7HSml4*<X>F^;1^jo_W(<sg6H+;tNelRV9xhpj#qB;GQYCQi)J&"
+    "TjJN>U.3&eUE=mKPE:cXo/1'gZUZREJi4E*G%,MSJp:Rdgtk1OlND0:b+-P(R[=p8]^N*b3dxsF(Rx^GY=S9'02x@s4;kcYG31saKwRMP(7RDdA8J-DkAA"
+    "HT]]$OT0JQDX,GAP8lC%V-e(yEa%DJE/XcMQ(g(eHxQA:Q6gyY6$Oi@)=Zdq@R@5K0FEdjvqXr)))Ga%u'MdA:Q5`yM7'*1Ot1c_QRWTW$F(.IXLY[lg*C"
+    "FqS)JFX_X'mM3h3*ni4fIa(G,^oXJU^6P1lMOVWj%FGEX7;^&MCD7BHC:yh9Nr'aR-$u>ge.Tdk^7CH+M2sId,]v<ZPC=[Vr60`2fRjd.k4W)Ng>y]Hqma"
+    "^8`4KN`;gYEXF1TNO*St/Fs$4h3#OJRJ-Q,;Bwv%kb55Qv;::eLcP`W-TanFvC]+b@>-IVfl2Mw0bt*(ZR#kdYFghPpB4TP>9VeVd3Y0J62'j]ZNN(I.5j"
+    "UBZA0ey;GXJJh&4n:],hRTR5GVRQm;S^I0A^3q1j>XL*cO*R^&9dnpLuy0auIM<2mPweBV';k[3mSf8,3@okivahAfGL_MndQTig$7P1iL7kH^PD&Fb/'L"
+    "05ib,5Bg]AR]9ZnLI-c=+/5T==aZ122N#7L(*UI1qlksJ`%u]0CJh+$k1Aw'W>6:0v4pB0FFyVx*sZciI(1g%vA^+I:P)C7_^liuv3NU$b2C*1T4nFKt>3"
+    "0TYw+*VFrB>K<wHQm,I<[8cq2h_Q5f-HtM42YM8E,fgt&O*ZC3rmaF-9Pq8i3iP]nWQ3;xE]foP#OK#u+fc`a(p_*SJee%yiD0hHM0<Y]v*ZPMGp#]vm<f"
+    "Tc1aU*TCP14an><r+ag<2s35':O4c#h^Bp+B>kxUox2@%&:eHO*kFeA#=sAJ.7e=Ky^JG+ONpAM$DEeD3F9^cFO+8Gfk(,:w%MCS_7BsJ-.87/$fjSt';d"
+    "%i1')4s2/uKW$3PMW7MJE&+ONLgb31yd7D4)Nd13y)6d[%'V75ss9o&WYW<Hx4]nM(JvN7HP4peKinH'Sf+i2qOYrlfGE,#evU-kA<%Oe/^(YD]8*Y_Qn@"
+    "U*IboYfF**Re1hO9d%f/wPAQIh=-fjwOM&#mF.:-EQn/C%OV5ImW$j2qghr'LL1ND<7PD_]qDew'Cop:YG+[jr-UsSjpLnm<Bu//J9@jOwxRK3deBD;p#u"
+    "#7sN$t4X7g`yR;C7a*n(J19rDQ[g6tuywUPAm^,,DN>y`*v*'Hl1<^QakDp_U:dI$uIhOmDf2CjuDqsdh$Y0d<v/Y&gJC[8^(NEsOVDtv_SXJn_E92OHXj"
+    "0[eLpP@D[no%+)lW&]TT<.b[RyTP8*qckIY3AP-xwc+oD&B,CNaKKC/g`r#dw[;.v=TU>pF8fsVemp[&Xa/6r90WR/u<lq>3p:i(D+&7[Ngrj<r#g*7m>["
+    "yjtv+)ceNW5^6d*np+Hd.baK+A;/W5d^h'Xww^y.#pCk`+K_H:C2/.R<7$tAn1A1aF/T2*0D.cv^Kv7OYPOPku+u]s0e8@1Qs%Rv-Pb0[ef0[JUXv9@V:9"
+    "@,C2g0Xr-L7gP[$Ko/U1C:j=j=M3P1T[JMu=t*i2IPh5ye9=>M-@;=:F(hZD0GqFP$E=pG5hc;e$4upvH3:nlH.XjW3``q(PeM68[v]MS*'MIL`N$d&W3a"
+    "Sd>2l4_wTOL6^#bB[xBe#sG..qb2OCU.V(me_18@61=tSn.2JF[a2tCwL.XlwZ_s2(@&jJv-SG41prE*8YG&aUL]<@F*y-]Ld9v2W*f3s2-i8AN>/Yrh9L"
+    "Fo8q,Og^S`XW+4ATjEHjgPnv&r'pFyj7sHfkU@vg$-UW57o>n@fh./=>;r%sqeDyKPWC0fg3V#K-PvJfU'ck=q&J>I%[qH9'BMs5'AroPjR^iH1&^BbNa5"
+    "RBu_HtEWdM6QVrmPqiNB-i=9x3UQ0J4)CA9vFcr_Bi/-lPBWw%gk4h=8$dn)`GPwv&Z=tt(7*YIes%iO'gCG#o#qm1J7Pv6sOv;Lskn,m*l>9pa0@qLa#7"
+    "q:#ehHH-^SQeG^G0-uiioD`Mt^f,Ye9*<i^JQIsHY/ayJ(G+R=-D5rDg_-+a>Pg@@]>lH%;hRxg,WlW:mxqPflDBDrSTjKE'a#]]%Hc_JSiYbZ]c34FF@q"
+    "w+%i$OsgY(etTuoaXubPk]^4eU=-f$r&Mb2SqrqdN*7vcN+8K=%2>a1Z]h#I=fT)=U%^);n<9E4<&+fA-S9e,E2w`Mbb,7E*=3vtunlumt$KiG450cS8I3"
+    "WT-(7sW,eUn'%Nj(mLX+B4h9[)b(E1&WaJgV&xc&jVSM]nm,1mC9UX;KveCa^-Q_WUNy(KNI/^7g=kOq@66@uWf&lARCVTZ1]Nkt@IC')$JugZhjI8=T8R"
+    "qC&V&O/9Ot.5eN.JdTo7cw/bvQ&b-DKD&,ZX6ic>2,1A4IF5S(#",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 9077u, 17809u
+#define DITI_SPIRV_SIZES_frames 3356u, 6302u
+static const char *const diti_spirv_text_gemm_coop[] = {
+    "n0C9%1VZI/>VV7AW-p=>HKFy/5P/CA^O`TT5Pe<=kB04$5/>D50>MO_JD*D1n%Yijtq=,0%^AJP43c6LdY1e%T]w6@cwW.3+c_01F>Y*OAnZ)$a[VNJ)$*"
+    "F;AHmHhE4k$FX1L&-@A'5:t#cwmY=S9TbSvS$]C&^HuK,41hm_y2[5#ei$0T`c)5wMFY:dh`ys-PO$',Bu]C(aa7fDq=C-:T-7gJI9F^T:uLfli>39C(k0"
+    "/YfU)).Fk/A;_Q'./m=2vg;Kvm(t_*8a.@#B_Y6Vrhf]HLP-U.u-H-xO6@t7P$_F@=(q(^eE+dC0BKlQhxEVcurc=2BJYu[7G;R/q<2pDo)F])@LBM$$X/"
+    "/0$BrT@LSgc>&Vd*][Cn+V;`uLoZ^S5FG0I97ISi+52)Kt6A6ju#-n[rOR4/8kH*BQfo$2BZMUVpA$Pg@5cZ&VV$<>KerQ3r96og%qckXku,9unWHeEo_I"
+    "GB#8C$DH&bcEk3:I:Y8ykJ9Br=*SZ3nTq4w;yW6hGUmK'9wJ<<8AoEOj/`OVJKcSSlU>Sn$'RwRWyN2WQeCAND2e7BE9EhgxYsfvr2Ci#PM(YU]ECspcU>"
+    "Q`Mm(Y%2NTE=x=Gb6kUpkIqys47T0M`j^ZGq=^<'IMSa8_lgmYB1ko_;tIkMSq%f*]/&,)ha#KEwZ2SGFr`J=oc^:Rb>ErXV>rV[LO#jW;PjK'W.,_V;Bw"
+    "*6Z:E-R$r/V#4OXY45DPf)_SYEFwlftF<x1(8:r+lorv;nTSglfYHi>ZgGF7`qorEGp2$4ZL%r1fE3TZ),)4A$Au#u]RHR7b,X9T5H/]dGcL]>Bs)T/1Xk"
+    "L'h0qyq*cWH8+19h:T5038PU.lFUTFLs]3J7cgeHb`1muq`BD$+.&:,hIwQ'MovZ4e2SkVDR#v#[An'PBQ^)==Dv+%wnPi2m>5%4BK:mt<TXi=*DiHnX+L"
+    "RY7]YipROtedyk<0Dst1eZ5h<V3oHr2eh4yA>&am&w=Wg>CoPh2^LSYF@Fx>P_<Jn'WNLTLn')Al1-r`aNJ-+Dg+uaDHy9t^OXj9SlO'05U*#e/_#r'O<5"
+    "sT=#7;6')FwklFF52BlBt1uvhf#jri.&X7Imdc8ToN,=;<+u&%T[2*<im4c[yY0Ke9A%Yay''c=,f5_'#E*0D='H`ar[bL5*W$%4N-2ZbkqGUixeD&[TY]"
+    "Ll2)Dt]J4oQ2yB>,)Pt:^0JN4y&5T[HJm^X.e$06buj^7R2)B@0YS:2th1d`cuH)&x<PMQ%58aW]^G<ef9CUvAs=dT^mTJY6USU.'EFUTQ(an-JCuW66tq"
+    "$:PN>Djbnfdp'fag0IS]OuxDC*fag1jr6QA]$>6xZZ)JZx*Kmf/URc1EZE4&S.q#pj#cWD6dY6`RNPR,X]xF;'%1#m.mEY2R+ihTgPnXp_/NCnsm;m;Juv"
+    "<;&wrZApm;+X^]^Bl)-qvaf7*o/K(^$]q,G]Z&r#%ngDb1LWdc'jmAt]p6w=Jf:CS_V(3WSk]^q-a@[Hprtly['SG'NI.4a.ML&v9SEDQXlGswxmmXi0CC"
+    "rKstx01#%V7A/[N]e%g=2w;Iw#.41;Z=HL2BfV<xQ#C^V$bFDB[J*sY6)[x.f^*COK%0(Ms@rew.,OY)Y7;Gt-#3Z<q7MxP`y9$Dp/F'TMN15<uN[Uplls"
+    "kV&I^'7H++r<N1`+j7=m1DXLj^*EeoNFI%jkTLg^%d62.y^b*XA0+ubPq(wQQ>D$e3*QUmcKODWQDTUA_,%vu>bB>WH8>Piy8*250]j=&cOf2AC`f06_;j"
+    "Ju+'j,JQ@#_/[Q@q8<YV29WubBxse0nSPUkjO:gVeAC%b6M]>Gv9P8G*e69q^a:J,9*.Rvgyvwr9:/Pk5)x]K[lP$kR;RZB0RJQkCkoV`.C`AD'nMJ>m5Y"
+    "-0KeFA,gBK_n6WZ`]H62.0rsk#)cnt9t<eud_3TleXUHKHQdWTtQ^V,Jj3Nyc&41:9(koSl$Kh&a7KBd@=$om`ccPR,7_bq+*'3..Lo2>pB'e*XUI/]*9."
+    "lbb)I/%0n'w@4.AFVc3<<541>*_]QU]w-acSfKC=kXaLi=Td8+N%a`x+`QRqL`-C$Ej61GkZK]GU_:s9mDe)cf*eb<GyDh&Deo>FwnLs^gBE(EG3+<U6gT"
+    "Q;f*lmx$Bi7vCU0vjHZ:.ighaW)&uJH[x.k4$EGS9h&,aC9u'.r4_iuk&QDhd/aP@-TN(_NPJ_^h@7%6_yliy%jDB$[ymh'KIG==E[6CIQ4U0]@i/my:6c"
+    "%kD$5BTcQtuP(HAl-H-JB'<3#TkMh&Z@+FupaVTUop8or-UdnqUIEHf=HG5ew3M#tDb74#YK.y7=6Q>&%($6rd4$(-U6*C4/2LS&R>fld<sXV#F=(L&ZCF"
+    "FDQMLxT$U&vb_@pMK%RTAomjib*&GMw@x5EetC5rD84n/3XPbX&hc'Jt9mUk1,dN>n[eR)W.-_h%jrL3*oqTLlE>dHV4&xFGBR].G1)riLklZ3HOo:$ehZ"
+    "fF1gug>@ll$[H]3Mm'4FTX.3t%Xf.jCj)xoi8iKVtXX7Q7n9SvHWLc7QlTf1O_P`WD-wV<R;J@Tquh)K-D3ksJs'm]]m_vJeCMMvU%_.bP;H[;'EYlKC@<"
+    "6.4rS285PG5`6mvT;ZuI.n6BFg+d`w1AeH5Z^dtP]9LUTN&im$x^i']JDU(w3g=kSpM$3GNG+dL[N:mZ0C6ojyOm=&[.T$p7F6+:ibq^vM%ZG=O^f#gAks"
+    ">bR2;$q']+8#sL77U50oCmi_N#UZZmX'uM8'8ibSC9'A9b,Q&`aw(%.w@K9X4+q,%Mb.e2q'VjP7OLeU=94XXVVk;geuW<7tJv)b<*27T,TnH),p,r5u+f"
+    "p2#Eej61o/MLZL05Im2/=,=X(dkePZPnt.m@,]`7h>,tV$3QUZb_`ki&wOL8/Av*NM-FrNA@&2-GCLA^nToE<>`W)@kk3We(E/>jZxI-KEQO^F`b5[h.x;"
+    "eZHoULmGFH:P0[uuNaQ[x'^SCbIB>e.<y-Lh33scK^/*Cjj-5K''724PRBG)rI4B(Y`DwREqIVCOAIC5iPXYd3R(1Ldc)FVM*MA2t1U;ZA9DY<^3fF(QpE"
+    "3j*`dMB<x(a0gS^Hc8`f<j'%@-@nI+HA$GvKcmw,5kn*PgueA*_VUD8BRy:r^q%M635aQ)UjV;oK>A&I])90[D6ZAQnGok]p66+Sf^Hq+bj9W;i@skv(P8"
+    "]Q72.fj<a:(%ohD3U5DI&:Y%L5o]gS*R.<;0'x&`^y#H)F).S63uSLYRKL8GJ2,4xZNjbA*(=V0dM>[dYwrmJ&Hi4qSm6,<43Fjy.&Y2k:Y,&H*CXiy-Tv"
+    "ENvK=$H&GUpu-6O5Llo&]b/)1M'TwT$wyp1_f)'l1+vFKlcDOp-)iEqJ>X2b&6(c&_gE/][erFBYD(t,BLX;-AbmmPSN[Jw'0U#u(]^kX;.L1bk3(iv$;s"
+    "WxV[=0Eh;/7_)ww)Hosx>%EFMedm.<l]5nR_`PoY^7JuH/DfC(bG#)S-[F3VL;[n@N7s4-]ljc=+k8K[vFl<Hl*OMv1+jcnjQ*Lj#W[cn+LKH6vZZ4mUvZ"
+    "..dLNIb_H:7yLCLLsGyRx2N<4a:=c_KPB<_V[)r#6IqmD8qQJl%/M#jV@5a>ll5P.trXtqTd=rs.6oB9)hSh>fD-LZ`qkjPY/yFYf.ZsL7O.2PUe^$'#$r"
+    "pJ2/A+&Kea2O/NU$I<J1r=>%SxkbO=&a`Hj,lXxK$3WJY@cpPhrqOBINuK':yXBOKGPhQ;aNF9eS:W3:N[u&vl@>EV=NmqrA#5LNWcsI=+ZTS))o<pkANb"
+    "T9FnP>aVnfNa#.9dT*WIyJUPefIS3A*u)s^1B+h)59(B-V#2GwVKUj.H8%QG5q-1Y-+4bW0pP0m6UYUThb+_q8l)4e$V)9uEIv6fAj,Z98qY3U>_N2aoh;"
+    "miSHQ=D>t)DJ*mc3n#9W`ylSZ,nW8-*Pne@P`npG`HCVdkL32nfO)kH>w]B5XeDX#ayo,U-'JM@#0s;M(,A,Vd)4W](;Bg-cFMK5utsl-u",
+    ")i6BZ;R7hRrqg`1YebK(S@OaToATJ6]@Mfkwcb$lIeq=95/q<upc0+u(-Q;7XR[A9CQ9`5e<R<OP@Z)Ue/F>OMN21e7;nB>@[CEY<a8IrLQ^Ha/K-D3C;y"
+    "1,xIhiSmR=Ffhr-uL%3#1$^l#'/k1qPPUlx`293PI]2'G/o7i%G4DewR1G_d1h@bNZl]dm'2R_]oR'c[enj',ahB7nDeqPS1,)VMxaBhFS<_;u'kjjG[97"
+    "TgU/Y.o=lx,b0Fbdg&(u%&_9^UewDCd_lO=S9]+r>'PlHWUdHb/bnK_[WyK`pA)&[@#pqZ0C;].(B8SEbgTd`MCy#lmww9&]6RT1P6*O%OcAa>vXBMkt86"
+    "utn^*pn$oxv.l6R/v,haKG(CI(->5sK2@q7g]<n@+iI3`mVF_WCt>phcRReUhxT#>A*i3^^1C5XC,M04&e>ivM[L]Y]#vMMcSf_IRlfZY`XDtRT^X>+Iu9"
+    "0XS^_oh`K6G%'G+>Gp7kT3oRTnC./Qw,@o&@)nsxe-#n]&:jp[(`s_BWE891c=GQFlE=emht-0N9CC8b<(dK/ZG4&D.iK9TF(:cO6T]G1)f=G2N0U%f0b_"
+    "h=NP^S4(<bG&EQ^G/tt(Yw7j&&N`tpMu6K$Xq4WI_GKypRniwVQD.a[&>_G6-,oh7*4Arg#joD21[0njnluK,>/E#)E^e87^:5)'cJ)aMqfS*q@dfwmErB"
+    "]=)X5)UZbs(^P6Qn7Ur]@u=h9Xbhde<k0oEi'qLV>#k7dnk)vaZ+y>Mw#>WNQjgFcKk>#R*j%P6d`BLGx79`KrWp$=Vmli1HOoJsHl8A-Kj/PgM_.geaNY"
+    "@XuN-0jEb^xN4iXnwF3Q:wD:OJ);;aQ49Q$afc=^p<8//RbDo(YXH)+v:I`=3CjMcBv.LDSSXS.'sRedV(Z'6`FPt.*&1<HGw([&5ym)O54BZ=6dUR96)O"
+    "=.g<uN)t:2&Sh]gtQ4:=eo]]QE#r=PnPhi*7ebe+pK+G+l<aL.o*<0JKMl%7WuQ&vdyq794a_yW0Y^C'msd)B[0'NBFPy[I]P-sje:P@FP6b*:0psq]eBd"
+    "XPP`INu_nI=@h<ZyoV.lfh3*&ME<MN3thbyqaUek2s3)-0BpIZFDOxO5(.XBfWdKoGn*,A'T>Oewt6>cH7X$S9mLg<>Y3ie-Xb4vnM@]ps3B*De74ED#]1"
+    "sMQ<3yZ$uX(,7.]o+VG4I/TLaV)ti@PY4f-fM=f^ljVH7:BVy]Qsjv+y&Ja$t,u[)G=qV8q8+NB>bW%qA9pCMb-ZU^6Q6xe%ZHDltT.3m91y>_u4@s8Ka%"
+    "K;oVveGShR&1BexO1YCS6nhwM^j9P:M(52HBF`VbTVKrV4C`B=a18R-r%vS_9Uf/iH(c(d;ID(]EFV`#6<4`5YO^)0VI<%/7kIt_B32yNM/tl2E'yxGx;l"
+    "@j8Yc6n,CnD2l.=Fwp<3W,G99iDp,tGp8k^$1O>>q>l8w]]-E<n>8Mu_bM/ebtDbm8[GU6(Awgex'Bs-Cf^.&W(&gU'X,Z6<AvYMcgf87YZ'2Ua=7WN43A"
+    "7yiP(jK5*ao&VUFUy&km/3*MY/>g,6sqxt6s>lUUd'(7E<^/vDB.3%%1)n^R&KU^tr-8E#q[V7u9+hDR7M/,Lr$l;4MpI'k5VnvdJpEMVJQb-,V8DnvkZL"
+    "m:5`0Ik,Y;(/p_>PjOuGSN4,N-+r+39c+VigV#)tLu_'0N/&SViTitC%fkg/J<l>N+`t]>kiflZyMOr.1C`(x*$ryHJJpTtkpUy6)UbltLtdfp=3tp#6@v"
+    "kETUGOjkM+kn*i^WxU.j`ld%EjCAwr`$uZ7mT%<EtaZcqR3FF>H@e%ZiyH9L&L;IPX>fXlw4k14yF,H]#djjstAdg97A.W_=].'%1&%dO*7$-HhJ:wp(XS"
+    ">ErU))>yI6XmmFJ(0$6]<7tWf_B.%w#rMF]H$^V//iHI**41Uq-4'`u@%^<RY^BQW#3C8&`g%^>idpapt_;Gnh)Y,Ark/W>6DcVi':Q93>ssH2X:K]#kiP"
+    "/WMCr$I>NkK)3e-@Gf$+FV@T`xmq]CcnK'500_D)`Es&oKd^EVn5Jb/@Owfrh5=Ij:);iT;44R1>/b+s*(5I'P*rk$t)AiNhja4Vk($<xJJxau9r,&$jH+"
+    "gj1:PLYKS]VT1vvuIVf:(I73Y@7%ydOD%l^c<i%ODD2ai>**)0NXo1G^#J+%bGc6a5L85cp:o%ph:S;09JJ0gVBwOyFf15YSJIWab6gNN[FqI4cJ#jH8sJ"
+    "1lb5LI<Da#7Y@W'O-osleGXK7gaky-iq'NuAm_sPY=+-%XCtEbYwD,Bk$_I3.J9Bn)_MemS4e'5(LqxH3tMwYK]<A6wMKXvY@4Um:rG]Q>fr[qDj=Bhl];"
+    "jkaY-Xa%*]W=/1&ysud-r4,`Z(l3-Q&-+3'ZL/Q;RV+BRH70%a71Eg0*3GhL(1rdulhl<Duq%#@lys2'iUkF`a-:].T8fJsbya9Mb5[qpSV-I&#I@QL7a1"
+    "TO[H0IREXo(&SO/t<@)P@tMnKtqws;&(rDmQJ`3GmoH8kS_-SSThgyy&hjLP1>N+[8(&/_wDp@cmO*ft7v)cJTne>JK>mR<YnGF=K75^y':u+AkV-0w2RO"
+    "%9wPOZJ/#=xnX2HZ9pkjYa=3&UBETka%)DS1anbNP0tvp%,'XvpoLBl5uSMMx^p,721X'sDwZAn)8]G,RGlTk7_%t,=o=3Ua*b`bFIbh4,jQcUm1$[Q*xg"
+    "*c[#6'PX)7D&RD5eG[j&HZ:&`X=Gl5R5#;G-$p<VdkVJ4'9iRroUId<:u4BGQ&'kkS0xt%kw*%n7*W+<N6V2m'oC.iB$Ymc&-i4:#:7E:qEC-B^-5_FFri"
+    "@j'vo(]nD)Ib]+a7XlrSF32Rm@AU3V9-hWkRC*]ARy(+SK_Ddc8IX0=pUf83#2_*-vbEh-*W<<4N+-6b*uJo8uXer2_je;^$Eb]'721SIGq>i(hL<cYd%l"
+    "xL:ts08'x3nc@Ce-V+rdf,9_[86k-F>g36B>y'@]o_gPevrrTM;V1#6$PD[l)*Q9Nm4rGmF2_GJq:Wfk*jwFVxa^f.<fc%LvYHEC=`L1>a+UP]F&/8.m*j"
+    "d:9n.Mm5iO7m;FFPYSp]-)0ct)UM1yEu.90lmB'&urrx_`eOQs`QaTTZ1gKX@t./p-jWFy9ky8kfvqDGlZE3iT<6<$A,A/oMEfyt.I-a.:s8(5.DB0TY6*"
+    ")9PMUdi0niO<uhYfl<%l'f6YRUVR[S'nxch3#0'/_S/CVe73$]mA^5q2$c>(/d=0$n<ndb51]-jwJQ((f5BV;Pu<TSO+aUZB$1TB>PF['2$^0sS+$j,%`p"
+    "1if6s=PrBcN`y%k7S_cgZmYZq3Z:LSL*(:0*Bum8`ZFpJZme'`(:Y;vYW87^+Ry3(m5xb_OwQrQ#>G$1[m%m3bvd07i^Wnmt92#=IsNsh.q]/JOi6FLk$T"
+    ";WfQa%I7R=_yfvmgMJ)kG(F%99tTGQs41]#'#)6]b#2wvA#pnGZMVvH.qvyee^@aDOFJOh$SnVsgR]BJD8R_l:&wjEU/.s,)cn,_B17VZT7tZ3(PGJbJJm"
+    "oSd&NV,J6&t1LjM5,K.f913ko#)d]r/>qBmBWs3KU*W'^VGj:D@8hSc^vO)Qt^p511YZg5H`$G<DdP;71*i2UYH;#p4tLYWy0b&3fuS`-M@D1`2*KR6urT"
+    "GA+m@3=GyS@O>CVi55B@CFfmCVQG6jd;)Q(HWr6k]it>eM_JXf]j<50kFbCkEKP`'I%6i5WXW4gsIObXS3a4ts^4'Z%r4,Cwe,syjGOw)Fo])j%vn3'vF`"
+    "9S@c/'5caXdurb7[is=S;WATgi>VcpW6h.pDrc_l9ODXc(mb,V3U]>dRJV3B7@n0&F&)*2`E&%5=005u,<[OkS@sZ3ZaRN2N8]f#qE=gk(Ycu)g(`51v2d"
+    "UH+;)7V,u1`M8-8h):[:0@=KLqBOGGEK,SG(aM&>tAa.*pC3VM(y,m1/ZWhp(A)vLD`(EpAFu/p+H+KZj5#Q6eG=Q^PRMWB-6VS0c(:]7m",
+    "J-<a(1,*VaPybNUa8j8aXKjW-SV;yu>8p6'n59U$Qa)37UriQ`$RsA2,-rH#i21*PrRJoj5/8EXBp3xL8,549rQZMmprfCu.b,$^HfyruS(GAPUoGlM-;_"
+    ">c0yvXjQCroUW,+`BsU]Ysn3VJSf&WV^Zpik#H,'qTsogI&gCyBGp#vRmo,ffovRFvR&h;b/cf%=^m5Q#2.ZNmPD%(OG3KjxPQ72TACE%t)Pcb.$+vGEdq"
+    "4FPiZNUpoa=@8V,DC38l<pY[OevJs7x`.2Xv;cj;d^5'F3Q3n-/N=F1oaNgTsj)kR-Ns(b6GohCTcS1V`R>,MH`D@.[>W[+jqLpaJiS.4uLF9HOs4(b#)G"
+    "2R&'dIjipJ$J6/8VRYPy#)l.xDxt0nRsaislua8qA&f=G*516y^sV-I*uZ1X+qM^P>.h4FTSkZ#enE[7&;BX8N3R+nRoNA<MT$9e^o,ur3QJj+N9^bQvIW"
+    "orfkNr0odOTJhVt,#RlA1g]gTr]CbR[rKoymSc;&IXde-wWfp7mM$xh4<4IZ9%chJ&$>t<*-%]RVMcH=TbXBm_M+CY30Xnx;ld$aHXAlbe,b-sy<ORc]E*"
+    "wXX3G:CHy41$VQ7<1gf5)&8aPAlA2[lY.<K'Ii@Q@>[M6+=82v7,8;Yy+=-+eiWG:Yp%ImhhWR_rTu3c`:[l7Q&EPbb.d=i)L2hFO2@x&G<`,o^)v#BVc/"
+    "G`d]*SC(W#-7b2uJn,J:28MO8R3mKUiQ(-=Sm>jtiY->Qnt'V5QRth<=aHv.^QuAiW]a[T5/Co]5rJ&bi8El5-i)u72F=N^X@)@N`Sgp/=4<<OHg>4IXTe"
+    "8b3`3K3qNMGb2:_3mUV2Id)>UE1lId=$],05mRhg,<hPy_s;4jk]<.a5M[*ZmJ6tO1JP1b/c)Wwc>tunQR:M#.x+F</25/J+]L,>Gw0eH];'*1^1P@rQKE"
+    "@i1wlJJGgs+X%%C+)6xR018ATExR9)IO_V&1#;C8.Md`-2_S#N6WTGA:S]pijmgU#c&SGNm8BOM7G_iJ%%/oXhW.]6l&WR1^Ek'M'P%l&*reMIki:ZDfV/"
+    "1WNJRGl9'$PO-o+^26(CkBC(p#l3JeDVP_PA^8d=kE*]+'$:8C5;Nx+w&Nk1WENOqk_)glD4H*X@D9%i@*G,u[kR=QZ^/^1F#fP>5m$=8cMg0[<81,>ES&"
+    "I6jE/.xjh])hDu5>ZGbP]C03MPv_7gO++dJ8dk[6#a3f>^3I[`QEq6%h^w2#`*5b-OA4(re*R1wH@/y0#d5=Xa()Gi0<k98j%I,Fw4k_o5+_#'m@Md[wJx"
+    "kIv%0B;CfbcKcRqm*sgq3eM5llN.j_^^*(*s>T-&RbB%606^5^@@D*C-(&'/1E^fEk>G(yUSH%_#;Uaumql6s#ifJ/udDOd8ai3lj>waREMIkx/rDa#F>`"
+    "6#F%K`OkD/-qW/qms>=cva[cwJ;VTp7`::c-s4ZPGMOkG_&-_C*VqgNQ#6S).2p$y<I.3`Y=s_'7F6M0&0H4jA[#Z2)V%AouGWgMX`FLvu/+:D4MB`r$Yu"
+    "ST:ihcZ3*ZUH^NY^Ul&wBd[KqOXNwrnEMxcpfCdU4#W5O*01id>S)=O.@4hi=x[)+aQS'5r<QB;@F'gVU`(pe6;DkH^/)%UGBJSR*A%GQB*^Z#'@u2'[0p"
+    "eS#FDsG$cbZ8ZHWg]=Na$YKlpL7Gkd1^`F[)L8nO$i]PStUK1dw&3MmpTDDbEFJQRhH^J$hD[]_+_rMhfASH+E.2`)oq2YgNqJP-)%DOU='2@d#@t2xH/h"
+    "_42erEBFkZma_V9D=xa1>hLfPl(a@)@+[<Cojc.Sq'_Z33u]>'xBNNAKJwbrix05/]YBngZWH.74t3RXv=KO&[iphB=vi1[x.(C2TS^6:RTj=:>wF9HJ%<"
+    "2*J[]dhsKx,*vVw$IN6qD8Q_Zku4ZoNNOffVroy1)DIo%5D$_2Z%:r'_%Rr@Ilk2;f##:NIrJayxCJCbOk>K(fYo*uV&Rq^&^y,=s/gAR]hOXEvM3so]G^"
+    "0Ib,$aDrRhGw@3q0FnCav/QGLOjs,ysjl2XjGa6yvb&5<7I$%81lR^_bWH8KGjjYKlh-*>dMub<y,>:8L$5'BOVtRp_[WpB--)^w6e3(d3Rn+n7dNSNgt5"
+    "U*:xCMaSyqOebTK`]>;/KLnw.Pa032DF&0Sc6p<^#4yELOeBRU,$e2T@>4QdO))HfEUADEAT,OtIxBB-4no$R7`7uP>DN&@BbV[XG@5(W'25DtQ$bDl0j`"
+    "5LXJq]ZKh>bJ3XMNf'gi#$D+oj1F'`/c)M;VZQ+4xvuiJ6Z$Q0mXfT`eD1=e.uTZ,K6L%cWIX7Z@<W3+NVb(cj[4('8wLFAY:RyoCdCWsH&f[MO]8$y/y8"
+    "/.Ne]CV2.[RtafQ:N<Q(IW1tC*%q&eR8ZWnAEs0PpJ]rhwM*8oddA)$t70mc`R@U4bq4;'B:^Sv#l7f6E_uj/j_QmIJrkEH.gt-D#mOQr/v('6]X_hT5+Y"
+    ":B8dI5mCcLG7W2hbo$QSUbFU)*pEEemq0$PtuE0F*'c,@W0X.hmr(x518_p@Ffh[,w(uM5=RJT]-D0bVvL1`*u)Ah6U7rIgBa*BXnlWxR7=VtCmGW(_$Lx"
+    "@Ka6q5j+@Ov52Wb=d5EeE%;q34Sv89cqo:1B*,RisT[KGPFnMpqaru;%3,`:i8E$4fn;Z;JkmY<1a<OFoKKuf2LK]X747pGywl43NAVDOO*.4[EO)E5*a8"
+    "^@r/w.]scKacK;gmt]4t;a@@Gi+%o_h'13iI+V:ibXQ,6@;WJ6Qj$^%q&####",
+    0};
+#define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
@@ -50028,6 +52879,7 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"weigh", diti_spirv_text_weigh, DITI_SPIRV_SIZES_weigh},
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
+    {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},

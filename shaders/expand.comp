@@ -1,6 +1,7 @@
 #version 450
 // Stored weights as F32 or F16 rows: every stored type (docs/models.md 9.2), bit-exact. Convolutions (Cin, k, k) become
-// (k, k, Cin), Cin padded with zeros to a multiple of 4. With GATHER row r of the result is row ids[r] of the table.
+// (k, k, Cin), and those over time (Cin, t, k, k) become (t, k, k, Cin), Cin padded with zeros to a multiple of 4. With
+// GATHER row r of the result is row ids[r] of the table.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

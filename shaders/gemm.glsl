@@ -18,7 +18,15 @@ layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pit
 #endif
 layout(constant_id = 8) const bool TAIL = false; // K is no multiple of 4
 #ifndef CONV
-layout(constant_id = 9) const bool CONV = false;
+layout(constant_id = 9) const uint CONV_FORM = 0;
+#define CONV (CONV_FORM != 0u)
+#define CONV_FRAMES ((CONV_FORM & 2u) != 0u) // taps over frames, too: rows are those of a clip, frame after frame
+#define CONV_EDGES ((CONV_FORM & 4u) != 0u)  // beyond the edges stand the pixels at the edges in place of zeros
+#define CONV_ENDS ((CONV_FORM & 8u) != 0u)   // before the first frame stands that frame, behind the last one that
+#else
+#define CONV_FRAMES false
+#define CONV_EDGES false
+#define CONV_ENDS false
 #endif
 #ifndef INT8
 #define INT8 (A_FORMAT == FORMAT_I8)
@@ -45,6 +53,9 @@ layout(push_constant) uniform Push {
         upsample; // taps per side; pad: zeros on the left, and in the upper half, signed, on top, less lines of
                   // the input above those that the first output is about; right shift of input coordinates
     uint guard_offset;
+    uint in_frames;
+    uint frame_form; // bits 0 to 7: taps over frames; 8 to 15: frames from one result to the next; 16 on: frames that
+                     // are missing before the first
 };
 
 READABLE(0, a, readonly)
@@ -68,22 +79,31 @@ uvec2 tile_of(const uint g) {
 
 // Element offset of A's row r under a tap; valid is false where the tap falls on padding.
 struct Pixel {
-    uint image; // first row of the row's image
+    uint image; // first row of the row's image; CONV_FRAMES: number of the frame under tap 0, signed
     int y, x;   // input coordinates under tap (0, 0), after upsampling
 };
 Pixel pixel_of(const uint row) {
     uint area = out_height * out_width, item = row / area, i = row % area;
-    return Pixel(item * (in_height >> upsample) * (in_width >> upsample),
+    uint in_area = (in_height >> upsample) * (in_width >> upsample);
+    return Pixel(CONV_FRAMES ? item * (frame_form >> 8 & 255u) - (frame_form >> 16) : item * in_area,
                  int(i / out_width * stride) - (int(pad) >> 16), int(i % out_width * stride) - int(pad & 0xffffu));
 }
-uint tap_row(const Pixel p, const uint tap, out bool valid) {
+uint tap_row(const Pixel p, const uint number, out bool valid) {
+    uint tap = number, image = p.image;
+    valid = true;
+    if (CONV_FRAMES) {
+        int frame = int(image + tap / (kernel * kernel)), inside = clamp(frame, 0, int(in_frames) - 1);
+        valid = CONV_ENDS || frame == inside;
+        image = uint(inside) * ((in_height >> upsample) * (in_width >> upsample));
+        tap %= kernel * kernel;
+    }
     int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);
-    valid = y >= 0 && x >= 0 && y < int(in_height) && x < int(in_width);
+    valid = valid && (CONV_EDGES || y >= 0 && x >= 0 && y < int(in_height) && x < int(in_width));
     y = clamp(y, 0, int(in_height) - 1) >> upsample;
     x = clamp(x, 0, int(in_width) - 1) >> upsample;
-    return p.image + uint(y) * (in_width >> upsample) + uint(x);
+    return image + uint(y) * (in_width >> upsample) + uint(x);
 }
-uint tap_count() { return CONV ? kernel * kernel : 1u; }
+uint tap_count() { return CONV ? kernel * kernel * (CONV_FRAMES ? frame_form & 255u : 1u) : 1u; }
 
 // Four bytes as whole numbers. Sums of INT8_EXACT products of them are exact in float: 1024 * 128 * 127 < 2^24.
 #define INT8_EXACT 1024u

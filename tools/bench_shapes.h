@@ -596,7 +596,7 @@ static diti_tensor vae_conv(vae_net *v, diti_tensor x, uint32_t channels, uint32
     desc.residual = residual;
     if (upsample) v->size *= 2;
     in *= kernel * kernel;
-    return diti_conv2d(&v->b->graph, x, random_weight(v->b, fitting_type(v->b, in), channels, in, kernel), &desc);
+    return diti_conv(&v->b->graph, x, random_weight(v->b, fitting_type(v->b, in), channels, in, kernel), &desc);
 }
 
 static diti_tensor vae_resnet(vae_net *v, diti_tensor x, uint32_t channels) {

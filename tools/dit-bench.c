@@ -220,7 +220,7 @@ static int case_conv(bench *b) {
     b->line.k = o->in * o->kernel * o->kernel;
     add_key(b, "size", o->size, "%.0f");
     add_key(b, "kernel", o->kernel, "%.0f");
-    diti_conv2d(&b->graph, input(b, o->size * o->size, o->in, "x"), weight, &desc);
+    diti_conv(&b->graph, input(b, o->size * o->size, o->in, "x"), weight, &desc);
     return finish_case(b);
 }
 

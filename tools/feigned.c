@@ -164,7 +164,7 @@ static void add_conv(feigned *f, uint32_t in, uint32_t out, uint32_t kernel_size
     desc.pad_after = kernel_size / 2;
     desc.upsample = upsample;
     desc.name = "conv";
-    diti_conv2d(&f->b.graph, input(&f->b, 64 * 64, in, "x"), weight, &desc);
+    diti_conv(&f->b.graph, input(&f->b, 64 * 64, in, "x"), weight, &desc);
     end(f, NULL);
 }
 

@@ -63,6 +63,7 @@ typedef struct diti_norm_desc {
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
+    bool silu;                        /* last of all; not of I8 */
     diti_tensor out;                  /* write here; 0: a new tensor */
     const diti_weight *reader; /* the weight that alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
@@ -228,10 +229,14 @@ typedef struct diti_solver_desc {
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
-/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
+/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
+   several frames takes the batch for the frames of a clip. Beyond its ends stand zeros, or the frame at the end. */
 typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* shape of the input */
-    uint32_t stride;
+    uint32_t batch, height, width;        /* shape of the input */
+    uint32_t stride, frame_stride;        /* 0: 1 */
+    bool edges;                           /* padding repeats the pixels at the edges, and is not zeros */
+    uint32_t frames_before, frames_after; /* how many stand beyond the ends; less than the weight's frames */
+    bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
     uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
@@ -243,8 +248,8 @@ typedef struct diti_conv_desc {
     bool out_f32;
     const char *name;
 } diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc);
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -255,6 +260,7 @@ typedef struct diti_group_norm_desc {
     uint32_t parts;      /* equal parts that every image in x is summed in before their sums are added in order:
                             devices that have some parts of an image each give the bytes of one that has all of them;
                             0: as suits the device */
+    diti_tensor out;     /* write here; 0: a new tensor */
     diti_tensor moments; /* moments of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
@@ -264,6 +270,92 @@ typedef struct diti_group_norm_desc {
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* --- clips: rows are pixels, line by line and frame after frame (ops_frames.c) --- */
+typedef struct diti_video {
+    uint32_t frames, height, width;
+} diti_video;
+
+/* Twice the frames, or half of them. The first `first` frames stay, and the rule is about those behind them. */
+typedef enum diti_blend_kind {
+    DITI_BLEND_DOUBLE, /* each frame twice */
+    DITI_BLEND_LINEAR, /* frame 0 stays; between the others by half-pixel centres: quarters and three quarters */
+    DITI_BLEND_THIRDS, /* the mean of frames 2f - 2, 2f - 1 and 2f, frame 0 for those before it */
+    DITI_BLEND_HALVES  /* the mean of two neighbours */
+} diti_blend_kind;
+typedef struct diti_blend_desc {
+    diti_blend_kind kind;
+    diti_video clip; /* x */
+    uint32_t first;  /* for DOUBLE and HALVES */
+    /* Not 0: a tensor as large as the result, which becomes weight * frames + more_weight * more. */
+    diti_tensor more;
+    float weight, more_weight;
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
+    const char *name;
+} diti_blend_desc;
+DIT_INTERNAL uint32_t diti_blended_frames(diti_blend_kind kind, uint32_t frames, uint32_t first);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_blend_frames(diti_graph *graph, diti_tensor x, const diti_blend_desc *desc);
+
+/* Blocks of time frames, side lines and side columns against channels: element (t, y, x) of channel c of the finer clip
+   has the number c * channel_step + t * time_step + y * line_step + x * pixel_step, and channel n of the coarser one
+   has the numbers from n * repeats to n * repeats + repeats - 1. */
+typedef struct diti_block_desc {
+    diti_video clip;  /* x */
+    uint32_t columns; /* channels of the result */
+    uint32_t time, side;
+    uint32_t channel_step, time_step, line_step, pixel_step;
+    uint32_t repeats;      /* 0: 1. Gathering: the mean of so many is a channel of the result */
+    uint32_t modulus;      /* spreading: channel c is made as channel c % modulus is; 0: not so */
+    uint32_t first;        /* spreading: the result lacks so many frames in front; gathering: so many stand before x */
+    bool edge;             /* gathering: these are frame 0 of x, and not zeros */
+    diti_tensor more;      /* added; 0: nothing */
+    diti_tensor out;       /* write here; 0: a new tensor */
+    bool out_f32, clamped; /* clamped: to -1..1 */
+    const char *name;
+} diti_block_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_spread_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_gather_frames(diti_graph *graph, diti_tensor x, const diti_block_desc *desc);
+
+/* x * scale + shift with rows of a coarser clip, the nearest (floor(i * coarse / fine)), then SiLU. */
+typedef struct diti_condition_desc {
+    diti_video clip, coarse;
+    uint32_t first;           /* frames in front that belong to each other, and not to those behind them */
+    diti_tensor scale, shift; /* [coarse rows, columns of x]; shift is F32 */
+    bool silu;
+    diti_tensor out; /* write here; 0: a new tensor */
+    const char *name;
+} diti_condition_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_condition_frames(diti_graph *graph, diti_tensor x,
+                                                           const diti_condition_desc *desc);
+
+/* Planes [channels, frames, area] in the order of memory, read as [frames, channels, area]; back: and again as it was.
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_fold_frames(diti_graph *graph, diti_tensor x, const diti_video *clip,
+                                                      bool back);
+
+/* All of x, of floats, becomes 0, whatever was there. */
+DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x);
+
+/* A rectangle of frames of x to a place in those of out. With another tile each becomes other * (1 - a)
+   + x * a, where a rises from 0 in the first line, or with right in the first column, to 1 behind the last. */
+typedef struct diti_place_desc {
+    diti_video from, to, part; /* x; out; what is moved of each */
+    uint32_t first;            /* frame of x, and of other, that becomes the first of out */
+    uint32_t from_y, from_x;   /* place in x */
+    uint32_t y, x;             /* place in out */
+    diti_tensor other;         /* 0: none */
+    diti_video other_size;
+    uint32_t other_y, other_x;
+    bool right;
+    diti_tensor out; /* may be x */
+} diti_place_desc;
+DIT_INTERNAL DITI_UNUSED void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc);
+
+/* moments [rows, 2C], means and log-variances, as autoencoders give them: (mean + exp(log-variance / 2) * noise) *
+   scale, F32 [rows, C]. The log-variance is clamped to [-30, 20]. noise [rows, C]; 0: none. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                               const char *name);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
    lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */

@@ -27,13 +27,13 @@ static diti_element diti_expand_format(const diti_graph *graph) { return graph->
 
 /* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
 static uint32_t diti_expand_pitch(const diti_weight *weight) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     return (weight->columns / taps + 3u) / 4u * 4u * taps;
 }
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
+    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && diti_weight_taps(weight) == 1 &&
            weight->columns % 4 == 0;
 }
 
@@ -56,7 +56,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
                                   uint32_t run) {
     dispatch->constants[1] = (uint32_t)weight->type;
     dispatch->constants[2] = format;
-    dispatch->constants[3] = weight->kernel > 1;
+    dispatch->constants[3] = diti_weight_taps(weight) > 1;
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
     dispatch->constant_count = 6;
@@ -65,7 +65,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
 static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
                                uint32_t first) {
-    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
     if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {

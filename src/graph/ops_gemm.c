@@ -34,10 +34,13 @@ enum {
     DITI_GEMM_PAD,
     DITI_GEMM_UPSAMPLE,
     DITI_GEMM_GUARD,
+    DITI_GEMM_FRAMES,
+    DITI_GEMM_FRAME_FORM,
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
@@ -82,14 +85,19 @@ static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
 }
 
+/* Products of K values that a result is the sum of. */
+static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
+    return gemm->image ? gemm->image->kernel * gemm->image->kernel * gemm->image->frames : 1;
+}
+
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
 /* Wide tiles run faster and take longer to compile. */
 static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
-    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
+    uint32_t rest = gemm->columns % 64;
+    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * diti_gemm_taps(gemm) >= 1e8;
     return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
 }
 
@@ -440,7 +448,10 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[6] = gemm->activation;
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
-    c[9] = gemm->image != NULL;
+    c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
+    if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
+    if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
+    if (gemm->image && gemm->image->ends) c[9] |= DITI_GEMM_CONV_ENDS;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
 }
@@ -472,6 +483,9 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_STRIDE] = gemm->image->stride;
     push[DITI_GEMM_PAD] = gemm->image->pad | (gemm->image->pad - (gemm->image->above << gemm->image->upsample)) << 16;
     push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
+    push[DITI_GEMM_FRAMES] = gemm->image->in_frames;
+    push[DITI_GEMM_FRAME_FORM] =
+        gemm->image->frames | gemm->image->frame_stride << 8 | gemm->image->frames_before << 16;
 }
 
 /* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
@@ -479,18 +493,20 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
-    uint64_t in, out, margin, lines;
+    uint64_t in, out, margin, lines, frame;
     if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
     lines = (image->height >> image->upsample) - image->outside;
-    in = lines * (image->width >> image->upsample);
+    in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
     margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
-    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
+    frame = lines * (image->width >> image->upsample);
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin + image->frames_before * frame,
+                      margin + (image->frames - 1) * frame);
 }
 
 static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -538,7 +554,7 @@ DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gem
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
-    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
+    uint32_t taps = diti_gemm_taps(gemm);
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);

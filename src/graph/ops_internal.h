@@ -16,6 +16,9 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
     uint32_t kernel, stride, pad, upsample;
+    uint32_t frames, frame_stride; /* frames that a result reads; frames from one to the next. Both are 1 for images */
+    uint32_t in_frames, frames_before; /* frames of the clip; frames that are missing before its first */
+    bool edges, ends; /* beyond the edges are the pixels at them, not zeros; beyond the ends the frames at them */
     uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;

@@ -154,23 +154,31 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 
 /* --- convolutions --- */
 
+/* Images of the result. */
+static uint32_t diti_conv_images(const diti_conv_desc *desc, const diti_gemm_image *image) {
+    uint64_t frames = (uint64_t)desc->batch + desc->frames_before + desc->frames_after;
+    return frames < image->frames ? 0 : (uint32_t)((frames - image->frames) / image->frame_stride) + 1;
+}
+
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
                             const diti_gemm_image *image, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
-    uint32_t taps = weight->kernel * weight->kernel;
+    uint32_t taps = weight->kernel ? diti_weight_taps(weight) : 0, images = diti_conv_images(desc, image);
     if (diti_graph_failed(graph)) return false;
     if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
-        !image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
-        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
+        desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
+        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
+                        "over %u frames",
                         name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
-                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel, image->frames);
         return false;
     }
-    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+    return diti_linear_operand(graph, desc->residual, images * image->out_height * image->out_width, weight->rows,
                                false, "residual", name);
 }
 
@@ -179,8 +187,8 @@ static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_
     return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
 }
 
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc) {
+DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                   const diti_conv_desc *desc) {
     const char *name = desc->name ? desc->name : "convolution";
     diti_gemm_image image = DITI_ZERO;
     diti_rows all = DITI_ZERO;
@@ -189,6 +197,12 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.stride = desc->stride ? desc->stride : 1;
     image.pad = desc->pad_before;
     image.upsample = desc->upsample;
+    image.frames = weight->frames ? weight->frames : 1;
+    image.frame_stride = desc->frame_stride ? desc->frame_stride : 1;
+    image.in_frames = desc->batch;
+    image.frames_before = desc->frames_before;
+    image.edges = desc->edges;
+    image.ends = desc->ends;
     image.above = desc->above;
     image.outside = desc->above + desc->below;
     image.height = (desc->height + image.outside) << image.upsample;
@@ -197,13 +211,14 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.out_width = diti_conv_out(image.width, desc, image.kernel);
     if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
     gemm.x = diti_op_align(graph, x, name);
-    gemm.rows = desc->batch * image.out_height * image.out_width;
-    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.rows = diti_conv_images(desc, &image) * image.out_height * image.out_width;
+    gemm.depth = weight->columns / diti_weight_taps(weight);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
     gemm.activation = (uint32_t)desc->activation;
     gemm.residual = diti_guard_release(graph, desc->residual, name);
     gemm.name = name;
-    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside ||
+        image.frames > 1 || image.frame_stride > 1)
         gemm.image = &image;
     gemm.out = desc->out;
     if (!gemm.out)

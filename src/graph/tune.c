@@ -21,11 +21,13 @@ static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint
 static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
     const diti_gemm_image *image = &c->image;
     uint64_t rows = c->rows;
-    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel * image->frames : 1;
     diti_gemm gemm = DITI_ZERO;
     if (image->kernel)
-        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
-               (image->width >> image->upsample);
+        rows =
+            (image->frames > 1 || image->frame_stride > 1 ? image->in_frames
+                                                          : rows / ((uint64_t)image->out_height * image->out_width)) *
+            (image->height >> image->upsample) * (image->width >> image->upsample);
     gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
     gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
     gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
@@ -62,7 +64,7 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
     double flops = 2.0 * c->rows * c->columns * c->depth;
     double us;
     if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
-    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel * c->image.frames;
     us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
     return us * 32 < (double)DITI_TUNE_US ? 32u
            : us >= (double)DITI_TUNE_US   ? 1u

@@ -93,7 +93,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     conv.width = p->width;
     conv.pad_before = conv.pad_after = 1;
     if (p->height)
-        diti_conv2d(&graph, x, weight, &conv);
+        diti_conv(&graph, x, weight, &conv);
     else
         diti_linear(&graph, x, weight, &linear);
     result = diti_plan_create(&graph, NULL, &plan, err);

@@ -16,6 +16,7 @@
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) {
     diti_row_band row_band = DITI_ZERO;
     row_band.height = row_band.lines = height;
+    row_band.images = 1;
     row_band.width = width;
     return row_band;
 }
@@ -72,18 +73,18 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     uint32_t rows;
     diti_row_band to = *row_band;
     diti_tensor out;
-    desc->batch = 1;
+    desc->batch = row_band->images;
     desc->height = row_band->height;
     desc->width = row_band->width;
     desc->above = reaches ? row_band->above : 0;
     desc->below = reaches ? row_band->below : 0;
     desc->bias = &layer->bias;
-    if (!roomy || !(row_band->above + row_band->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+    if (!roomy || !(row_band->above + row_band->below)) return diti_conv(graph, x, &layer->weight, desc);
     to.height <<= desc->upsample;
     to.width <<= desc->upsample;
     rows = (to.above + to.height + to.below) * to.width;
     out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
     desc->out = diti_row_band_own(graph, &to, out);
-    diti_conv2d(graph, x, &layer->weight, desc);
+    diti_conv(graph, x, &layer->weight, desc);
     return out;
 }

@@ -282,7 +282,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
     diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
     desc.weight = &layer->weight;
@@ -356,7 +356,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 
 /* Keys and values of all bands, side by side. */
 static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width;
+    uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
@@ -369,7 +369,7 @@ static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t cha
 /* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                          const diti_kl_attention *attention, const diti_row_band *row_band) {
-    uint32_t rows = row_band->height * row_band->width, channels = attention->out.weight.rows, all;
+    uint32_t rows = row_band->images * row_band->height * row_band->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
@@ -379,7 +379,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
     keys = diti_kl_keys(graph, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
-    desc.batch = 1;
+    desc.batch = row_band->images;
     desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
@@ -416,6 +416,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
     const diti_kl_half *half = &vae->decoder;
     diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     uint32_t i;
+    all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
     x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, true, vae->wide, "vae_conv_in");

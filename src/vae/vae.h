@@ -6,9 +6,14 @@
 #include "weights/component.h"
 
 typedef struct diti_vae diti_vae;
+#define DITI_VAE_MAX_CHANNELS 128u
 typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
     float scale, shift;               /* latent = (z - shift) * scale (docs/models.md 4.1) */
+    /* With by_channel each channel has a scale and a shift of its own in place of these. */
+    bool by_channel;
+    float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
+    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed; /* scale and shift: no config.json said them */
     bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
@@ -40,6 +45,53 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
+
+/* ---- clips: chunk after chunk. A job that has few frames on the device at a time emits the chunks of each kind as a
+   segment of their own, which is run again for every chunk of the kind with another input, and reads its frames before
+   the next one begins. Memory depends on the largest chunk, not on the length of the clip; diti_plan_measure of a graph
+   with one chunk of each kind tells it in advance. Chunks run in their order, for what one leaves in caches the next
+   one reads: where a guard wants a chunk to run again, all of them run again from the first. ---- */
+typedef struct diti_vae_chunk {
+    uint32_t first, frames;         /* frames of the input: the latent that is decoded, or the pictures */
+    uint32_t out_first, out_frames; /* frames of the result */
+    uint32_t kind; /* chunks of a kind are made by the same ops: 0 the first, 1 those behind it, 2 a last
+                      one of another length, 3 one in front of that */
+} diti_vae_chunk;
+#define DITI_VAE_CHUNK_KINDS 4u
+#define DITI_VAE_CACHES 128u
+typedef struct diti_vae_clip {
+    const diti_vae *vae;
+    diti_graph *graph;
+    bool encode;
+    diti_video pixels, latent; /* the whole clip */
+    uint32_t tile;             /* latent elements on the longest side of what is computed at a time; 0: all */
+    uint32_t tile_frames;      /* for autoencoders that cut tiles in time, too: latent frames of one; 0: as many as the
+                                  original takes */
+    diti_tensor noise;         /* an encoder that draws between its halves reads it: F32 [latent rows of all pictures,
+                                  channels];         0: it takes the mean */
+    diti_tensor caches[DITI_VAE_CACHES];
+    uint32_t cache_next; /* cache of the next convolution of the chunk */
+    bool first, last;    /* the chunk at hand has none before it; has none behind it */
+} diti_vae_clip;
+/* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
+ *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
+                                                         uint32_t *nearest);
+/* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
+   failed. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
+                                                  bool encode, const diti_video *pixels, uint32_t tile,
+                                                  uint32_t tile_frames);
+/* The chunk of that number; false: there are fewer. */
+DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
+ */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
+/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+   in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* All chunks, one after the other in the current segment. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
 /* ---- inside the room ---- */
 
@@ -86,9 +138,39 @@ typedef struct diti_tiny_half {
     uint32_t count;
 } diti_tiny_half;
 
+/* Convolutions and norms of a video autoencoder have this in common. */
+typedef struct diti_video_style {
+    uint32_t groups; /* GroupNorms over all frames of a chunk have so many; 0: RMSNorm of each pixel */
+    float eps;
+    bool ends;   /* the first frame stands before itself, in place of zeros */
+    bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
+    bool cached; /* the last frames of a chunk stand before the first of the next one */
+    bool both;   /* half of what is missing stands behind the last frame, and is that frame */
+} diti_video_style;
+typedef struct diti_video_kind {
+    const char *name; /* for messages */
+    bool (*is)(diti_loader *loader, const diti_json *config);
+    dit_result (*read)(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_vae *vae, diti_loader *loader);
+    dit_result (*finish)(diti_vae *vae, const diti_json *config, dit_error *err);
+    /* Latent frames; 0: there are no such clips. */
+    uint32_t (*latent_frames)(const diti_vae *vae, uint32_t frames, bool encode);
+    bool (*chunk)(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+    diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+} diti_video_kind;
+
 struct diti_vae {
     diti_component base;
     diti_vae_traits traits;
+    const diti_video_kind *kind; /* NULL: AutoencoderKL or AutoencoderTiny, for pictures */
+    diti_video_style style;
+    uint32_t frame_factor; /* frames per latent frame */
+    uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
+    struct diti_opensora *opensora;
+    struct diti_causal *causal;
+    struct diti_cogvideox *cogvideox;
+    struct diti_wan *wan;
+    struct diti_hunyuanvideo *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -107,6 +189,7 @@ typedef struct diti_row_band {
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
     uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
+    uint32_t images;         /* pictures one below the other, all of them here: 1 where there is a group */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
@@ -124,10 +207,67 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
+/* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
+DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+/* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
+   it; the channels that it gives. The bias is loaded if the file has one. */
+DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
+/* NAME.norm1, conv1, norm2, conv2 and, where channels differ, the shortcut; LIST0, LIST1, ... so. The channels they
+ * give. */
+DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                             const char *shortcut, const char *name);
+DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
+                                              const char *shortcut, const char *list);
+/* Room for as many levels as the file has names BEFORE0AFTER, and `more`; NULL: the loader has failed. */
+DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
+                                                   const char *before, const char *after, uint32_t more);
+/* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
+DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
+/* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
+typedef struct diti_video_input {
+    diti_tensor all, own;
+    uint32_t before; /* frames that there is room for */
+} diti_video_input;
+/* How many frames reader has from the chunk before; NULL: there is no such convolution. */
+DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader);
+DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
+                                              diti_element format, uint32_t before);
+/* A convolution that the first chunk goes without leaves zeros, or the last frames of x, for the one of the next chunk.
+ */
+DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
+                                  bool zeros);
+/* x, normed as style says, in front of reader. alone: every frame by itself. */
+DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* x, or a copy behind room for so many frames. */
+DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                uint32_t before);
+DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                               const diti_layer *reader);
+/* more: stride, frame_stride, padding, frames_before, upsample, residual, out; all 0 for a convolution of stride 1 that
+   keeps the size. F32. */
+DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
+                                         const diti_layer *layer, const diti_conv_desc *more, const char *name);
+/* Two norms, two convolutions, and a shortcut where channels differ. */
+DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_kl_resnet *resnet);
+
+/* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
+   that is decoded, or of the picture that is encoded. */
+DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                            const diti_video *size, uint32_t tile);
+
 /* The parts of loading (diti_component_kind) of either autoencoder. */
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+/* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);

@@ -2,6 +2,10 @@
  */
 #include "weights/weights.h"
 
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
+    return (weight->kernel > 1 ? weight->kernel * weight->kernel : 1) * (weight->frames > 1 ? weight->frames : 1);
+}
+
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
     if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
@@ -70,7 +74,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
     bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
-    if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
+    if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
         if (first > weight->columns || count > weight->columns - first || first % unit) return false;
@@ -86,6 +90,7 @@ DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight
     made->weight.name = weight->name;
     made->weight.type = weight->type;
     made->weight.kernel = weight->kernel;
+    made->weight.frames = weight->frames;
     made->weight.rows = cut->rows ? cut->rows : weight->rows;
     made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
     if (made->weight.columns != weight->columns) diti_cut_pieces(made);

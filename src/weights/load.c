@@ -120,28 +120,26 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel], which
-   may be that of one frame: [rows, columns / kernel^2, 1, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
+   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
-                              uint32_t kernel) {
-    uint64_t expected[4];
-    uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
+                              uint32_t kernel, uint32_t frames) {
+    uint64_t expected[5];
+    uint32_t i, rank = frames > 1 ? 5u : kernel > 1 ? 4u : 2u, from = tensor->rank > rank ? tensor->rank : rank;
     expected[0] = rows;
-    expected[1] = columns / area;
-    expected[2] = expected[3] = kernel;
+    expected[1] = columns / (frames * kernel * kernel);
+    expected[2] = from == 5 ? frames : kernel;
+    expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
         return true;
-    if (tensor->rank == 5 && kernel > 1 && tensor->shape[0] == rows && tensor->shape[1] == expected[1] &&
-        tensor->shape[2] == 1 && tensor->shape[3] == kernel && tensor->shape[4] == kernel)
-        return true;
-    if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
-    if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != 4 && tensor->rank != 5))
+        return diti_loader_fail_shape(loader, tensor, expected, rank);
     for (i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, rank);
+        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, tensor->rank);
     return true;
 }
 
-/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
+/* Ones don't matter: [1, N] and [N, 1, 1] are as good as [N] for a vector. */
 static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
     uint64_t expected[2];
     const uint64_t *shape = tensor->shape;
@@ -149,6 +147,7 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     expected[0] = rows;
     expected[1] = columns;
     while (rank > 1 && shape[0] == 1) shape++, rank--;
+    while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
@@ -374,26 +373,27 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 }
 
 static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name, bool table) {
+                                   uint32_t kernel, uint32_t frames, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel, frames)) return;
     if (!diti_loader_is_matrix_type(tensor->type)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
+    out->frames = frames;
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
+    diti_loader_add_stored(loader, out, rows, columns, kernel, 1, name, false);
 }
 
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                   const char *name) {
-    diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
+    diti_loader_add_stored(loader, out, rows, columns, 1, 1, name, true);
 }
 
 /* --- linear layers: the rules of dit_model_desc.types --- */
@@ -458,7 +458,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1, 1)) return;
     if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
     if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
@@ -558,7 +558,9 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
-    if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
+    if (!out->part_count || !more->part_count || out->type != more->type ||
+        diti_weight_taps(out) != diti_weight_taps(more))
+        return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
     if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
     if (diti_weight_touches(loader, out, more)) out->parts[out->part_count - 1].rows += more->parts[i++].rows;
@@ -582,6 +584,17 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_loader_add_stored(loader, &out->weight, rows, channels * frames * kernel * kernel, kernel, frames, full,
+                           false);
+    diti_format(full, sizeof full, "%s.bias", name);
+    if (biased) diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,

@@ -27,9 +27,13 @@ typedef struct diti_weight {
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
     uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t frames;     /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
+                            1: it reads one */
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+/* Values of a row that belong to one input channel: 1 for linear layers. */
+DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight);
 
 /* A part of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two ranges of
    columns, side by side, count 0 of the first: all. */
@@ -303,6 +307,10 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
+   and time. Trailing ones of the shape may be missing. */
+DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
+                                 uint32_t frames, uint32_t kernel, bool biased, const char *name);
 /* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
                                        uint32_t all, uint32_t columns, const char *name);

@@ -37,6 +37,7 @@
 #include "golden_tokenizers.h"
 #include "golden_types.h"
 #include "golden_vae.h"
+#include "golden_video.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -60,6 +61,7 @@ static const golden_family families[] = {
     {"BERT", golden_is_bert, golden_run_bert},
     {"AutoencoderKL", golden_is_vae_kl, golden_run_vae_kl},
     {"AutoencoderTiny", golden_is_vae_tiny, golden_run_vae_tiny},
+    {"autoencoder of clips", golden_is_video, golden_run_video},
     {"stored types", golden_is_types, golden_run_types},
 };
 
@@ -88,6 +90,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/umt5_encoder",
     "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
+    "tests/fixtures/vae_wan",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -148,10 +151,9 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"cogvideox*",   "flux2",         "gemma2_text",     "lumina2",
-                                        "mistral_text", "pipe_latte",    "pipe_cogvideox*", "qwen*",
-                                        "sana*",        "vae_cogvideox", "vae_dcae",        "vae_flux2",
-                                        "vae_wan",      "wan",           "wan22_*",         "zimage"};
+    static const char *const later[] = {"cogvideox*",      "flux2", "gemma2_text", "lumina2",  "mistral_text", "pipe_latte",
+                                        "pipe_cogvideox*", "qwen*", "sana*",       "vae_dcae", "vae_flux2",    "wan",
+                                        "wan22_*",         "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     while (length && path[length - 1] == '/') length--;

@@ -40,7 +40,7 @@ static inline float *golden_vae_planes(golden_vae_case *c, const char *name, gol
 
 static inline diti_tensor golden_vae_rows(golden_vae_case *c, const char *rest, diti_row_band *size) {
     char name[96];
-    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1, 1}};
     float *planes;
     uint32_t pixels;
     golden_require(c->m.g, golden_vae_shape(c, rest, name, &p), "%s is recorded", name);
@@ -134,7 +134,7 @@ static inline int golden_vae_byte(float out) {
 
 /* Bytes may differ by one where a value lies at the border of two. */
 static inline void golden_vae_compare_bytes(golden_vae_case *c) {
-    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1, 1}};
     char name[96];
     size_t pixels, i, channel, wrong = 0, off = 0;
     uint32_t *words;
@@ -160,7 +160,7 @@ static inline void golden_vae_compare_bytes(golden_vae_case *c) {
 static inline void golden_vae_decoder(golden_vae_case *c) {
     const diti_kl_half *half = &c->vae->decoder;
     diti_graph *graph = &c->m.graph;
-    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1, 1}};
     diti_row_band size;
     char name[96];
     diti_tensor x, latent;

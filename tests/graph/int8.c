@@ -449,7 +449,7 @@ static void test_refusals(diti_device *device) {
     graph = begin(device);
     rows_upload(&w, &p.weight, false, 1);
     conv.batch = 1, conv.height = 2, conv.width = 2;
-    CHECK(!diti_conv2d(graph, input(&p.x, DITI_F32, 0, "x"), &w.weight, &conv) && diti_graph_failed(graph));
+    CHECK(!diti_conv(graph, input(&p.x, DITI_F32, 0, "x"), &w.weight, &conv) && diti_graph_failed(graph));
     end();
     product_free(&p);
 }

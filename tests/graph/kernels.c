@@ -787,7 +787,7 @@ static void test_attention(diti_device *device) {
 
 typedef struct norm_case {
     uint32_t rows, columns, rows_per_group, item_rows, text_rows;
-    bool rms, affine, modulate, x_act, out_f32;
+    bool rms, affine, modulate, x_act, out_f32, silu;
     float size, offset;
     uint32_t extra;
 } norm_case;
@@ -821,6 +821,7 @@ static void check_norm(diti_device *device, const norm_case *c) {
     desc.item_rows = c->item_rows;
     desc.text_rows = c->text_rows;
     desc.out_f32 = c->out_f32;
+    desc.silu = c->silu;
     if (c->item_rows) /* between other rows */
         desc.out = diti_tensor_view(graph, diti_tensor_new(graph, act, c->rows + 2, c->columns + 4, "out"), 1, c->rows,
                                     4, c->columns);
@@ -836,7 +837,7 @@ static void check_norm(diti_device *device, const norm_case *c) {
             if (desc.weight) v *= weight.data[i];
             if (desc.bias) v += bias.data[i];
             if (c->modulate) v = v * (1 + (double)at(&scale, g, i)) + at(&shift, g, i);
-            wanted[(size_t)r * c->columns + i] = v;
+            wanted[(size_t)r * c->columns + i] = c->silu ? activated(DITI_ACTIVATION_SILU, v) : v;
         }
     }
     snprintf(what, sizeof what, "norm %s cpu %d [%u, %u] rms %d affine %d modulate %d size %g offset %g",
@@ -868,9 +869,9 @@ static void test_norms(diti_device *device) {
         check_norm(device, &c);
         c.size = 100;
         c.affine = true;
-        c.x_act = true;
+        c.x_act = c.silu = true;
         check_norm(device, &c);
-        c.rms = false;
+        c.rms = c.silu = false;
         c.modulate = true;
         c.rows_per_group = 5;
         c.extra = 4;
@@ -1066,7 +1067,11 @@ typedef struct conv_case {
     uint32_t batch, height, width, in, out, kernel, stride, before, after;
     dit_type type;
     bool upsample, bias, residual, residual_f32;
-    uint32_t above, below; /* lines of x beside the image's */
+    uint32_t above, below;         /* lines of x beside the image's */
+    uint32_t frames, frame_stride; /* not 0: the batch is a clip, of which the kernel reads so many frames */
+    bool edges;
+    uint32_t first, last; /* frames before the first and behind the last */
+    bool ends;
 } conv_case;
 
 static const char *conv_module; /* the module that convolutions of halves must have chosen; NULL: any */
@@ -1076,8 +1081,9 @@ static void check_conv(diti_device *device, const conv_case *c) {
     diti_element act = graph->activation;
     uint32_t up = c->upsample ? 2 : 1, height = c->height * up, width = c->width * up,
              oh = (height + c->before + c->after - c->kernel) / c->stride + 1;
-    uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = c->kernel * c->kernel,
-             rows = c->batch * oh * ow;
+    uint32_t frames = c->frames ? c->frames : 1, frame_stride = c->frame_stride ? c->frame_stride : 1;
+    uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = frames * c->kernel * c->kernel,
+             rows = ((c->batch + c->first + c->last - frames) / frame_stride + 1) * oh * ow;
     matrix x = matrix_random(c->batch * (c->above + c->height + c->below) * c->width, c->in, 1, act),
            bias = matrix_random(1, c->out, 1, DITI_F32);
     matrix residual = matrix_random(rows, c->out, 1, c->residual_f32 ? DITI_F32 : act);
@@ -1086,6 +1092,12 @@ static void check_conv(diti_device *device, const conv_case *c) {
     diti_conv_desc desc = {0};
     diti_tensor out;
     char what[200];
+    w.weight.frames = c->frames;
+    desc.frame_stride = c->frame_stride;
+    desc.edges = c->edges;
+    desc.ends = c->ends;
+    desc.frames_before = c->first;
+    desc.frames_after = c->last;
     desc.batch = c->batch;
     desc.height = c->height;
     desc.width = c->width;
@@ -1097,7 +1109,7 @@ static void check_conv(diti_device *device, const conv_case *c) {
     desc.below = c->below;
     if (c->bias) desc.bias = &b.weight;
     if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
-    out = diti_conv2d(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
+    out = diti_conv(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
     if (conv_module)
         CHECK_MESSAGE(!strcmp(diti_kernel_name(graph->dispatches[graph->dispatch_count - 1].kernel), conv_module) &&
                           graph->dispatches[graph->dispatch_count - 1].constants[9],
@@ -1105,24 +1117,36 @@ static void check_conv(diti_device *device, const conv_case *c) {
     round_weights(&w, act);
     for (uint32_t r = 0; r < rows && !only_bytes; r++)
         for (uint32_t n = 0; n < c->out; n++) {
-            uint32_t item = r / (oh * ow), oy = r % (oh * ow) / ow, ox = r % ow;
+            uint32_t oy = r % (oh * ow) / ow, ox = r % ow;
             double v = c->bias ? bias.data[n] : 0;
-            for (uint32_t ky = 0; ky < c->kernel; ky++)
+            for (uint32_t ky = 0; ky < frames * c->kernel; ky++)
                 for (uint32_t kx = 0; kx < c->kernel; kx++) {
-                    int y = (int)(oy * c->stride + ky) - (int)c->before,
+                    int item = (int)(r / (oh * ow) * frame_stride + ky / c->kernel) - (int)c->first;
+                    int y = (int)(oy * c->stride + ky % c->kernel) - (int)c->before,
                         px = (int)(ox * c->stride + kx) - (int)c->before;
                     y += (int)(c->above * up);
+                    if (c->ends && item < 0) item = 0;
+                    if (c->ends && item >= (int)c->batch) item = (int)c->batch - 1;
+                    if (item < 0 || item >= (int)c->batch) continue;
+                    if (c->edges && y < 0) y = 0;
+                    if (c->edges && px < 0) px = 0;
+                    if (c->edges && y >= (int)height) y = (int)height - 1;
+                    if (c->edges && px >= (int)width) px = (int)width - 1;
                     if (y < 0 || px < 0 || y >= (int)(height + (c->above + c->below) * up) || px >= (int)width)
                         continue;
                     for (uint32_t i = 0; i < c->in; i++)
-                        v += (double)at(&x, (item * c->height + (uint32_t)y / up) * c->width + (uint32_t)px / up, i) *
+                        v += (double)at(&x,
+                                        ((uint32_t)item * c->height + (uint32_t)y / up) * c->width + (uint32_t)px / up,
+                                        i) *
                              w.values[((size_t)n * c->in + i) * taps + ky * c->kernel + kx];
                 }
             wanted[(size_t)r * c->out + n] = v + (c->residual ? at(&residual, r, n) : 0);
         }
-    snprintf(what, sizeof what, "conv %s cpu %d %ux%ux%u %u to %u kernel %u stride %u pad %u %u up %u %s",
-             diti_rung_name(device->rung), device->is_cpu, c->batch, c->height, c->width, c->in, c->out, c->kernel,
-             c->stride, c->before, c->after, c->upsample, diti_type_name(c->type));
+    snprintf(what, sizeof what,
+             "conv %s cpu %d %ux%ux%u %u to %u kernel %ux%u stride %u %u pad %u %u %u %u up %u %s%s%s",
+             diti_rung_name(device->rung), device->is_cpu, c->batch, c->height, c->width, c->in, c->out, frames,
+             c->kernel, frame_stride, c->stride, c->before, c->after, c->first, c->last, c->upsample,
+             diti_type_name(c->type), c->edges ? " edges" : "", c->ends ? " ends" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         close_to(&got, wanted, tolerance_of(act), what);
@@ -1136,19 +1160,28 @@ static void check_conv(diti_device *device, const conv_case *c) {
 
 static void test_conv(diti_device *device) {
     static const conv_case cases[] = {
-        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
-        {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true, 0, 0},
-        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false, 0, 0},
-        {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false, 0, 0},
-        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
-        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0},
-        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false, 0, 0},
-        {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false, 0, 0},
-        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false, 0, 0},
-        {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false, 0, 0},
-        {1, 5, 6, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, false, 1, 1},
-        {1, 4, 5, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 1, 1},
-        {1, 4, 6, 12, 24, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false, 0, 1},
+        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0, 1, 1, false, 0, 0, false},
+        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {1, 5, 6, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, false, 1, 1, 1, 1, false, 0, 0, false},
+        {1, 4, 5, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 1, 1, 1, 1, false, 0, 0, false},
+        {1, 4, 6, 12, 24, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false, 0, 1, 1, 1, false, 0, 0, false},
+        /* clips: 3x3x3, 3x1x1, 1x3x3, halved in time, in space, in both; a Cin of 3 and of 6 */
+        {5, 5, 3, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 3, 1, false, 0, 0, false},
+        {3, 3, 5, 8, 12, 1, 1, 0, 0, DIT_TYPE_F32, false, false, true, true, 0, 0, 3, 1, false, 2, 0, true},
+        {7, 4, 3, 6, 10, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false, 0, 0, 3, 2, false, 1, 1, true},
+        {3, 4, 6, 12, 24, 3, 2, 0, 1, DIT_TYPE_BF16, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {5, 4, 6, 3, 8, 3, 2, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 3, 2, true, 2, 0, true},
+        {4, 3, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0, 3, 1, true, 0, 0, false},
+        {1, 2, 3, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false, 0, 0, 3, 1, false, 2, 0, false},
+        {3, 2, 3, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 3, 1, false, 1, 1, false},
     };
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         if (!thorough && i % 3 != 2) continue;
@@ -1236,6 +1269,285 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
     free(x.data), free(weight.data), free(bias.data), free(wanted);
 }
 
+/* --- clips --- */
+
+static void close_frames(diti_device *device, diti_tensor out, double *wanted, const char *name) {
+    char what[160];
+    snprintf(what, sizeof what, "%s %s", name, diti_rung_name(device->rung));
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        close_to(&got, wanted, tolerance_of(bench.graph.activation), what);
+        free(got.data);
+    }
+    end();
+    free(wanted);
+}
+
+static void check_blend(diti_device *device, diti_blend_kind kind, uint32_t frames, uint32_t first, uint32_t columns,
+                        bool more) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    diti_blend_desc desc = {.kind = kind, .clip = {frames, 3, 5}, .first = first, .weight = 0.75f, .more_weight = -2};
+    uint32_t count = diti_blended_frames(kind, frames, first), area = 15;
+    matrix x = matrix_random(frames * area, columns, 1, act), y = matrix_random(count * area, columns, 1, DITI_F32);
+    double *wanted = malloc((size_t)count * area * columns * sizeof(double));
+    char what[100];
+    if (more) desc.more = input(&y, DITI_F32, 0, "more");
+    for (uint32_t f = 0; f < count; f++)
+        for (uint32_t i = 0; i < area * columns; i++) {
+#define FRAME(F) ((double)x.data[(size_t)(F)*area * columns + i])
+            double v = 0, parts[3] = {1, 0, 0};
+            uint32_t from[3] = {f, 0, 0}, g = f - first;
+            if (f >= first && kind == DITI_BLEND_DOUBLE) from[0] = first + g / 2;
+            if (f >= first && kind == DITI_BLEND_HALVES) {
+                from[0] = first + 2 * g, from[1] = from[0] + 1;
+                parts[0] = parts[1] = 0.5;
+            }
+            if (kind == DITI_BLEND_THIRDS)
+                for (uint32_t k = 0; k < 3; k++) parts[k] = 1.0 / 3, from[k] = 2 * f < k ? 0 : 2 * f - k;
+            if (kind == DITI_BLEND_LINEAR && f > 0) { /* half-pixel centres in frames 1, 2, ... */
+                double place = ((f - 1) + 0.5) / 2 - 0.5, last = frames - 2;
+                if (place < 0) place = 0;
+                if (place > last) place = last;
+                from[0] = 1 + (uint32_t)place, from[1] = from[0] + 1 < frames ? from[0] + 1 : from[0];
+                parts[1] = place - floor(place), parts[0] = 1 - parts[1];
+            }
+            for (int k = 0; k < 3; k++) v += parts[k] * FRAME(from[k]);
+            if (more) v = 0.75 * v - 2.0 * y.data[(size_t)f * area * columns + i];
+            wanted[(size_t)f * area * columns + i] = v;
+#undef FRAME
+        }
+    snprintf(what, sizeof what, "blend %d of %u frames, first %u, %u columns%s", (int)kind, frames, first, columns,
+             more ? ", more" : "");
+    desc.name = "blend";
+    close_frames(device, diti_blend_frames(graph, input(&x, act, columns % 4 ? 0 : 4, "x"), &desc), wanted, what);
+    free(x.data), free(y.data);
+}
+
+/* x: the coarser clip where it is spread, the finer one where it is gathered. */
+static void check_block(diti_device *device, diti_block_desc desc, uint32_t from_columns, bool spread, bool more) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t repeats = desc.repeats ? desc.repeats : 1, modulus = desc.modulus ? desc.modulus : desc.columns;
+    diti_video from = desc.clip, to = from;
+    matrix x = matrix_random(from.frames * from.height * from.width, from_columns, 1, act), y;
+    double *wanted;
+    char what[100];
+    if (spread)
+        to.frames = from.frames * desc.time - desc.first, to.height *= desc.side, to.width *= desc.side;
+    else
+        to.frames = (from.frames + desc.first) / desc.time, to.height /= desc.side, to.width /= desc.side;
+    y = matrix_random(to.frames * to.height * to.width, desc.columns, 1, DITI_F32);
+    wanted = calloc((size_t)y.rows * y.columns, sizeof(double));
+    /* every element of the finer clip, and where it stands in the coarser one */
+    for (uint32_t f = 0; f < (spread ? from.frames * desc.time : from.frames + desc.first); f++)
+        for (uint32_t h = 0; h < (spread ? to.height : from.height); h++)
+            for (uint32_t w = 0; w < (spread ? to.width : from.width); w++)
+                for (uint32_t c = 0; c < (spread ? desc.columns : from_columns); c++) {
+                    uint32_t number = (spread ? c % modulus : c) * desc.channel_step + f % desc.time * desc.time_step +
+                                      h % desc.side * desc.line_step + w % desc.side * desc.pixel_step;
+                    const diti_video *coarse = spread ? &from : &to;
+                    uint32_t place = (f / desc.time * coarse->height + h / desc.side) * coarse->width + w / desc.side;
+                    uint32_t fine = f < desc.first ? 0 : f - desc.first;
+                    if (spread && f >= desc.first)
+                        wanted[(size_t)((fine * to.height + h) * to.width + w) * desc.columns + c] =
+                            at(&x, place, number / repeats);
+                    if (!spread && (f >= desc.first || desc.edge) && number / repeats < desc.columns)
+                        wanted[(size_t)place * desc.columns + number / repeats] +=
+                            (double)at(&x, (fine * from.height + h) * from.width + w, c) / repeats;
+                }
+    if (more) {
+        desc.more = input(&y, DITI_F32, 0, "more");
+        for (size_t i = 0; i < (size_t)y.rows * y.columns; i++) wanted[i] += (double)y.data[i];
+    }
+    snprintf(what, sizeof what, "%s %u of %u columns, %u x %u, first %u", spread ? "spread" : "gather", desc.columns,
+             from_columns, desc.time, desc.side, desc.first);
+    desc.name = what;
+    close_frames(device,
+                 spread ? diti_spread_frames(graph, input(&x, act, 0, "x"), &desc)
+                        : diti_gather_frames(graph, input(&x, act, 0, "x"), &desc),
+                 wanted, what);
+    free(x.data), free(y.data);
+}
+
+static void check_condition(diti_device *device, diti_video clip, diti_video coarse, uint32_t first, uint32_t columns) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t area = coarse.height * coarse.width;
+    matrix x = matrix_random(clip.frames * clip.height * clip.width, columns, 1, act),
+           tables = matrix_random(coarse.frames * area, 2 * columns, 1, DITI_F32);
+    double *wanted = malloc((size_t)x.rows * columns * sizeof(double));
+    diti_condition_desc desc = {.clip = clip, .coarse = coarse, .first = first, .silu = true, .name = "condition"};
+    diti_tensor both = input(&tables, DITI_F32, 0, "tables");
+    desc.scale = diti_tensor_view(graph, both, 0, tables.rows, 0, columns);
+    desc.shift = diti_tensor_view(graph, both, 0, tables.rows, columns, columns);
+    for (uint32_t r = 0; r < x.rows; r++) {
+        uint32_t f = r / (clip.height * clip.width), h = r / clip.width % clip.height, w = r % clip.width;
+        uint32_t t = f < first ? f : first + (f - first) * (coarse.frames - first) / (clip.frames - first);
+        uint32_t row = t * area + h * coarse.height / clip.height * coarse.width + w * coarse.width / clip.width;
+        for (uint32_t c = 0; c < columns; c++)
+            wanted[(size_t)r * columns + c] = activated(
+                DITI_ACTIVATION_SILU, (double)at(&x, r, c) * at(&tables, row, c) + at(&tables, row, columns + c));
+    }
+    close_frames(device, diti_condition_frames(graph, input(&x, act, 0, "x"), &desc), wanted, "condition");
+    free(x.data), free(tables.data);
+}
+
+/* [C, T, area] read as [T, C, area], and back. */
+static void check_fold(diti_device *device, uint32_t frames, uint32_t columns) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    diti_video clip = {frames, 2, 3};
+    matrix x = matrix_random(frames * 6, columns, 1, act);
+    double *wanted = malloc((size_t)x.rows * columns * sizeof(double));
+    diti_tensor folded = diti_fold_frames(graph, input(&x, act, 0, "x"), &clip, false);
+    diti_tensor back = diti_fold_frames(graph, folded, &clip, true);
+    for (uint32_t n = 0; n < frames * columns; n++)
+        for (uint32_t p = 0; p < 6; p++)
+            wanted[(size_t)(n / columns * 6 + p) * columns + n % columns] = at(&x, n % frames * 6 + p, n / frames);
+    if (run_plan()) {
+        matrix got = read_tensor(folded), again = read_tensor(back);
+        close_to(&got, wanted, 1e-7, "folded");
+        CHECK(!memcmp(again.data, x.data, (size_t)x.rows * columns * sizeof(float)));
+        free(got.data), free(again.data);
+    }
+    end();
+    free(wanted), free(x.data);
+}
+
+static void check_draw(diti_device *device, uint32_t rows, uint32_t columns) {
+    diti_graph *graph = begin(device);
+    matrix x = matrix_random(rows, 2 * columns, 40, DITI_F32), noise = matrix_random(rows, columns, 2, DITI_F32);
+    double *wanted = malloc((size_t)rows * columns * sizeof(double));
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+            double spread = (double)at(&x, r, columns + c);
+            spread = spread < -30 ? -30 : spread > 20 ? 20 : spread;
+            wanted[(size_t)r * columns + c] = (at(&x, r, c) + exp(spread / 2) * (double)at(&noise, r, c)) * 0.25;
+        }
+    close_frames(
+        device, diti_draw(graph, input(&x, DITI_F32, 0, "moments"), input(&noise, DITI_F32, 0, "noise"), 0.25f, "draw"),
+        wanted, "draw");
+    free(x.data), free(noise.data);
+}
+
+/* A rectangle of frames 1 and 2 into a larger clip, plain, and faded in place. */
+static void check_place(diti_device *device, bool right) {
+    diti_graph *graph = begin(device);
+    diti_video from = {3, 4, 5}, other = {3, 6, 7}, to = {2, 6, 8};
+    matrix x = matrix_random(3 * 20, 3, 1, DITI_F32), y = matrix_random(3 * 42, 3, 1, DITI_F32);
+    double *wanted = calloc(2 * 48 * 3, sizeof(double));
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, 2 * 48, 3, "all");
+    diti_tensor tile = diti_tensor_new(graph, DITI_F32, 3 * 20, 3, "tile");
+    diti_place_desc fade = {
+        .from = from, .to = from, .part = {3, 3, 5}, .other_size = other, .other_y = 2, .other_x = 1};
+    diti_place_desc move = {
+        .from = from, .to = to, .part = {2, 3, 4}, .first = 1, .from_y = 1, .from_x = 1, .y = 2, .x = 3, .out = all};
+    if (right) fade.part = (diti_video){3, 4, 2}, fade.right = true;
+    fade.other = input(&y, DITI_F32, 0, "other");
+    fade.out = tile;
+    diti_copy(graph, input(&x, DITI_F32, 0, "x"), tile, "copy");
+    diti_fill_zeros(graph, all);
+    diti_place_frames(graph, tile, &fade);
+    diti_place_frames(graph, tile, &move);
+    for (uint32_t f = 0; f < 2; f++)
+        for (uint32_t h = 1; h < 4; h++)
+            for (uint32_t w = 1; w < 5; w++)
+                for (uint32_t c = 0; c < 3; c++) {
+                    double v = at(&x, ((f + 1) * 4 + h) * 5 + w, c), a = right ? w / 2.0 : h / 3.0;
+                    if (a < 1) v = at(&y, ((f + 1) * 6 + h + 2) * 7 + w + 1, c) * (1 - a) + v * a;
+                    wanted[((f * 6 + h + 1) * 8 + w + 2) * 3 + c] = v;
+                }
+    close_frames(device, all, wanted, "place");
+    free(x.data), free(y.data);
+}
+
+static void test_frames(diti_device *device) {
+    uint32_t odd = device->rung >= DITI_RUNG_FP16 ? 6 : 5; /* F16 rows begin at even elements */
+    check_blend(device, DITI_BLEND_LINEAR, 4, 1, 8, true);
+    check_block(device,
+                (diti_block_desc){.clip = {2, 3, 2},
+                                  .columns = 6,
+                                  .time = 2,
+                                  .side = 2,
+                                  .channel_step = 8,
+                                  .time_step = 4,
+                                  .line_step = 2,
+                                  .pixel_step = 1,
+                                  .repeats = 4,
+                                  .first = 1},
+                12, true, true);
+    check_block(device,
+                (diti_block_desc){.clip = {5, 4, 6},
+                                  .columns = 12,
+                                  .time = 2,
+                                  .side = 2,
+                                  .channel_step = 8,
+                                  .time_step = 4,
+                                  .line_step = 2,
+                                  .pixel_step = 1,
+                                  .repeats = 4,
+                                  .first = 1},
+                6, false, true);
+    check_condition(device, (diti_video){5, 4, 6}, (diti_video){3, 2, 3}, 1, 8);
+    check_fold(device, 3, 8);
+    check_draw(device, 37, 5);
+    check_place(device, false);
+    check_place(device, true);
+    if (!thorough) return;
+    check_blend(device, DITI_BLEND_DOUBLE, 3, 1, odd, false);
+    check_blend(device, DITI_BLEND_DOUBLE, 2, 0, 8, false);
+    check_blend(device, DITI_BLEND_LINEAR, 2, 1, odd, false);
+    check_blend(device, DITI_BLEND_THIRDS, 5, 0, 8, true);
+    check_blend(device, DITI_BLEND_THIRDS, 4, 0, odd, false);
+    check_blend(device, DITI_BLEND_THIRDS, 1, 0, 4, false);
+    check_blend(device, DITI_BLEND_HALVES, 5, 1, odd, false);
+    check_blend(device, DITI_BLEND_HALVES, 4, 0, 8, false);
+    check_block(
+        device,
+        (diti_block_desc){.clip = {3, 2, 3}, .columns = odd, .time = 2, .side = 1, .channel_step = 2, .time_step = 1},
+        2 * odd, true, false);
+    check_block(device,
+                (diti_block_desc){.clip = {2, 3, 4},
+                                  .columns = odd,
+                                  .time = 2,
+                                  .side = 1,
+                                  .channel_step = 1,
+                                  .time_step = odd,
+                                  .line_step = 1,
+                                  .pixel_step = 1,
+                                  .first = 1},
+                2 * odd, true, false);
+    check_block(device,
+                (diti_block_desc){.clip = {2, 3, 2},
+                                  .columns = 8,
+                                  .time = 1,
+                                  .side = 2,
+                                  .channel_step = 4,
+                                  .line_step = 1,
+                                  .pixel_step = 2,
+                                  .modulus = 2},
+                8, true, false);
+    check_block(
+        device,
+        (diti_block_desc){
+            .clip = {1, 4, 6}, .columns = 12, .time = 1, .side = 2, .channel_step = 4, .line_step = 1, .pixel_step = 2},
+        3, false, false);
+    check_block(device,
+                (diti_block_desc){.clip = {3, 2, 4},
+                                  .columns = 8,
+                                  .time = 2,
+                                  .side = 1,
+                                  .channel_step = 2,
+                                  .time_step = 1,
+                                  .repeats = 1,
+                                  .first = 1,
+                                  .edge = true},
+                4, false, false);
+    check_condition(device, (diti_video){4, 4, 6}, (diti_video){2, 2, 3}, 0, odd);
+    check_fold(device, 4, odd);
+}
+
 /* --- weighted rows --- */
 
 /* Items have `tokens` rows, and two rows of no item stand behind them. The mean is far from 0, where sums that cancel
@@ -1308,7 +1620,8 @@ static void run_kernels(diti_device *device, bool few) {
                           .gate = true,
                           .residual = true,
                           .rows_per_gate = 150};
-    conv_case conv = {2, 40, 36, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, true, 0, 0};
+    conv_case conv = {2,    40,   36, 16, 20, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                      true, true, 0,  0,  1,  1, false, 0, 0, false};
     attention_case attention = {
         .batch = 2, .heads = 2, .head_dim = 72, .queries = 150, .keys = 100, .lengths = true, .lse = true};
     norm_case norm = {.rows = 200, .columns = 320, .modulate = true, .size = 1};
@@ -1327,10 +1640,45 @@ static void run_kernels(diti_device *device, bool few) {
     if (few) return;
     linear.m = 3; /* few rows */
     check_linear(device, &linear);
-    conv = (conv_case){1, 30, 24, 64, 16, 3, 1, 1, 1, DIT_TYPE_Q8_0, true, true, false, false, 0, 0};
+    conv = (conv_case){1,     30,    24, 64, 16, 3, 1,     1, 1, DIT_TYPE_Q8_0, true, true,
+                       false, false, 0,  0,  1,  1, false, 0, 0, false};
     check_conv(device, &conv);
-    conv = (conv_case){1, 60, 66, 12, 36, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false, 0, 0};
+    conv = (conv_case){1,     60,    66, 12, 36, 3, 2,     0, 1, DIT_TYPE_F32, false, true,
+                       false, false, 0,  0,  1,  1, false, 0, 0, false};
     check_conv(device, &conv);
+    conv = (conv_case){8,     20,    33, 12, 20, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                       false, false, 0,  0,  3,  1, false, 2, 0, false};
+    check_conv(device, &conv);
+    conv = (conv_case){9,     16,    33, 12, 20, 1, 1,     0, 0, DIT_TYPE_F16, false, true,
+                       false, false, 0,  0,  3,  2, false, 1, 1, true};
+    check_conv(device, &conv);
+    check_blend(device, DITI_BLEND_LINEAR, 40, 1, 20, true);
+    check_blend(device, DITI_BLEND_THIRDS, 41, 0, 20, false);
+    check_block(device,
+                (diti_block_desc){.clip = {5, 20, 30},
+                                  .columns = 12,
+                                  .time = 2,
+                                  .side = 2,
+                                  .channel_step = 8,
+                                  .time_step = 4,
+                                  .line_step = 2,
+                                  .pixel_step = 1,
+                                  .repeats = 4,
+                                  .first = 1},
+                24, true, true);
+    check_block(device,
+                (diti_block_desc){.clip = {5, 20, 30},
+                                  .columns = 12,
+                                  .time = 2,
+                                  .side = 2,
+                                  .channel_step = 8,
+                                  .time_step = 4,
+                                  .line_step = 2,
+                                  .pixel_step = 1,
+                                  .repeats = 4,
+                                  .first = 1},
+                6, false, true);
+    check_condition(device, (diti_video){5, 20, 30}, (diti_video){3, 10, 15}, 1, 16);
 }
 
 static void run_everything(diti_device *device) { run_kernels(device, false); }
@@ -1684,6 +2032,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     test_qkv(device);
     test_videos(device);
     test_conv(device);
+    test_frames(device);
     test_group_norm(device);
     test_weigh(device);
     diti_device_close(device);
@@ -1720,10 +2069,13 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     check_unit(device, module, &c, 6e4f);
     if (device->rung != DITI_RUNG_HALF) return;
     conv_module = module;
-    check_conv(device, &(conv_case){2, 5, 4, 12, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0});
+    check_conv(device, &(conv_case){2,    5,     4, 12, 16, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
+                                    true, false, 0, 0,  1,  1, false, 0, 0, false});
     if (all) {
-        check_conv(device, &(conv_case){1, 9, 7, 20, 24, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 1, 1});
-        check_conv(device, &(conv_case){1, 8, 8, 6, 12, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0});
+        check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                                        false, false, 1, 1,  1,  1, false, 0, 0, false});
+        check_conv(device, &(conv_case){1,     8,     8, 6, 12, 3, 2,     0, 1, DIT_TYPE_F16, false, true,
+                                        false, false, 0, 0, 1,  1, false, 0, 0, false});
     }
     conv_module = NULL;
 }
@@ -1732,9 +2084,10 @@ static void test_unit_all(diti_device *device, const char *module) {
     static const uint32_t m[] = {9, 16, 63, 64, 65, 77, 257}, n[] = {4, 36, 64, 68, 256, 12, 20},
                           k[] = {8, 64, 200, 24, 32, 256, 72};
     static const dit_type types[] = {DIT_TYPE_F32, DIT_TYPE_BF16, DIT_TYPE_Q8_0, DIT_TYPE_Q4_K};
-    static const conv_case convs[] = {{1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 1, 1},
-                                      {2, 8, 10, 24, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
-                                      {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0}};
+    static const conv_case convs[] = {
+        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 1, 1, 1, 1, false, 0, 0, false},
+        {2, 8, 10, 24, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0, 1, 1, false, 0, 0, false},
+        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0, 1, 1, false, 0, 0, false}};
     for (size_t i = 0; i < DITI_COUNT(m); i++)
         check_unit(device, module, &(linear_case){.m = m[i], .n = n[i], .k = k[i], .type = DIT_TYPE_F16, .bias = true},
                    1);

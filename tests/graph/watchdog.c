@@ -142,7 +142,7 @@ static void large_ops(diti_graph *graph, const diti_weight *linear, const diti_w
     upsample.batch = 1;
     upsample.height = upsample.width = 512;
     upsample.pad_before = upsample.pad_after = 1;
-    diti_conv2d(graph, pixels, conv, &upsample);
+    diti_conv(graph, pixels, conv, &upsample);
     large_attention(graph, 8192, 8192, 24, 128);
     large_attention(graph, 512, 100003, 1, 64);
 }

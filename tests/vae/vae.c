@@ -1,4 +1,6 @@
-/* Autoencoders in tiles: tiles come near to the picture that is decoded at once, show no seam, and save memory.
+/* Autoencoders in tiles: tiles come near to the picture that is decoded at once, show no seam, and save memory. Clips:
+   chunks that are recorded once and run again give the bytes of those that are recorded one by one, in as much memory
+   however long the clip is.
    test-runs: lavapipe */
 #include "library.h"
 #include "files.h"
@@ -247,6 +249,176 @@ static void test_tiny(diti_device *device) {
     diti_checkpoint_close(file);
 }
 
+/* --- clips --- */
+
+#define WAN "tests/fixtures/vae_wan/model.safetensors"
+#define KL "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
+enum { LATENT = 5, MOST_FRAMES = 45 };
+static float clips[2][MOST_FRAMES * 8 * LATENT * 8 * LATENT * 3], clip_latents[16 * 12 * LATENT * LATENT];
+
+typedef struct streamed_clip { /* a clip whose chunks behind the first are one segment */
+    diti_graph graph;
+    diti_vae_clip clip;
+    diti_tensor latents, first, next;
+    uint32_t chunks;
+} streamed_clip;
+
+static void emit_streamed(streamed_clip *s, const diti_vae *vae, diti_device *device, uint32_t frames, uint32_t side) {
+    diti_video pixels = {frames, 8 * side, 8 * side};
+    uint32_t area = side * side, channels = vae->traits.latent_channels, latent;
+    diti_tensor rows, table, step;
+    diti_vae_chunk chunk;
+    memset(s, 0, sizeof *s);
+    diti_graph_init(&s->graph, device);
+    diti_graph_segment(&s->graph, "latents", false);
+    CHECK_MESSAGE(diti_vae_clip_begin(&s->clip, vae, &s->graph, false, &pixels, 0, 0), "%s", s->graph.error.message);
+    latent = s->clip.latent.frames;
+    s->latents = diti_tensor_input(&s->graph, DITI_F32, channels, latent * area, "latents");
+    rows = diti_vae_clip_latents(&s->clip, s->latents);
+    diti_graph_segment(&s->graph, "first chunk", false);
+    CHECK(diti_vae_clip_chunk(&s->clip, 0, &chunk) && chunk.kind == 0);
+    s->first = diti_tensor_state(&s->graph, DITI_F32, chunk.out_frames * 64 * area, 3, "first frames");
+    diti_copy(&s->graph, diti_vae_clip_run(&s->clip, &chunk, diti_tensor_view(&s->graph, rows, 0, area, 0, channels)),
+              s->first, "keep");
+    while (diti_vae_clip_chunk(&s->clip, s->chunks, &chunk)) {
+        CHECK(s->chunks == 0 || chunk.kind == 1);
+        s->chunks++;
+    }
+    if (s->chunks < 2) return;
+    diti_graph_segment(&s->graph, "next chunk", true);
+    CHECK(diti_vae_clip_chunk(&s->clip, 1, &chunk));
+    step = diti_tensor_state(&s->graph, DITI_U32, 1, 1, "number of the chunk");
+    table = diti_tensor_reshape(&s->graph, rows, latent, area * channels);
+    table = diti_tensor_view(&s->graph, table, 1, latent - 1, 0, area * channels);
+    rows =
+        diti_tensor_reshape(&s->graph, diti_select_row(&s->graph, table, step, "latent of the chunk"), area, channels);
+    s->next = diti_tensor_state(&s->graph, DITI_F32, chunk.out_frames * 64 * area, 3, "next frames");
+    diti_copy(&s->graph, diti_vae_clip_run(&s->clip, &chunk, rows), s->next, "keep");
+    diti_advance_step(&s->graph, step);
+}
+
+static uint64_t streamed_bytes(const diti_vae *vae, diti_device *device, uint32_t frames, uint32_t side) {
+    diti_plan_memory memory = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    streamed_clip s;
+    emit_streamed(&s, vae, device, frames, side);
+    CHECK_MESSAGE(diti_plan_measure(&s.graph, &memory, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&s.graph);
+    return memory.activations;
+}
+
+/* Frames are read one chunk after the other; twice, since a job may be run again. */
+static void run_streamed(const diti_vae *vae, diti_device *device, uint32_t frames, float *out) {
+    diti_plan *plan = NULL;
+    dit_error err = DITI_ZERO;
+    streamed_clip s;
+    size_t frame = 3 * 64 * LATENT * LATENT, run;
+    uint32_t i;
+    emit_streamed(&s, vae, device, frames, LATENT);
+    CHECK_MESSAGE(diti_plan_create(&s.graph, NULL, &plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&s.graph);
+    for (run = 0; run < 2 && plan; run++) {
+        CHECK(diti_plan_write(plan, s.latents, clip_latents,
+                              16 * s.clip.latent.frames * LATENT * LATENT * sizeof(float), &err) == DIT_OK);
+        CHECK_MESSAGE(diti_plan_run(plan, 0, 2, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(plan, s.first, out, frame * sizeof(float), &err) == DIT_OK);
+        for (i = 1; i < s.chunks; i++) {
+            CHECK_MESSAGE(diti_plan_run(plan, 2, 1, &err) == DIT_OK, "%s", err.message);
+            CHECK(diti_plan_read(plan, s.next, out + (4 * i - 3) * frame, 4 * frame * sizeof(float), &err) == DIT_OK);
+        }
+    }
+    diti_plan_destroy(plan);
+}
+
+static void run_whole(const diti_vae *vae, diti_device *device, uint32_t frames, float *out) {
+    uint32_t side = vae->traits.factor * LATENT, rows = frames * side * side;
+    diti_video pixels = {frames, side, side};
+    diti_plan *plan = NULL;
+    dit_error err = DITI_ZERO;
+    diti_tensor latents, x, kept;
+    diti_vae_clip clip;
+    diti_graph graph;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "clip", false);
+    CHECK(diti_vae_clip_begin(&clip, vae, &graph, false, &pixels, 0, 0));
+    latents = diti_tensor_input(&graph, DITI_F32, vae->traits.latent_channels, clip.latent.frames * LATENT * LATENT,
+                                "latents");
+    x = diti_vae_clip_all(&clip, diti_vae_clip_latents(&clip, latents));
+    kept = diti_tensor_state(&graph, DITI_F32, rows, 3, "kept");
+    diti_copy(&graph, x, kept, "keep");
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&graph);
+    if (!plan) return;
+    CHECK(diti_plan_write(plan, latents, clip_latents,
+                          vae->traits.latent_channels * clip.latent.frames * LATENT * LATENT * sizeof(float),
+                          &err) == DIT_OK);
+    CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
+    CHECK(diti_plan_read(plan, kept, out, (size_t)rows * 3 * sizeof(float), &err) == DIT_OK);
+    diti_plan_destroy(plan);
+}
+
+static void test_clip_refusals(const diti_vae *vae, diti_device *device) {
+    static const diti_video wrong[] = {{4, 16, 16}, {0, 16, 16}, {5, 12, 16}, {5, 16, 0}};
+    static const char *const says[] = {"the nearest that it makes has 1", "no clip of 0 frames", "multiples of 8",
+                                       "multiples of 8"};
+    diti_vae_clip clip;
+    diti_graph graph;
+    uint32_t i, nearest;
+    for (i = 0; i < DITI_COUNT(wrong); i++) {
+        diti_graph_init(&graph, device);
+        CHECK(!diti_vae_clip_begin(&clip, vae, &graph, i % 2 == 1, &wrong[i], 0, 0));
+        CHECK_MESSAGE(strstr(graph.error.message, says[i]), "%s", graph.error.message);
+        diti_graph_free(&graph);
+    }
+    CHECK(diti_vae_latent_frames(vae, 45, false, NULL) == 12);
+    CHECK(diti_vae_latent_frames(vae, 48, false, &nearest) == 0 && nearest == 45);
+}
+
+static void test_clip(diti_device *device) {
+    diti_checkpoint *file = NULL;
+    diti_vae *vae = load(device, WAN, &file);
+    uint64_t some, more;
+    size_t i;
+    if (!vae) return;
+    for (i = 0; i < DITI_COUNT(clip_latents); i++)
+        clip_latents[i] = (float)(sin(0.7 * (double)i) + cos(0.01 * (double)i));
+    run_streamed(vae, device, 9, clips[0]);
+    run_whole(vae, device, 9, clips[1]);
+    CHECK(memcmp(clips[0], clips[1], 9 * 3 * 64 * LATENT * LATENT * sizeof(float)) == 0);
+    some = streamed_bytes(vae, device, 9, 16);
+    more = streamed_bytes(vae, device, 45, 16);
+    printf("clips of 9 and 45 frames: %.2f and %.2f MB\n", (double)some / 1e6, (double)more / 1e6);
+    /* only the latents are longer: rows, planes and their scaled copies of 16 values for each of 16 x 16 places */
+    CHECK_MESSAGE(more - some <= 4u * 9 * 16 * 16 * 16 * sizeof(float), "%u bytes more", (unsigned)(more - some));
+    test_clip_refusals(vae, device);
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(file);
+}
+
+/* An autoencoder of pictures takes four frames at a time, and each as if it were alone. */
+static void test_clip_of_pictures(diti_device *device) {
+    diti_checkpoint *file = NULL;
+    diti_vae *vae = load(device, KL, &file);
+    size_t frame, i;
+    if (!vae) return;
+    frame = 3 * (size_t)vae->traits.factor * vae->traits.factor * LATENT * LATENT;
+    CHECK(vae->traits.factor <= 8 && vae->traits.latent_channels == 4);
+    for (i = 0; i < DITI_COUNT(clip_latents); i++) clip_latents[i] = (float)sin(0.7 * (double)i);
+    run_whole(vae, device, 5, clips[0]);
+    for (i = 0; i < 5; i++) { /* planes of the clip have five frames side by side */
+        float planes[4 * LATENT * LATENT];
+        uint32_t c, area = LATENT * LATENT;
+        for (c = 0; c < 4; c++) memcpy(planes + c * area, clip_latents + (c * 5 + i) * area, area * sizeof(float));
+        if (i) memcpy(clip_latents, planes, sizeof planes);
+        if (!i) continue;
+        run_whole(vae, device, 1, clips[1]);
+        CHECK_MESSAGE(memcmp(clips[0] + i * frame, clips[1], frame * sizeof(float)) == 0, "frame %u", (unsigned)i);
+        for (c = 0; c < DITI_COUNT(clip_latents); c++) clip_latents[c] = (float)sin(0.7 * (double)c);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(file);
+}
+
 int main(void) {
     dit_context_desc desc = DITI_ZERO;
     diti_device *device = NULL;
@@ -257,6 +429,8 @@ int main(void) {
     test_preview();
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
     if (device) test_tiny(device);
+    if (device) test_clip(device);
+    if (device) test_clip_of_pictures(device);
     if (device) diti_device_close(device);
     test_vulkan_end();
     return TEST_END("vae");
