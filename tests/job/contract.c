@@ -1417,7 +1417,7 @@ static void test_samplers(void) {
         dit_job *job = NULL;
         dit_result result;
         desc.sampler = dit_sampler_name(i);
-        if (!is_thorough() && !strstr("unipc ddpm", desc.sampler)) continue; /* their own kernels */
+        if (!is_thorough() && !strstr("unipc ddpm pndm", desc.sampler)) continue; /* their own kernels */
         result = dit_job_create(shared, &desc, &job, &err);
         if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", desc.sampler, err.message)) finish(job);
         dit_job_destroy(job);
