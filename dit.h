@@ -1122,6 +1122,13 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err);
 
+/* Mixes two prompts, so that pictures can go from one to the other: every number of the embeddings is (1 - part) * a +
+   part * b. The mixture has as many tokens as the longer prompt, so with part 0 it is a with the other's padding.
+   a, b: required; blobs of one model from dit_encode_prompt or from here. size: bytes of each. part: 0 to 1. blob:
+   required; out: size bytes, may be a or b. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT for a damaged blob and blobs of different models. Any thread. */
+DIT_API dit_result dit_mix_prompts(const void *a, const void *b, size_t size, float part, void *blob, dit_error *err);
+
 /* Tells the memory that a job would need, by planning it; allocates nothing on the device.
    ctx: required; may be NULL when desc->model is a dry run without one. desc: as for dit_job_create. out: required.
    err: may be NULL. Refuses what dit_job_create would refuse. Any thread. */
@@ -15615,7 +15622,7 @@ typedef struct diti_solver_desc {
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* of a clip, side by side in each row of x, some of which stay as they are; 0: none does */
+    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -33751,7 +33758,7 @@ typedef struct diti_step {
         kept_noise; /* add_noise's factors for a picture at the step after this one; 1 and 0 after the last */
     uint32_t draws; /* noises that the original code draws in this step; n is the last of them */
 } diti_step;
-typedef struct diti_frame_step { /* what becomes of a frame of a clip in one step, see diti_schedule_frames */
+typedef struct diti_frame_step { /* one step of one frame of a clip, see diti_schedule_frames */
     float x, noise;              /* before the model sees it the frame becomes x * itself + noise * n, n drawn for it */
     float moves;                 /* 1: the step changes it; 0: it is as it was before the step */
     float fresh;                 /* 1: the model is told that the frame is being made; 0: that it is given */
@@ -34363,8 +34370,9 @@ static void diti_config_read_singlestep(diti_settings *settings, diti_sampling *
 
 /* diffusers' class ends at the first sigma of training, which no key says. */
 static void diti_config_read_deis(diti_settings *settings, diti_sampling *out, bool own_class) {
-    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};    /* it takes the */
-    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"}; /* others for the first */
+    /* diffusers takes the others for the first */
+    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};
+    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"};
     out->order = 2;
     out->lower_order_final = true;
     if (!own_class) return;
@@ -34686,7 +34694,7 @@ static void diti_sampling_count(diti_sampling *out) {
         out->first = 2 * out->begin;
     }
     if (out->solver != DITI_SOLVER_PNDM) return;
-    if (left < 4) out->skips_runge_kutta = true; /* it has no room */
+    if (left < 4) out->skips_runge_kutta = true; /* Runge-Kutta has no room */
     out->calls = out->skips_runge_kutta ? left + (left > 1 ? 1 : 0) : left + 9;
     out->first = 0;
 }
@@ -35745,7 +35753,7 @@ static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level le
     *noise = (float)(scaled ? level.sigma : level.noise);
 }
 
-/* What stands in x0's place, where x0 is the mixture of the latent and the model's output that is given. */
+/* The mixture that stands in x0's place; x0 is given as a mixture of the latent and the model's output. */
 static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_noise_level level, diti_mixture x0) {
     if (sampling->solver == DITI_SOLVER_PNDM && sampling->remembers_output) return diti_mixture_of(0, 1);
     if (sampling->solver == DITI_SOLVER_IPNDM) return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
@@ -42064,37 +42072,49 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
-                                                    size_t size, diti_conditioning *out, dit_error *err) {
-    const unsigned char *bytes = (const unsigned char *)blob;
+/* words: the head of a blob that is whole. */
+static dit_result diti_blob_check(const char *member, const void *blob, size_t size, uint32_t *words, dit_error *err) {
+    const size_t head = DITI_BLOB_WORDS * sizeof *words;
     diti_text_shape shapes[DITI_TEXTS];
-    uint32_t words[DITI_BLOB_WORDS], i;
     size_t rows_size = 0;
     bool good = true;
     uint64_t hash;
-    memset(out, 0, sizeof *out);
-    if (!blob || size < sizeof words)
+    uint32_t i;
+    if (!blob || size < head)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %llu bytes are no prompt blob", member,
                          (unsigned long long)size);
-    memcpy(words, blob, sizeof words);
+    memcpy(words, blob, head);
     if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: no prompt blob of this version; make it again with dit_encode_prompt", member);
     for (i = 0; i < DITI_TEXTS; i++) {
         const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
-        out->texts[i].tokens = shapes[i].tokens = text[0];
-        out->texts[i].columns = shapes[i].columns = text[1];
-        out->texts[i].length = text[2];
+        shapes[i].tokens = text[0];
+        shapes[i].columns = text[1];
         good = good && text[2] <= text[0] && (text[0] == 0) == (text[1] == 0);
     }
     if (diti_blob_size(shapes, &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    hash = diti_hash(bytes + sizeof words, size - sizeof words);
-    if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
+    hash = diti_hash((const unsigned char *)blob + head, size - head);
+    if (size != head + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
         words[3] != (uint32_t)(hash >> 32)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: the prompt blob is damaged; make it again with dit_encode_prompt", member);
     }
-    return diti_blob_read_rows(env, bytes + sizeof words, out, err);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+                                                    size_t size, diti_conditioning *out, dit_error *err) {
+    uint32_t words[DITI_BLOB_WORDS], i;
+    memset(out, 0, sizeof *out);
+    DITI_TRY(diti_blob_check(member, blob, size, words, err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
+        out->texts[i].tokens = text[0];
+        out->texts[i].columns = text[1];
+        out->texts[i].length = text[2];
+    }
+    return diti_blob_read_rows(env, (const unsigned char *)blob + sizeof words, out, err);
 }
 
 static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_text_shape *texts,
@@ -42111,6 +42131,35 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
         words[DITI_BLOB_HEAD + 3 * i + 2] = lengths[i];
     }
     memcpy(blob, words, sizeof words);
+}
+
+DIT_API dit_result dit_mix_prompts(const void *a, const void *b, size_t size, float part, void *blob, dit_error *err) {
+    uint32_t words[2][DITI_BLOB_WORDS], lengths[DITI_TEXTS], i;
+    diti_text_shape shapes[DITI_TEXTS];
+    size_t at = sizeof words[0];
+    if (!blob) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: blob must be given");
+    if (!(part >= 0 && part <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: part is %g; it must be 0 (a) to 1 (b)",
+                         (double)part);
+    DITI_TRY(diti_blob_check("dit_mix_prompts: a", a, size, words[0], err));
+    DITI_TRY(diti_blob_check("dit_mix_prompts: b", b, size, words[1], err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *left = words[0] + DITI_BLOB_HEAD + 3 * i, *right = words[1] + DITI_BLOB_HEAD + 3 * i;
+        if (left[0] != right[0] || left[1] != right[1])
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: a and b are of different models");
+        shapes[i].tokens = left[0];
+        shapes[i].columns = left[1];
+        lengths[i] = left[2] > right[2] ? left[2] : right[2];
+    }
+    for (; at < size; at += sizeof(float)) {
+        float values[2];
+        memcpy(&values[0], (const unsigned char *)a + at, sizeof(float));
+        memcpy(&values[1], (const unsigned char *)b + at, sizeof(float));
+        values[0] = part == 1 ? values[1] : values[0] + part * (values[1] - values[0]);
+        memcpy((unsigned char *)blob + at, values, sizeof(float));
+    }
+    diti_blob_write((unsigned char *)blob, size - sizeof words[0], shapes, lengths);
+    return DIT_OK;
 }
 
 /* --- encoding a prompt alone --- */

@@ -203,7 +203,7 @@ typedef struct diti_solver_desc {
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* of a clip, side by side in each row of x, some of which stay as they are; 0: none does */
+    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;

@@ -348,8 +348,9 @@ static void diti_config_read_singlestep(diti_settings *settings, diti_sampling *
 
 /* diffusers' class ends at the first sigma of training, which no key says. */
 static void diti_config_read_deis(diti_settings *settings, diti_sampling *out, bool own_class) {
-    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};    /* it takes the */
-    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"}; /* others for the first */
+    /* diffusers takes the others for the first */
+    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};
+    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"};
     out->order = 2;
     out->lower_order_final = true;
     if (!own_class) return;
@@ -671,7 +672,7 @@ static void diti_sampling_count(diti_sampling *out) {
         out->first = 2 * out->begin;
     }
     if (out->solver != DITI_SOLVER_PNDM) return;
-    if (left < 4) out->skips_runge_kutta = true; /* it has no room */
+    if (left < 4) out->skips_runge_kutta = true; /* Runge-Kutta has no room */
     out->calls = out->skips_runge_kutta ? left + (left > 1 ? 1 : 0) : left + 9;
     out->first = 0;
 }

@@ -41,7 +41,7 @@ typedef struct diti_step {
         kept_noise; /* add_noise's factors for a picture at the step after this one; 1 and 0 after the last */
     uint32_t draws; /* noises that the original code draws in this step; n is the last of them */
 } diti_step;
-typedef struct diti_frame_step { /* what becomes of a frame of a clip in one step, see diti_schedule_frames */
+typedef struct diti_frame_step { /* one step of one frame of a clip, see diti_schedule_frames */
     float x, noise;              /* before the model sees it the frame becomes x * itself + noise * n, n drawn for it */
     float moves;                 /* 1: the step changes it; 0: it is as it was before the step */
     float fresh;                 /* 1: the model is told that the frame is being made; 0: that it is given */

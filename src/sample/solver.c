@@ -492,7 +492,7 @@ static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level le
     *noise = (float)(scaled ? level.sigma : level.noise);
 }
 
-/* What stands in x0's place, where x0 is the mixture of the latent and the model's output that is given. */
+/* The mixture that stands in x0's place; x0 is given as a mixture of the latent and the model's output. */
 static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_noise_level level, diti_mixture x0) {
     if (sampling->solver == DITI_SOLVER_PNDM && sampling->remembers_output) return diti_mixture_of(0, 1);
     if (sampling->solver == DITI_SOLVER_IPNDM) return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
