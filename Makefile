@@ -83,6 +83,13 @@ vma:
 	    mv build/vma/root/usr/include/vk_mem_alloc.h build/vma/; rm -rf build/vma/root; }
 build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.o
 	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c examples/engine/device.c build/library.o -o $@ $(LINK) -lvulkan
+# The walk through a model: with animated WebP where libwebp is.
+WEBP     = libwebpmux libwebpdemux libwebp
+build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
+build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+build/tests/clips build/asan/clips: $(wildcard examples/cli/*.h)
+build/clip: examples/clip.c $(wildcard examples/cli/*.h) build/library.o
+	$(COMPILE) $(CFLAGS) $(PROGRAM) $(LINKED) -Iexamples $< build/library.o -o $@ $(LINK)
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o
@@ -120,10 +127,16 @@ image:
 	@sh tools/setup.sh image
 	@$(MAKE) --no-print-directory build/dit
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
+# Two seconds that loop, as an animated PNG, as raw frames, and as MP4 where ffmpeg is.
+clip:
+	@sh tools/setup.sh image
+	@$(MAKE) --no-print-directory build/clip
+	build/clip -o build/clip.apng -o build/clip.y4m $$(command -v ffmpeg >/dev/null && echo -o build/clip.mp4) \
+	    "fox, fluent style on a purple background" "orca, fluent style on a teal background" "unicorn, fluent style on a orange background"
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
 	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
@@ -192,4 +205,4 @@ godot: $(EXTENSION)
 clean:
 	rm -rf build
 
-.PHONY: all lib vma needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install install-lib godot clean
+.PHONY: all lib vma needs setup tidy image clip test test-all check check-sync check-pages fuzz gpus shaders install install-lib godot clean

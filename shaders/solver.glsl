@@ -5,6 +5,7 @@
 DITI_SOLVER_ROW(PLACE)
 #define ROW(NAME) row_load1(FORMAT_F32, row_offset + ROW_##NAME)
 #define IMAGE_AT(IMAGE) (row_offset + DITI_COEFFICIENTS + 2u * (IMAGE)) // the two numbers of guidance.comp for an image
+#define FRAMES_AT IMAGE_AT(rows / channels) // three numbers for each frame where some are held
 
 layout(constant_id = 1) const bool LEARNED = false; // below each image's prediction stands that of the variance
 

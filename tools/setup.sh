@@ -34,6 +34,7 @@ has_mesa_needs() { # to build its shims
 has_zip() { command -v zip && command -v unzip; }
 has_numpy() { /usr/bin/python3 -c 'import numpy' || python3 -c 'import numpy'; }
 has_mono() { command -v mcs && command -v mono; }
+has_webp() { pkg-config --exists libwebpmux libwebpdemux libwebp; }
 has_window() { pkg-config --exists glfw3; }
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
@@ -57,6 +58,7 @@ if [ "$purpose" = test ]; then
     [ "$(uname -m)" = aarch64 ] || need aarch64 has aarch64-linux-gnu-g++
     need volk has_header volk.h
     need window has_window
+    need webp has_webp
 fi
 if [ -n "$everything" ]; then
     [ "$(uname -m)" != x86_64 ] || need wine has wine
@@ -68,6 +70,7 @@ if [ -n "$everything" ]; then
     need mono has_mono
     need meson has meson
     need numpy has_numpy
+    need ffmpeg has ffmpeg
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need glslang has glslangValidator
@@ -123,6 +126,10 @@ package() { # the packages that hold a thing
     apt-get:meson) echo meson ninja-build pkg-config ;;
     apt-get:numpy) echo python3-numpy ;;
     apt-get:window) echo libglfw3-dev pkg-config ;;
+    apt-get:webp) echo libwebp-dev pkg-config ;;
+    apt-get:ffmpeg) echo ffmpeg ;;
+    dnf:webp | zypper:webp) echo libwebp-devel ;;
+    pacman:webp) echo libwebp ;;
     apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
     dnf:mingw) echo mingw64-gcc mingw64-gcc-c++ ;;
     pacman:mingw) echo mingw-w64-gcc ;;

@@ -19,8 +19,8 @@ typedef struct options {
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name,
         *made_by; /* these come from a PNG's text alone */
-    bool resume, plain_prompt, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet,
-        help, help_all, version;
+    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose,
+        quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -63,6 +63,7 @@ static const option_entry option_table[] = {
     {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
     {"--guidance-start", NULL, NULL, TEXT(guided_first), TOLD_HERE, "Guidance start"},
     {"--guidance-end", NULL, NULL, TEXT(guided_last), TOLD_HERE, "Guidance end"},
+    {"--dynamic-guidance", NULL, NULL, FLAG(dynamic), TOLD_HERE, "Dynamic guidance"},
     {"--guidance-rescale", NULL, NULL, TEXT(rescale), TOLD_HERE, "Guidance rescale"},
     {"--apg-eta", NULL, NULL, TEXT(apg_eta), TOLD_HERE, "APG eta"},
     {"--apg-norm", NULL, NULL, TEXT(apg_norm), TOLD_HERE, "APG norm"},
@@ -181,6 +182,7 @@ static const char more_help_text[] =
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
+    "      --dynamic-guidance      the scale changes along a cosine (CogVideoX-5b)\n"
     "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
     "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
     "                              along the prediction stays; the longest length\n"

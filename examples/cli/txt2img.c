@@ -625,6 +625,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->guidance.skip_first = n->skip_first;
     desc->guidance.skip_last = n->skip_last;
     desc->guidance.skip_blocks = a->r.skip_blocks;
+    desc->guidance.dynamic = a->o.dynamic;
     desc->guidance.first = n->guided_first;
     desc->guidance.last = n->guided_last;
     desc->guidance.project = a->o.apg_eta ? 1 - n->apg_eta : 0;

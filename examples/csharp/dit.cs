@@ -289,6 +289,7 @@ namespace Dit {
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
             public ulong skip_blocks;
+            public byte dynamic;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Target {
             public ulong image;

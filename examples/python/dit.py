@@ -75,7 +75,7 @@ class ModelInfo(c.Structure):
 class Guidance(c.Structure):
     _fields_ = _fields([
         (f32, "scale,distilled,rescale,skip_layer,first,last,project,norm_limit,skip_first,skip_last"),
-        (u64, "skip_blocks")])
+        (u64, "skip_blocks"), (flag, "dynamic")])
 
 
 class Target(c.Structure):

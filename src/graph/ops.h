@@ -209,10 +209,11 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros. x, h1, h2 (states like x, h2 with
-   y below it when the solver corrects) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4]
-   state; word 0 becomes the number of the first step whose prediction or new latent is not finite. mixed: the
-   prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros, and where frames are held 3 for
+   each frame. x, h1, h2 (states like x; below h2 stand y and then h3, as far as there are any) are updated in place;
+   x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose
+   prediction or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too,
+   and then in all channels. */
 typedef struct diti_solver_row {
 #define DITI_SOLVER_MEMBER(at, name) float name;
     DITI_SOLVER_ROW(DITI_SOLVER_MEMBER)
@@ -222,11 +223,17 @@ DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float),
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
-    bool guided, mixed, corrects, learned;
-    bool keeps; /* below h2, and y or as much room, stand a picture's latent, its noise, and a mask: where that is 0,
-                   the new latent is kept_x0 * the first + kept_noise * the second */
+    bool guided, mixed, learned;
+    bool has_y, has_h3; /* with h3 there is room for y, too */
+    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
+                   0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
+DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc);   /* the picture's latent is that one of these */
+/* Where frames are held: what becomes of x before the model is evaluated, for each frame its x times x plus its noise
+   times the tensor noise. It takes x, noise, coefficients, health, channels and frames from desc. */
+DIT_INTERNAL DITI_UNUSED void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over

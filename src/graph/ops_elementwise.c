@@ -292,8 +292,11 @@ enum {
     DITI_SOLVER_MIXED,
     DITI_SOLVER_KEEPS_X0,
     DITI_SOLVER_NOISY,
-    DITI_SOLVER_CORRECTS,
+    DITI_SOLVER_HAS_Y,
     DITI_SOLVER_KEPT,
+    DITI_SOLVER_HAS_H3,
+    DITI_SOLVER_HOLDS,
+    DITI_SOLVER_RENOISES,
     DITI_SOLVER_CONSTANTS
 };
 enum {
@@ -308,6 +311,7 @@ enum {
     DITI_SOLVER_X0,
     DITI_SOLVER_NOISE,
     DITI_SOLVER_HEALTH,
+    DITI_SOLVER_FRAMES,
     DITI_SOLVER_PUSH_WORDS
 };
 
@@ -324,7 +328,17 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
 }
 
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc) {
-    return desc->keeps ? 5u : desc->corrects ? 2u : 1u;
+    return desc->keeps ? diti_solver_kept(desc) + 3u : desc->has_h3 ? 3u : desc->has_y ? 2u : 1u;
+}
+
+DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc) { return desc->has_h3 ? 3u : 2u; }
+
+static bool diti_solver_holds(diti_graph *graph, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    if (!desc->frames || x->columns % desc->frames == 0) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] is not in %u frames", x->name, x->rows,
+                    x->columns, desc->frames);
+    return false;
 }
 
 static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -334,7 +348,8 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
                         x->name, x->rows, x->columns, desc->channels);
         return false;
     }
-    return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
+    return diti_solver_holds(graph, desc) && diti_solver_fits(graph, desc->x, desc->x, 1) &&
+           diti_solver_fits(graph, desc->x, desc->h1, 1) &&
            diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
            diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
            diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
@@ -356,6 +371,29 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
 }
 
+DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_solver_fits(graph, desc->x, desc->noise, 1) ||
+        !diti_solver_holds(graph, desc))
+        return;
+    if (!diti_op_begin(graph, &dispatch, "renoise", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_NOISY] = true;
+    dispatch.constants[DITI_SOLVER_RENOISES] = true;
+    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SOLVER_X, true, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
+    dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH);
+    x = diti_tensor_get(graph, desc->x);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
+}
+
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
     const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     bool mixed = desc->guided && desc->mixed;
@@ -368,9 +406,12 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[DITI_SOLVER_MIXED] = mixed;
     dispatch.constants[DITI_SOLVER_KEEPS_X0] = desc->x0 != 0;
     dispatch.constants[DITI_SOLVER_NOISY] = desc->noise != 0;
-    dispatch.constants[DITI_SOLVER_CORRECTS] = desc->corrects;
+    dispatch.constants[DITI_SOLVER_HAS_Y] = desc->has_y;
     dispatch.constants[DITI_SOLVER_KEPT] = desc->keeps;
+    dispatch.constants[DITI_SOLVER_HAS_H3] = desc->has_h3;
+    dispatch.constants[DITI_SOLVER_HOLDS] = desc->frames > 0;
     dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
     dispatch.push[DITI_SOLVER_PITCH] = x->pitch;

@@ -28,8 +28,13 @@
     MEMBER(20, norm_limit)      /* largest norm that guidance may add */                                               \
     MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
     MEMBER(22, kept_x0)                                                                                                \
-    MEMBER(23, kept_noise)
+    MEMBER(23, kept_noise)                                                                                             \
+    MEMBER(24, d3)                                                                                                     \
+    MEMBER(25, push)                                                                                                   \
+    MEMBER(26, shown_x)                                                                                                \
+    MEMBER(27, shown_x0)
 
-/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes. */
-#define DITI_COEFFICIENTS 24u
+/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
+   frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
+#define DITI_COEFFICIENTS 28u
 #endif

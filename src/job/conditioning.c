@@ -46,37 +46,49 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
-                                                    size_t size, diti_conditioning *out, dit_error *err) {
-    const unsigned char *bytes = (const unsigned char *)blob;
+/* words: the head of a blob that is whole. */
+static dit_result diti_blob_check(const char *member, const void *blob, size_t size, uint32_t *words, dit_error *err) {
+    const size_t head = DITI_BLOB_WORDS * sizeof *words;
     diti_text_shape shapes[DITI_TEXTS];
-    uint32_t words[DITI_BLOB_WORDS], i;
     size_t rows_size = 0;
     bool good = true;
     uint64_t hash;
-    memset(out, 0, sizeof *out);
-    if (!blob || size < sizeof words)
+    uint32_t i;
+    if (!blob || size < head)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %llu bytes are no prompt blob", member,
                          (unsigned long long)size);
-    memcpy(words, blob, sizeof words);
+    memcpy(words, blob, head);
     if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: no prompt blob of this version; make it again with dit_encode_prompt", member);
     for (i = 0; i < DITI_TEXTS; i++) {
         const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
-        out->texts[i].tokens = shapes[i].tokens = text[0];
-        out->texts[i].columns = shapes[i].columns = text[1];
-        out->texts[i].length = text[2];
+        shapes[i].tokens = text[0];
+        shapes[i].columns = text[1];
         good = good && text[2] <= text[0] && (text[0] == 0) == (text[1] == 0);
     }
     if (diti_blob_size(shapes, &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    hash = diti_hash(bytes + sizeof words, size - sizeof words);
-    if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
+    hash = diti_hash((const unsigned char *)blob + head, size - head);
+    if (size != head + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
         words[3] != (uint32_t)(hash >> 32)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: the prompt blob is damaged; make it again with dit_encode_prompt", member);
     }
-    return diti_blob_read_rows(env, bytes + sizeof words, out, err);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+                                                    size_t size, diti_conditioning *out, dit_error *err) {
+    uint32_t words[DITI_BLOB_WORDS], i;
+    memset(out, 0, sizeof *out);
+    DITI_TRY(diti_blob_check(member, blob, size, words, err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
+        out->texts[i].tokens = text[0];
+        out->texts[i].columns = text[1];
+        out->texts[i].length = text[2];
+    }
+    return diti_blob_read_rows(env, (const unsigned char *)blob + sizeof words, out, err);
 }
 
 static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_text_shape *texts,
@@ -93,6 +105,35 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
         words[DITI_BLOB_HEAD + 3 * i + 2] = lengths[i];
     }
     memcpy(blob, words, sizeof words);
+}
+
+DIT_API dit_result dit_mix_prompts(const void *a, const void *b, size_t size, float part, void *blob, dit_error *err) {
+    uint32_t words[2][DITI_BLOB_WORDS], lengths[DITI_TEXTS], i;
+    diti_text_shape shapes[DITI_TEXTS];
+    size_t at = sizeof words[0];
+    if (!blob) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: blob must be given");
+    if (!(part >= 0 && part <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: part is %g; it must be 0 (a) to 1 (b)",
+                         (double)part);
+    DITI_TRY(diti_blob_check("dit_mix_prompts: a", a, size, words[0], err));
+    DITI_TRY(diti_blob_check("dit_mix_prompts: b", b, size, words[1], err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *left = words[0] + DITI_BLOB_HEAD + 3 * i, *right = words[1] + DITI_BLOB_HEAD + 3 * i;
+        if (left[0] != right[0] || left[1] != right[1])
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: a and b are of different models");
+        shapes[i].tokens = left[0];
+        shapes[i].columns = left[1];
+        lengths[i] = left[2] > right[2] ? left[2] : right[2];
+    }
+    for (; at < size; at += sizeof(float)) {
+        float values[2];
+        memcpy(&values[0], (const unsigned char *)a + at, sizeof(float));
+        memcpy(&values[1], (const unsigned char *)b + at, sizeof(float));
+        values[0] = part == 1 ? values[1] : values[0] + part * (values[1] - values[0]);
+        memcpy((unsigned char *)blob + at, values, sizeof(float));
+    }
+    diti_blob_write((unsigned char *)blob, size - sizeof words[0], shapes, lengths);
+    return DIT_OK;
 }
 
 /* --- encoding a prompt alone --- */

@@ -101,7 +101,8 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed;
-    solver->corrects = shape->corrects;
+    solver->has_y = shape->has_y;
+    solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
     share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");

@@ -66,10 +66,17 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         row->e0 = step->e0;
         row->e1 = step->e1;
         row->e2 = step->e2;
+        row->d3 = step->d3;
+        row->push = step->push;
+        row->shown_x = step->shown_x;
+        row->shown_x0 = step->shown_x0;
         row->kept_x0 = step->kept_x0;
         row->kept_noise = step->kept_noise;
         row->number = (float)(i + 1);
         row->guidance = guidance->scale;
+        if (guidance->dynamic)
+            row->guidance =
+                (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;

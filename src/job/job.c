@@ -119,7 +119,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
         what = "guidance (its interval, or skip_layer)";
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
-             now->corrects != then->corrects || now->learned != then->learned)
+             now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
     else if (now->preview_interval != then->preview_interval)
         what = "preview_interval";

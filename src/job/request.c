@@ -442,12 +442,12 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
                                                diti_job_request *out, dit_error *err) {
     size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
            all = per_image * out->shape.image_count;
-    uint32_t before = out->shape.draws_start ? 1 : 0,
-             draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
-    uint32_t image, d;
+    uint32_t before = out->shape.draws_start ? 1 : 0, draws = before + 1, image, step, at;
     const dit_tensor *given = diti_request_input(desc, "noise");
-    float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     dit_result result = DIT_OK;
+    float *drawn;
+    for (step = 0; step < out->shape.steps && out->shape.stochastic; step++) draws += out->schedule.steps[step].draws;
+    drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
     if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
     if (out->shape.stochastic)
@@ -458,9 +458,14 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
         memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
-        for (d = before + 1; d < draws; d++)
-            memcpy(out->step_noise + (size_t)(d - before - 1) * all + image * per_image, drawn + d * per_image,
-                   per_image * sizeof *drawn);
+        for (step = 0, at = before; step < out->shape.steps && out->shape.stochastic; step++) {
+            float *noise = out->step_noise + step * all + image * per_image;
+            at += out->schedule.steps[step].draws; /* the last of a step's draws is used */
+            if (out->schedule.steps[step].draws)
+                memcpy(noise, drawn + at * per_image, per_image * sizeof *drawn);
+            else
+                memset(noise, 0, per_image * sizeof *drawn);
+        }
     }
     diti_free(env, drawn);
     if (result < 0 || !given) return result;
@@ -484,11 +489,15 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.width = out->shape.width;
+    wanted.height = out->shape.height;
+    wanted.frames = 1;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
     DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
-    out->shape.corrects = out->schedule.corrects;
+    out->shape.has_y = out->schedule.has_y;
+    out->shape.has_h3 = out->schedule.has_h3;
     out->shape.learned = out->schedule.learned;
     if (out->shape.learned && model->transformer->traits.out_channels != 2 * model->transformer->traits.latent_channels)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

@@ -162,23 +162,24 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
+    uint32_t kept = diti_solver_kept(states) * planes;
     diti_solver_desc plain = *states;
     diti_tensor latents;
-    plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
+    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
     share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
-    latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
+    latents = states->keeps ? diti_tensor_view(graph, states->h2, kept, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
     diti_broadcast(graph, &share->assignment.all, 0, latents); /* the first share has the picture */
     diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
     if (!states->keeps) return;
     share->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1,
-                   0);
-    diti_start_map(graph, share->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1,
-                   0);
+    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, kept + planes, planes, 0, pixels),
+                   1, 0);
+    diti_start_map(graph, share->program.mask,
+                   diti_tensor_view(graph, states->h2, kept + 2 * planes, planes, 0, pixels), 1, 0);
 }
 
 /* --- host inputs --- */

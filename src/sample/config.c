@@ -13,14 +13,41 @@ static const diti_sampler_entry diti_samplers[] = {
     {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler keuler ", DITI_SOLVER_EULER, 1, false},
     {"euler-a", " eulera eulerancestral eulerancestraldiscretescheduler keulera keulerancestral ", DITI_SOLVER_EULER, 1,
      true},
+    {"heun", " heun kheun heundiscretescheduler ", DITI_SOLVER_HEUN, 2, false},
+    {"dpm2", " dpm2 kdpm2 kdpm2discretescheduler ", DITI_SOLVER_DPM2, 2, false},
+    {"dpm2-a", " dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", DITI_SOLVER_DPM2, 2,
+     true},
+    {"dpm++2s", " dpm++2s dpmpp2s dpmsolversinglestepscheduler ", DITI_SOLVER_SINGLESTEP, 2, false},
     {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
     {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
     {"dpm++3m-sde", " dpm++3msde dpmpp3msde ", DITI_SOLVER_DPM, 3, true},
+    {"deis", " deis deismultistepscheduler ", DITI_SOLVER_DEIS, 2, false},
+    {"ipndm", " ipndm ", DITI_SOLVER_IPNDM, 4, false},
+    {"pndm", " pndm plms pndmscheduler ", DITI_SOLVER_PNDM, 4, false},
     {"unipc", " unipc unipcbh2 unipcmultistepscheduler ", DITI_SOLVER_UNIPC, 2, false},
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
+};
+
+/* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
+typedef struct diti_class_entry {
+    const char *name; /* as diti_plain_name has it */
+    const char *sampler;
+    double beta_start, beta_end; /* 0: 0.0001 to 0.02 */
+    diti_beta_kind betas;
+    bool cogvideox, opensora;
+} diti_class_entry;
+
+static const diti_class_entry diti_classes[] = {
+    {" heundiscretescheduler ", " heun ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" kdpm2discretescheduler ", " dpm2 ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" kdpm2ancestraldiscretescheduler ", " dpm2a ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" cogvideoxddimscheduler ", " ddim ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
+    {" cogvideoxdpmscheduler ", " dpm++2msde ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
+    {" iddpm ", " ddpm ", 0, 0, DITI_BETA_LINEAR, false, true},  /* Open-Sora 1.0 and 1.1 */
+    {" rflow ", " euler ", 0, 0, DITI_BETA_LINEAR, false, true}, /* Open-Sora 1.2 */
 };
 
 typedef struct diti_schedule_entry {
@@ -68,6 +95,19 @@ static const diti_sampler_entry *diti_sampler_find(const char *plain) {
         if (strstr(diti_samplers[i].aliases, plain)) return &diti_samplers[i];
     }
     return NULL;
+}
+
+static const diti_class_entry *diti_class_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_classes); i++)
+        if (diti_equal(diti_classes[i].name, plain)) return &diti_classes[i];
+    return NULL;
+}
+
+/* The sampler that a config's class stands for; NULL: none of these. */
+static const diti_sampler_entry *diti_class_sampler(const char *plain) {
+    const diti_class_entry *entry = diti_class_find(plain);
+    return diti_sampler_find(entry ? entry->sampler : plain);
 }
 
 static const diti_schedule_entry *diti_schedule_find(const char *plain) {
@@ -137,12 +177,11 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
 
 /* Names that other programs know and this version does not, as aliases are written, and what is nearest in method. */
 static const char *const diti_missing_samplers[][2] = {
-    {" heun kheun heundiscretescheduler dpm2 kdpm2 kdpm2discretescheduler ", "dpm++2m"},
-    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler plms pndm pndmscheduler resmultistep ", "dpm++2m"},
+    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler resmultistep ", "dpm++2m"},
     {" dpmfast dpmadaptive ", "dpm++3m"},
-    {" dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", "dpm++2m-sde"},
-    {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde dpmpp2s ", "dpm++2m-sde"},
-    {" ipndm ipndmv deis deismultistepscheduler ", "unipc"},
+    {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde ", "dpm2-a"},
+    {" res2s flowmatchheundiscretescheduler ", "heun"},
+    {" ipndmv ipndmscheduler ", "ipndm"},
     {" tcd tcdscheduler ", "lcm"},
     {" eulercfgpp eulercfg++ restart ", "euler"},
     {" eulerancestralcfgpp eulerancestralcfg++ ", "euler-a"},
@@ -228,11 +267,16 @@ static void diti_config_must_be_off(diti_settings *settings, const char *key) {
         diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
 }
 
-static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) {
+/* own: what is particular about the config's class; NULL: nothing. */
+static void diti_config_read_betas(diti_settings *settings, const diti_class_entry *own, diti_sampling *out) {
     static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
-    out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
-    out->beta_start = diti_setting_number(settings, "beta_start", 0.0001, 0, 0.999);
-    out->beta_end = diti_setting_number(settings, "beta_end", 0.02, 0, 0.999);
+    bool other = own && own->beta_end > 0;
+    out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3,
+                                                    other ? (uint32_t)own->betas : (uint32_t)DITI_BETA_LINEAR);
+    out->beta_start = diti_setting_number(settings, "beta_start", other ? own->beta_start : 0.0001, 0, 0.999);
+    out->beta_end = diti_setting_number(settings, "beta_end", other ? own->beta_end : 0.02, 0, 0.999);
+    out->double_alphas = own && own->cogvideox;
+    if (out->double_alphas) out->snr_shift = diti_setting_number(settings, "snr_shift_scale", 3, 1e-3, 1e3);
     out->zero_snr = diti_setting_bool(settings, "rescale_betas_zero_snr", false);
     out->trained_betas = diti_setting_numbers(settings, "trained_betas");
     if (out->trained_betas && out->trained_betas->count != out->train_steps) {
@@ -240,12 +284,14 @@ static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) 
     }
 }
 
-static void diti_config_read_spacing(diti_settings *settings, diti_sampling *out) {
+static void diti_config_read_spacing(diti_settings *settings, const diti_class_entry *own, diti_sampling *out) {
     static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
     static const char *const finals[] = {"zero", "sigma_min"};
-    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
-    out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4,
-                                                    leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
+    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM ||
+                 out->solver == DITI_SOLVER_PNDM || (own && own->cogvideox);
+    diti_spacing otherwise = leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
+    if (own && own->opensora && out->solver == DITI_SOLVER_DDPM) otherwise = DITI_SPACING_RESPACED;
+    out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4, otherwise);
     out->steps_offset = (uint32_t)diti_setting_number(settings, "steps_offset", 0, 0, 1000);
     out->final_sigma_zero = diti_config_choice(settings, "final_sigmas_type", finals, 2, 0) == 0;
     if (diti_setting_bool(settings, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
@@ -261,8 +307,10 @@ static double diti_config_lambda_min(diti_settings *settings) {
     return diti_setting_number(settings, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
-/* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
-static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bool own_class) {
+/* own_class: the config was written for this sampler, else what it says about orders is meant for another. own: as
+   for the betas. */
+static void diti_config_read_dpm(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                 bool own_class) {
     static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
     static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
                                         "bh2"}; /* diffusers takes the last three for midpoint */
@@ -270,11 +318,56 @@ static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bo
     out->lower_order_final = true;
     out->lambda_min = diti_config_lambda_min(settings);
     if (!own_class) return;
+    if (own && own->cogvideox) {
+        out->stochastic = out->strides = true;
+        out->lower_order_final = false;
+        out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
+        return;
+    }
     out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
     out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, 2, 0) == 1;
     out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
     out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
     out->euler_at_final = diti_setting_bool(settings, "euler_at_final", false);
+}
+
+/* diffusers turns lower_order_final on where the last sigma is 0, and where the steps are no multiple of the order. */
+static void diti_config_read_singlestep(diti_settings *settings, diti_sampling *out, bool own_class) {
+    static const char *const algorithms[] = {"dpmsolver++"};
+    static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
+                                        "bh2"}; /* diffusers takes the last three for midpoint */
+    out->order = 2;
+    out->lower_order_final = true;
+    out->lambda_min = diti_config_lambda_min(settings);
+    if (!own_class) return;
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 2);
+    diti_config_choice(settings, "algorithm_type", algorithms, 1, 0);
+    out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", false);
+}
+
+/* diffusers' class ends at the first sigma of training, which no key says. */
+static void diti_config_read_deis(diti_settings *settings, diti_sampling *out, bool own_class) {
+    /* diffusers takes the others for the first */
+    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};
+    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"};
+    out->order = 2;
+    out->lower_order_final = true;
+    if (!own_class) return;
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+    diti_config_choice(settings, "algorithm_type", algorithms, 3, 0);
+    diti_config_choice(settings, "solver_type", types, 5, 0);
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+    out->final_sigma_zero = false;
+}
+
+/* Chosen by name it begins with the multistep formulas at once, as A1111's PLMS, and ends without noise. */
+static void diti_config_read_pndm(diti_settings *settings, diti_sampling *out, bool own_class) {
+    out->final_alpha_one = out->skips_runge_kutta = true;
+    if (!own_class) return;
+    out->skips_runge_kutta = diti_setting_bool(settings, "skip_prk_steps", false);
+    out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", false);
+    out->remembers_output = out->prediction == DITI_PREDICT_V;
 }
 
 static void diti_config_check_euler(diti_settings *settings) {
@@ -304,16 +397,21 @@ static void diti_config_read_clip(diti_settings *settings, diti_sampling *out, b
         out->clip = diti_setting_number(settings, "clip_sample_range", 1, 1e-6, 1e6);
 }
 
-static void diti_config_read_ddim(diti_settings *settings, diti_sampling *out, bool own_class) {
+/* CogVideoX's class has keys for clipping and does not clip. */
+static void diti_config_read_ddim(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                  bool own_class) {
     out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
-    diti_config_read_clip(settings, out, own_class);
+    if (!own || !own->cogvideox) diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_ddpm(diti_settings *settings, diti_sampling *out, bool own_class) {
+static void diti_config_read_ddpm(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                  bool own_class) {
     static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
-    uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, 0) : 0;
+    bool opensora = own && own->opensora;
+    uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, opensora ? 2 : 0) : 0;
     out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
-    diti_config_read_clip(settings, out, own_class);
+    out->float_betas = opensora;
+    diti_config_read_clip(settings, out, own_class && !opensora);
 }
 
 static void diti_config_read_lcm(diti_settings *settings, diti_sampling *out) {
@@ -339,7 +437,18 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out) {
+/* Larger and longer clips need more noise (docs/models.md 7.8). */
+static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
+    double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
+    double ratio = sqrt((double)request->width * request->height / (512.0 * 512.0)) * sqrt(frames);
+    if (ratio <= 0)
+        diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_timestep_transform",
+                             "the clip's width and height are needed, and 1 frame or at least 17");
+    return ratio;
+}
+
+static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request,
+                                  const diti_class_entry *own, diti_sampling *out) {
     const char *key = diti_setting(settings, "flow_shift") ? "flow_shift" : "shift";
     out->shift = diti_setting_number(settings, key, 1, 1e-3, 1e3);
     out->shift_terminal = diti_setting_number(settings, "shift_terminal", 0, 0, 0.999);
@@ -350,12 +459,20 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
         out->shift = (double)request->shift;
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
+    else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
+        out->shift = diti_config_transform(settings, request);
+    out->transforms = own && own->opensora && out->solver == DITI_SOLVER_EULER;
     out->sigmas = request->sigmas;
 }
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    if (class_name && diti_equal(class_name, "rflow")) {
+        out->prediction = DITI_PREDICT_RECTIFIED;
+        out->flow = true;
+        return;
+    }
     out->prediction = (diti_prediction)diti_config_choice(settings, "prediction_type", predictions, 4,
                                                           matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
     out->flow =
@@ -375,7 +492,8 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "neither a sampler nor a scheduler_config.json with a _class_name is given");
     diti_plain_name(wanted, plain, sizeof plain);
-    *chosen = diti_sampler_find_both(plain, schedule);
+    *chosen = request->sampler ? NULL : diti_class_sampler(plain);
+    if (!*chosen) *chosen = diti_sampler_find_both(plain, schedule);
     if (!*chosen && request->sampler) return diti_unknown_name(true, wanted, err);
     if (!*chosen) {
         char list[200];
@@ -386,7 +504,8 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
     }
     out->solver = (*chosen)->solver;
     out->sampler = (*chosen)->name;
-    out->stochastic = out->solver == DITI_SOLVER_EULER && (*chosen)->stochastic;
+    out->order = (*chosen)->order;
+    out->stochastic = (out->solver == DITI_SOLVER_EULER || out->solver == DITI_SOLVER_DPM2) && (*chosen)->stochastic;
     return DIT_OK;
 }
 
@@ -478,11 +597,21 @@ static const char *diti_shape_name(diti_sigma_shape shape) {
 }
 
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
-    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_UNIPC;
+    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_SINGLESTEP ||
+           sampling->solver == DITI_SOLVER_DEIS || sampling->solver == DITI_SOLVER_UNIPC;
+}
+
+DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
+    return sampling->solver == DITI_SOLVER_EULER || sampling->solver == DITI_SOLVER_HEUN ||
+           sampling->solver == DITI_SOLVER_DPM2 || sampling->solver == DITI_SOLVER_IPNDM;
 }
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
-    bool shapes = diti_sampling_multistep(out) || out->solver == DITI_SOLVER_EULER;
+    bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
+    if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "sampler pndm needs some signal from the first step on, which %s: use ipndm",
+                         out->flow ? "flow models do not have" : "rescale_betas_zero_snr takes away");
     if (out->shape != DITI_SIGMAS_OWN && !shapes)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "schedule %s does not go with %s: use %s",
                          diti_shape_name(out->shape), out->sampler,
@@ -498,19 +627,31 @@ static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) 
     return DIT_OK;
 }
 
-static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request, bool own_class,
-                               diti_sampling *out) {
-    diti_config_read_spacing(settings, out);
-    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(settings, out);
-    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(settings);
+static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request,
+                               const diti_class_entry *own, bool own_class, diti_sampling *out) {
+    diti_config_read_spacing(settings, own, out);
+    switch (out->solver) {
+    case DITI_SOLVER_DPM: diti_config_read_dpm(settings, own, out, own_class); break;
+    case DITI_SOLVER_SINGLESTEP: diti_config_read_singlestep(settings, out, own_class); break;
+    case DITI_SOLVER_DEIS: diti_config_read_deis(settings, out, own_class); break;
+    case DITI_SOLVER_UNIPC: diti_config_read_unipc(settings, out, own_class); break;
+    case DITI_SOLVER_PNDM: diti_config_read_pndm(settings, out, own_class); break;
+    case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
+    case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
+    case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
+    case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
+    case DITI_SOLVER_EULER:
+        if (own_class) diti_config_check_euler(settings);
+        break;
+    case DITI_SOLVER_DPM2:
+    case DITI_SOLVER_IPNDM: break;
+    }
+    /* Steps of two evaluations end where noise is gone. */
+    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) out->final_sigma_zero = true;
     if (out->flow)
-        diti_config_read_flow(settings, request, out);
+        diti_config_read_flow(settings, request, own, out);
     else
-        diti_config_read_betas(settings, out);
+        diti_config_read_betas(settings, own, out);
 }
 
 /* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with. */
@@ -520,12 +661,29 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
     return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
 }
 
+/* Evaluations of the model, and the first of them: Heun and DPM2 need two for each step but the last, PNDM one more for
+   its second step or 12 for its first three. */
+static void diti_sampling_count(diti_sampling *out) {
+    uint32_t left = out->steps - out->begin;
+    out->calls = out->steps;
+    out->first = out->begin;
+    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) {
+        out->calls = 2 * out->steps - 1;
+        out->first = 2 * out->begin;
+    }
+    if (out->solver != DITI_SOLVER_PNDM) return;
+    if (left < 4) out->skips_runge_kutta = true; /* Runge-Kutta has no room */
+    out->calls = out->skips_runge_kutta ? left + (left > 1 ? 1 : 0) : left + 9;
+    out->first = 0;
+}
+
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
                                               diti_sampling *out, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "scheduler_config.json", err);
     const char *class_name = diti_setting_text(&settings, "_class_name", NULL);
     const diti_sampler_entry *chosen = NULL;
     const diti_schedule_entry *schedule = NULL;
+    const diti_sampler_entry *own;
     char plain[64];
     memset(out, 0, sizeof *out);
     if (settings.result == DIT_OK)
@@ -543,9 +701,11 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     diti_config_read_prediction(&settings, class_name, out);
     if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
     diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
-    diti_sampling_read(&settings, request,
-                       config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
+    own = config ? diti_class_sampler(plain) : NULL;
+    diti_sampling_read(&settings, request, config ? diti_class_find(plain) : NULL, own && own->solver == out->solver,
+                       out);
     diti_sampling_apply_name(chosen, request, out);
     if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    diti_sampling_count(out);
     return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }

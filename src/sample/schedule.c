@@ -1,7 +1,8 @@
 #include "sample/sample.h"
 
-/* Where a trajectory goes: the points in time of docs/models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
-   kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
+/* Where a trajectory goes: the points in time of docs/models.md 7.0 to 7.8 and 7.12 to 7.14. Tables over the training
+   steps are kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding
+   shows. */
 
 /* Element i of n numbers from a to b, as numpy.linspace. */
 static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
@@ -35,53 +36,84 @@ static float diti_beta(const diti_sampling *sampling, uint32_t i) {
     return 0;
 }
 
-static void diti_fill_alphas(const diti_sampling *sampling, float *alphas) {
+static void diti_fill_alphas(const diti_sampling *sampling, double *alphas) {
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i;
     for (i = 0; i < sampling->train_steps; i++) {
-        alphas[i] = 1.0f - (trained ? (float)trained->number : diti_beta(sampling, i));
+        alphas[i] = (double)(1.0f - (trained ? (float)trained->number : diti_beta(sampling, i)));
         if (trained) trained = trained->next;
     }
 }
 
-static void diti_cumulate(float *alphas, uint32_t count) {
+static void diti_cumulate(double *alphas, uint32_t count) {
     double product = 1;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        product *= (double)alphas[i];
-        alphas[i] = (float)product;
+        product *= alphas[i];
+        alphas[i] = (double)(float)product;
     }
 }
 
 /* rescale_betas_zero_snr: an affine map of the roots, then back to betas, as diffusers does it step by step in float.
  */
-static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
-    float first = sqrtf(cumulative[0]), last = sqrtf(cumulative[count - 1]), before = 0;
+static void diti_rescale_zero_snr(double *cumulative, uint32_t count) {
+    float first = sqrtf((float)cumulative[0]), last = sqrtf((float)cumulative[count - 1]), before = 0;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        float root = (sqrtf(cumulative[i]) - last) * (first / (first - last)), square = root * root;
+        float root = (sqrtf((float)cumulative[i]) - last) * (first / (first - last)), square = root * root;
         float alpha = i ? square / before : square, beta = 1.0f - alpha;
         before = square;
-        cumulative[i] = 1.0f - beta;
+        cumulative[i] = (double)(1.0f - beta);
     }
     diti_cumulate(cumulative, count);
 }
 
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
+static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
+    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
+    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
+    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+}
+
+/* CogVideoX keeps doubles, shifts the ratio of signal and noise, and maps the roots without a way through betas
+   (docs/models.md 7.6). */
+static void diti_cumulative_alphas_double(const diti_sampling *sampling, double *out) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    double product = 1, shift = sampling->snr_shift, first, last;
+    uint32_t i, count = sampling->train_steps;
+    for (i = 0; i < count; i++) {
+        product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
+        if (trained) trained = trained->next;
+        out[i] = product / (shift + (1 - shift) * product);
+    }
+    first = sqrt(out[0]);
+    last = sqrt(out[count - 1]);
+    for (i = 0; i < count && sampling->zero_snr; i++) {
+        double root = (sqrt(out[i]) - last) * (first / (first - last));
+        out[i] = root * root;
+    }
+}
+
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, double *out) {
     uint32_t count = sampling->train_steps;
-    diti_fill_alphas(sampling, out);
-    diti_cumulate(out, count);
-    if (!sampling->zero_snr) return;
-    diti_rescale_zero_snr(out, count);
-    if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
-        out[count - 1] = 1.0f / 16777216.0f; /* the sigmas of these solvers must stay finite */
+    bool finite = diti_sampling_differential(sampling) || (diti_sampling_multistep(sampling) && !sampling->strides);
+    if (sampling->double_alphas) {
+        diti_cumulative_alphas_double(sampling, out);
+    } else {
+        diti_fill_alphas(sampling, out);
+        diti_cumulate(out, count);
+        if (sampling->zero_snr) diti_rescale_zero_snr(out, count);
+    }
+    if (sampling->zero_snr && finite) out[count - 1] = 1.0 / 16777216.0; /* these solvers need a finite sigma */
 }
 
-static double diti_training_sigma(const float *alphas, uint32_t i) {
-    return (double)sqrtf((1.0f - alphas[i]) / alphas[i]);
+static double diti_training_sigma(const double *alphas, uint32_t i) {
+    float alpha = (float)alphas[i];
+    return (double)sqrtf((1.0f - alpha) / alpha);
 }
 
-static double diti_training_sigma_between(const float *alphas, uint32_t count, double timestep) {
+static double diti_training_sigma_between(const double *alphas, uint32_t count, double timestep) {
     double below = floor(timestep);
     uint32_t i = (uint32_t)below;
     if (i + 1 >= count) return diti_training_sigma(alphas, count - 1);
@@ -90,7 +122,7 @@ static double diti_training_sigma_between(const float *alphas, uint32_t count, d
 }
 
 /* The timestep at which training has this sigma: linear in its logarithm. */
-static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
+static double diti_sigma_timestep(const double *alphas, uint32_t count, double sigma) {
     uint32_t i = 0;
     double low, high, part;
     if (count < 2) return 0;
@@ -212,7 +244,7 @@ static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
     return (double)(sampling->distilled_steps - skipped) * stride - 1;
 }
 
-static dit_result diti_intervals_listed(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_listed(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                         dit_error *err) {
     uint32_t i;
     if (sampling->solver == DITI_SOLVER_LCM && sampling->steps > sampling->distilled_steps)
@@ -223,35 +255,96 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
         double timestep = diti_timestep_listed(sampling, i);
         DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
-        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+        out[i].from = diti_level_from_alpha(alphas[(uint32_t)timestep]);
     }
     diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
 }
 
 /* DDIM always steps by T / n, wherever the next timestep of the list lies (docs/models.md 7.1). */
-static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_ddim(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                       dit_error *err) {
     uint32_t i, stride = sampling->train_steps / sampling->steps;
-    double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
+    double last = sampling->final_alpha_one ? 1 : alphas[0];
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_ddim(sampling, i);
         DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
-        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
-        out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
+        out[i].from = diti_level_from_alpha(alphas[(uint32_t)timestep]);
+        out[i].to = diti_level_from_alpha(timestep >= stride ? alphas[(uint32_t)timestep - stride] : last);
+    }
+    return DIT_OK;
+}
+
+/* --- PNDM (docs/models.md 7.13): evaluations that follow no falling list of times --- */
+typedef struct diti_pndm_times {
+    const diti_sampling *sampling;
+    const double *alphas;
+    uint32_t stride; /* training steps that a step crosses */
+} diti_pndm_times;
+
+static diti_noise_level diti_pndm_level(const diti_pndm_times *times, double timestep) {
+    double last = times->sampling->final_alpha_one ? 1 : times->alphas[0];
+    uint32_t most = times->sampling->train_steps - 1;
+    if (timestep < 0) return diti_level_from_alpha(last);
+    return diti_level_from_alpha(times->alphas[timestep > most ? most : (uint32_t)timestep]);
+}
+
+/* An evaluation at a timestep; its step takes the latent from one timestep to another. */
+static dit_result diti_pndm_call(const diti_pndm_times *times, double timestep, double start, double end,
+                                 diti_interval *out, dit_error *err) {
+    DITI_TRY(diti_check_timestep(times->sampling, timestep, err));
+    out->timestep = timestep;
+    out->from = diti_pndm_level(times, timestep);
+    out->start = diti_pndm_level(times, start);
+    out->to = diti_pndm_level(times, end);
+    return DIT_OK;
+}
+
+/* Each of the first three steps is evaluated where it begins, twice in its middle, and where it ends. */
+static dit_result diti_pndm_runge_kutta(const diti_pndm_times *times, diti_interval *out, dit_error *err) {
+    const diti_sampling *sampling = times->sampling;
+    uint32_t call, half = times->stride / 2;
+    double start = 0;
+    for (call = 0; call < 12; call++) {
+        double at = diti_timestep_ddim(sampling, sampling->begin + call / 4 + (call % 4 ? 1 : 0));
+        if (call % 4 == 1 || call % 4 == 2) at += half;
+        if (call % 4 == 0) start = at;
+        DITI_TRY(diti_pndm_call(times, at, start, at - (call % 2 ? 0 : half), &out[call], err));
+    }
+    return DIT_OK;
+}
+
+/* Without these the second step is evaluated twice: the first one is done again from where it began. */
+static dit_result diti_intervals_pndm(const diti_sampling *sampling, const double *alphas, diti_interval *out,
+                                      dit_error *err) {
+    diti_pndm_times times;
+    uint32_t call = 0, i = sampling->begin;
+    times.sampling = sampling;
+    times.alphas = alphas;
+    times.stride = sampling->train_steps / sampling->steps;
+    if (!sampling->skips_runge_kutta) {
+        DITI_TRY(diti_pndm_runge_kutta(&times, out, err));
+        call = 12;
+        i += 3;
+    }
+    for (; call < sampling->calls; call++) {
+        bool again = sampling->skips_runge_kutta && call == 1;
+        double at = diti_timestep_ddim(sampling, i), start = again ? at + times.stride : at;
+        DITI_TRY(diti_pndm_call(&times, at, start, start - times.stride, &out[call], err));
+        if (!again) i++;
     }
     return DIT_OK;
 }
 
 /* The training steps that lambda_min_clipped leaves; lambda = ln(alpha / noise) falls with the timestep. */
-static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const float *alphas) {
+static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const double *alphas) {
     uint32_t count = sampling->train_steps;
     while (count > 1 && -log(diti_training_sigma(alphas, count - 1)) < sampling->lambda_min) count--;
     return count;
 }
 
-static dit_result diti_intervals_spaced(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_spaced(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                         dit_error *err) {
     uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
     for (i = 0; i < sampling->steps; i++) {
@@ -266,7 +359,7 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
 
 /* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
  * (docs/models.md 7.0). */
-static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
+static void diti_intervals_reshape(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
     bool multistep = diti_sampling_multistep(sampling);
     bool rounds = sampling->shape == DITI_SIGMAS_KARRAS || sampling->shape == DITI_SIGMAS_LU;
@@ -281,27 +374,40 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
     }
 }
 
-static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+/* Steps of two evaluations: the second one is where the step ends (Heun), or where its middle is on a logarithmic scale
+   (DPM2), the ancestral step's being one to less noise. */
+static void diti_intervals_double(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
+    uint32_t i;
+    for (i = sampling->steps - 1; i > 0; i--) {
+        diti_interval end = out[i], middle = end;
+        double from = out[i - 1].from.sigma, to = end.from.sigma;
+        if (sampling->solver == DITI_SOLVER_DPM2 && !sampling->stochastic) to = sqrt(from * to);
+        if (sampling->solver == DITI_SOLVER_DPM2) {
+            middle.from = sampling->flow ? diti_level_from_flow(to) : diti_level_from_sigma(to);
+            middle.timestep =
+                sampling->flow ? to * sampling->train_steps : diti_sigma_timestep(alphas, sampling->train_steps, to);
+        }
+        out[2 * i] = end;
+        out[2 * i - 1] = middle;
+    }
+}
+
+static dit_result diti_intervals_betas(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                        dit_error *err) {
-    if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_PNDM) return diti_intervals_pndm(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_DDIM || sampling->strides)
+        return diti_intervals_ddim(sampling, alphas, out, err);
     if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
         return diti_intervals_listed(sampling, alphas, out, err);
     DITI_TRY(diti_intervals_spaced(sampling, alphas, out, err));
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
-    diti_chain_intervals(out, sampling->steps,
+    if (sampling->calls > sampling->steps) diti_intervals_double(sampling, alphas, out);
+    diti_chain_intervals(out, sampling->calls,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
     return DIT_OK;
 }
 
 /* --- respaced (docs/models.md 7.2): in double, as the original DiT code keeps its tables --- */
-static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
-    uint32_t n = sampling->train_steps;
-    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
-    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
-    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
-    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
-}
-
 /* The smallest whole stride that visits steps of total timesteps, from 0 on; 0: none does. */
 static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
     uint32_t stride;
@@ -330,12 +436,19 @@ static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_in
 static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i, next = sampling->steps;
-    double product = 1;
+    double product = 1, before = 1, kept = 1;
     DITI_TRY(diti_respaced_timesteps(sampling, out, err));
     for (i = 0; i < sampling->train_steps && next; i++) {
         product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
         if (trained) trained = trained->next;
-        if (out[next - 1].timestep == i) out[--next].from = diti_level_from_alpha(product);
+        if (out[next - 1].timestep != i) continue;
+        next--;
+        if (sampling->float_betas) { /* a table of floats, from which torch accumulates in double */
+            out[next].beta = (double)(float)(1 - product / before);
+            kept *= (double)(1.0f - (float)out[next].beta);
+        }
+        out[next].from = diti_level_from_alpha(sampling->float_betas ? (double)(float)kept : product);
+        before = product;
     }
     diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
@@ -356,9 +469,29 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
                       sampling->shift); /* the low end is shifted twice, as in diffusers */
 }
 
+/* Open-Sora 1.2: timesteps in float, as the original computes them, because a mask is compared with them. */
+static void diti_intervals_transformed(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    float total = (float)sampling->train_steps, ratio = (float)sampling->shift;
+    for (i = 0; i < n; i++) {
+        float time = (float)((1 - (double)i / n) * sampling->train_steps);
+        if (ratio != 1) {
+            time /= total;
+            time = ratio * time / (1 + (ratio - 1) * time) * total;
+        }
+        out[i].timestep = (double)time;
+        out[i].from = diti_level_from_flow((double)time / sampling->train_steps);
+    }
+    diti_chain_intervals(out, n, diti_level_from_flow(0));
+}
+
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
     uint32_t i, n = sampling->steps;
     double first, last, stretch;
+    if (sampling->transforms && sampling->shape == DITI_SIGMAS_OWN && !sampling->sigmas) {
+        diti_intervals_transformed(sampling, out);
+        return;
+    }
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
     stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
     for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
@@ -371,19 +504,20 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
         out[i].timestep = sigma * sampling->train_steps;
         if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);
     }
-    diti_chain_intervals(out, n, diti_level_from_flow(0));
+    if (sampling->calls > n) diti_intervals_double(sampling, NULL, out);
+    diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
-    float *alphas;
+    double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
-    alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
+    alphas = (double *)diti_alloc_array(env, sampling->train_steps, sizeof *alphas);
     if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
     result = diti_intervals_betas(sampling, alphas, out, err);

@@ -17,6 +17,7 @@ static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_lev
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
+    case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -27,13 +28,15 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_EPSILON: return diti_mixture_of(0, 1);
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
+    case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
 }
 
 typedef struct diti_update { /* diti_step in double */
-    double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
+    double x_x, x_m, x_y, d[4], noise, noise_v, y_x, y_y, e[3];
+    bool passes; /* x0 is not remembered */
 } diti_update;
 
 /* --- Euler, plain and ancestral (docs/models.md 7.3, 7.7) --- */
@@ -66,10 +69,131 @@ static diti_update diti_euler_update(const diti_sampling *sampling, const diti_i
     if (sampling->flow) {
         update.x_x = 1;
         update.x_m = interval->to.sigma - interval->from.sigma;
+        if (sampling->prediction == DITI_PREDICT_RECTIFIED) update.x_m = -update.x_m;
         return update;
     }
     update.x_x = ratio; /* x' = x + (x - x0) / sigma * (sigma' - sigma) */
     update.d[0] = 1 - ratio;
+    return update;
+}
+
+/* --- Heun and DPM2 (docs/models.md 7.12): steps of two evaluations, even ones where the step begins. The latent of the
+   beginning is kept as y. With betas latents are divided by alpha, as Euler's, so that all steps are straight. --- */
+static diti_update diti_heun_update(const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double sigma = intervals[i].from.sigma, part;
+    if (i % 2 == 0) {
+        part = (intervals[i].to.sigma - sigma) / sigma;
+        update.x_x = 1 + part;
+        update.d[0] = -part;
+        update.y_x = 1 + part / 2; /* the whole step with half of this slope, to which comes half of the other */
+        update.e[0] = -part / 2;
+        return update;
+    }
+    part = (sigma - intervals[i - 1].from.sigma) / sigma / 2;
+    update.x_y = 1;
+    update.x_x = part;
+    update.d[0] = -part;
+    return update;
+}
+
+static diti_update diti_dpm2_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double sigma = intervals[i].from.sigma, to = intervals[i].to.sigma, part, from, down, scale = 1;
+    if (i % 2 == 0) {
+        part = (to - sigma) / sigma;
+        update.x_x = 1 + part;
+        update.d[0] = -part;
+        update.y_x = 1;
+        return update;
+    }
+    from = intervals[i - 1].from.sigma;
+    down = sampling->stochastic ? to * to / from : to;
+    if (sampling->stochastic && sampling->flow) scale = intervals[i].to.alpha / (1 - down);
+    part = scale * (down - from) / sigma;
+    update.x_y = scale;
+    update.x_x = part;
+    update.d[0] = -part;
+    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    return update;
+}
+
+/* --- the formulas of Adams and Bashforth, of the first to the fourth order, newest slope first --- */
+static const double diti_adams[4][4] = {{1, 0, 0, 0},
+                                        {3 / 2.0, -1 / 2.0, 0, 0},
+                                        {23 / 12.0, -16 / 12.0, 5 / 12.0, 0},
+                                        {55 / 24.0, -59 / 24.0, 37 / 24.0, -9 / 24.0}};
+
+/* --- iPNDM (docs/models.md 7.12): x0 stands for the slope (x - x0) / sigma --- */
+static diti_update diti_ipndm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double length = intervals[i].to.sigma - intervals[i].from.sigma;
+    uint32_t order = i + 1 - sampling->begin, k;
+    if (order > 4) order = 4;
+    if (intervals[i].to.sigma == 0) order = 1;
+    update.x_x = 1;
+    for (k = 0; k < 4; k++) update.d[k] = length * diti_adams[order - 1][k];
+    return update;
+}
+
+/* --- PNDM (docs/models.md 7.13): x0 stands for the model's output, or for the noise that it predicts --- */
+/* x' = mixture.x * x + mixture.m * output: from the interval's start to its end along DDIM's path. */
+static diti_mixture diti_pndm_move(const diti_sampling *sampling, const diti_interval *interval) {
+    const diti_noise_level *start = &interval->start, *to = &interval->to;
+    double kept = to->alpha / start->alpha, added = to->noise - kept * start->noise;
+    if (!sampling->remembers_output) return diti_mixture_of(kept, added);
+    return diti_mixture_of(kept + added * start->noise, added * start->alpha); /* v */
+}
+
+/* Runge-Kutta's four evaluations, of which the first one is remembered. y is the latent of the first, until the third
+   one makes the whole step of it but for the part of the fourth; the second one's output is what moved y to x. */
+static diti_update diti_pndm_runge_kutta_update(const diti_sampling *sampling, const diti_interval *intervals,
+                                                uint32_t i) {
+    diti_update update = DITI_ZERO;
+    diti_mixture move = diti_pndm_move(sampling, &intervals[i]),
+                 whole = diti_pndm_move(sampling, &intervals[i / 4 * 4 + 3]),
+                 second = diti_pndm_move(sampling, &intervals[i / 4 * 4 + 1]);
+    update.passes = i % 4 != 0;
+    update.d[0] = move.m;
+    switch (i % 4) {
+    case 0:
+        update.x_x = move.x;
+        update.y_x = 1;
+        return update;
+    case 1:
+        update.x_y = move.x;
+        update.y_y = 1;
+        return update;
+    case 2:
+        update.x_y = move.x;
+        update.y_x = whole.m / 3 / second.m;
+        update.y_y = whole.x - update.y_x * second.x;
+        update.e[0] = whole.m / 3;
+        update.e[1] = whole.m / 6;
+        return update;
+    default: break;
+    }
+    update.x_y = 1;
+    update.d[0] = whole.m / 6;
+    return update;
+}
+
+static diti_update diti_pndm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    diti_mixture move = diti_pndm_move(sampling, &intervals[i]);
+    uint32_t order = 4, k;
+    if (!sampling->skips_runge_kutta && i < 12) return diti_pndm_runge_kutta_update(sampling, intervals, i);
+    update.x_x = move.x;
+    if (sampling->skips_runge_kutta && i == 1) { /* the first step again, with the mean of both outputs */
+        update.passes = true;
+        update.x_x = 0;
+        update.x_y = move.x;
+        update.d[0] = update.d[1] = move.m / 2;
+        return update;
+    }
+    if (sampling->skips_runge_kutta && i < 4) order = i ? i : 1;
+    if (sampling->skips_runge_kutta && i == 0) update.y_x = 1;
+    for (k = 0; k < 4; k++) update.d[k] = move.m * diti_adams[order - 1][k];
     return update;
 }
 
@@ -101,7 +225,8 @@ static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_in
     diti_update update = DITI_ZERO;
     double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
            to = interval->to.noise * interval->to.noise;
-    double added = fmax(from - kept * kept * to, 0), posterior = fmax(to / from * added, 1e-20);
+    double added = interval->beta > 0 ? interval->beta : fmax(from - kept * kept * to, 0),
+           posterior = fmax(to / from * added, 1e-20);
     update.x_x = kept * to / from;
     update.d[0] = interval->to.alpha * added / from;
     if (interval->timestep <= 0) return update;
@@ -129,7 +254,8 @@ static double diti_lambda(diti_noise_level level) { return log(level.alpha) - lo
 static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     uint32_t n = sampling->steps, order = sampling->order;
     bool lower = sampling->lower_order_final && n < 15;
-    if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0)) order = 1;
+    bool ends = sampling->strides && intervals[i].timestep < sampling->train_steps / n;
+    if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0 || ends)) order = 1;
     if (i + 2 == n && lower && order > 2) order = 2;
     return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
@@ -168,6 +294,60 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
         diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
     } else {
         diti_dpm_add_second(&update, alpha * missing / 2, r0);
+    }
+    return update;
+}
+
+/* --- DPM-Solver++ singlestep (docs/models.md 7.14): of each pair of steps the second one begins again where the first
+   one did, and uses both outputs; y is that latent --- */
+static diti_update diti_singlestep_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    uint32_t count = sampling->steps - sampling->begin, at = i - sampling->begin;
+    bool lower = sampling->lower_order_final || count % 2 || intervals[sampling->steps - 1].to.noise == 0;
+    double h, missing, newer;
+    if (sampling->order == 1 || at % 2 == 0 || (lower && at + 1 == count)) {
+        missing = 1 - exp(diti_lambda(now->from) - diti_lambda(now->to));
+        update.x_x = now->to.noise / now->from.noise;
+        update.d[0] = now->to.alpha * missing;
+        update.y_x = 1;
+        return update;
+    }
+    h = diti_lambda(now->to) - diti_lambda(intervals[i - 1].from);
+    missing = 1 - exp(-h);
+    newer = now->to.alpha * (sampling->heun ? 1 - missing / h : missing / 2) * h /
+            (diti_lambda(now->from) - diti_lambda(intervals[i - 1].from));
+    update.x_y = now->to.noise / intervals[i - 1].from.noise;
+    update.d[0] = newer;
+    update.d[1] = now->to.alpha * missing - newer;
+    return update;
+}
+
+/* --- DEIS (docs/models.md 7.14): x0 stands for the predicted noise, a polynomial in the logarithm of sigma through the
+   newest predictions --- */
+/* The integral of ln(sigma)^power from 0 to sigma. */
+static double diti_log_integral(double sigma, uint32_t power) {
+    double l = sigma > 0 ? log(sigma) : 0;
+    return sigma * (power == 0 ? 1 : power == 1 ? l - 1 : l * l - 2 * l + 2);
+}
+
+static diti_update diti_deis_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    double from = now->from.noise / now->from.alpha, to = now->to.noise / now->to.alpha, logs[3], whole[3];
+    uint32_t order = diti_dpm_order(sampling, intervals, i), k;
+    for (k = 0; k < order; k++) {
+        logs[k] = log(intervals[i - k].from.noise / intervals[i - k].from.alpha);
+        whole[k] = diti_log_integral(to, k) - diti_log_integral(from, k);
+    }
+    update.x_x = now->to.alpha / now->from.alpha;
+    for (k = 0; k < order; k++) {
+        double a = logs[(k + 1) % order], b = logs[(k + 2) % order], here = logs[k];
+        if (order == 1) update.d[k] = now->to.alpha * whole[0];
+        if (order == 2) update.d[k] = now->to.alpha * (whole[1] - a * whole[0]) / (here - a);
+        if (order == 3)
+            update.d[k] =
+                now->to.alpha * (whole[2] - (a + b) * whole[1] + a * b * whole[0]) / ((here - a) * (here - b));
     }
     return update;
 }
@@ -277,13 +457,20 @@ static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_i
 static bool diti_step_finite(const diti_step *step) {
     return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
            isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
-           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
-           isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
+           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->d3) && isfinite(step->noise) &&
+           isfinite(step->noise_v) && isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) &&
+           isfinite(step->e1) && isfinite(step->e2);
 }
 
 static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     switch (sampling->solver) {
     case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
+    case DITI_SOLVER_HEUN: return diti_heun_update(intervals, i);
+    case DITI_SOLVER_DPM2: return diti_dpm2_update(sampling, intervals, i);
+    case DITI_SOLVER_SINGLESTEP: return diti_singlestep_update(sampling, intervals, i);
+    case DITI_SOLVER_DEIS: return diti_deis_update(sampling, intervals, i);
+    case DITI_SOLVER_IPNDM: return diti_ipndm_update(sampling, intervals, i);
+    case DITI_SOLVER_PNDM: return diti_pndm_update(sampling, intervals, i);
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
@@ -293,67 +480,98 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     return diti_dpm_update(sampling, intervals, i);
 }
 
+/* Euler and its like keep x / alpha on models with betas, so that steps are straight; the model is shown x. */
+static bool diti_sampling_scaled(const diti_sampling *sampling) {
+    return diti_sampling_differential(sampling) && !sampling->flow;
+}
+
 /* diffusers' add_noise and scale_noise: a picture with the noise of a level. */
 static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level level, float *x0, float *noise) {
-    bool scaled = sampling->solver == DITI_SOLVER_EULER && !sampling->flow; /* x / alpha */
+    bool scaled = diti_sampling_scaled(sampling);
     *x0 = scaled ? 1.0f : (float)level.alpha;
     *noise = (float)(scaled ? level.sigma : level.noise);
 }
 
+/* The mixture that stands in x0's place; x0 is given as a mixture of the latent and the model's output. */
+static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_noise_level level, diti_mixture x0) {
+    if (sampling->solver == DITI_SOLVER_PNDM && sampling->remembers_output) return diti_mixture_of(0, 1);
+    if (sampling->solver == DITI_SOLVER_IPNDM) return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
+    if (sampling->solver == DITI_SOLVER_PNDM || sampling->solver == DITI_SOLVER_DEIS || sampling->predicts_noise)
+        return diti_predicted_epsilon(sampling->prediction, level);
+    return x0;
+}
+
+/* Noises that the original code draws: CogVideoX's second order draws two and uses the second one, DPM2 draws none in
+   the first half of its steps. */
+static uint32_t diti_solver_draws(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
+                                  const diti_update *update) {
+    if (sampling->solver == DITI_SOLVER_DPM2 && update->noise == 0) return 0;
+    return sampling->strides && sampling->solver == DITI_SOLVER_DPM ? diti_dpm_order(sampling, intervals, i) : 1;
+}
+
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
     diti_noise_level level = intervals[i].from;
-    diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
-                                               : diti_predicted_x0(sampling->prediction, level);
+    double input = diti_sampling_scaled(sampling) ? level.alpha : 1;
+    diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
-    /* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
-    double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
+    picture.x *= input;
+    x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;
     step->input = (float)input;
-    step->x0_x = (float)(x0.x * input);
+    step->x0_x = (float)x0.x;
     step->x0_m = (float)x0.m;
     step->clip = (float)sampling->clip;
     step->x_x = (float)update.x_x;
     step->x_m = (float)update.x_m;
+    step->x_y = (float)update.x_y;
     step->d0 = (float)update.d[0];
     step->d1 = (float)update.d[1];
     step->d2 = (float)update.d[2];
+    step->d3 = (float)update.d[3];
     step->noise = (float)update.noise;
     step->noise_v = (float)update.noise_v;
-    step->x_y = (float)update.x_y;
     step->y_x = (float)update.y_x;
     step->y_y = (float)update.y_y;
     step->e0 = (float)update.e[0];
     step->e1 = (float)update.e[1];
     step->e2 = (float)update.e[2];
+    step->push = update.passes ? 0.0f : 1.0f;
+    step->shown_x = (float)(picture.x - picture.m / x0.m * x0.x); /* the model's output of x0, and its picture */
+    step->shown_x0 = (float)(picture.m / x0.m);
+    if (!isfinite(step->shown_x) || !isfinite(step->shown_x0)) step->shown_x = 0, step->shown_x0 = 1;
     step->kept_x0 = 1;
     step->kept_noise = 0;
-    if (i + 1 < sampling->steps) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
+    if (i + 1 < sampling->calls) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
+    step->draws = diti_solver_draws(sampling, intervals, i, &update);
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
     double highest = intervals[0].from.sigma;
-    if (sampling->solver != DITI_SOLVER_EULER || sampling->flow) return 1;
+    if (!diti_sampling_scaled(sampling)) return 1;
     return sampling->spacing == DITI_SPACING_LEADING ? sqrt(highest * highest + 1) : highest;
 }
 
 static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
                                      dit_error *err) {
-    uint32_t i, count = sampling->steps - sampling->begin;
+    uint32_t i, count = sampling->calls - sampling->first;
     for (i = 0; i < count; i++) {
-        diti_fill_step(sampling, intervals, sampling->begin + i, &out->steps[i]);
-        if (!diti_step_finite(&out->steps[i]))
+        const diti_step *step = &out->steps[i];
+        diti_fill_step(sampling, intervals, sampling->first + i, &out->steps[i]);
+        if (!diti_step_finite(step))
             return diti_fail(
                 err, DIT_ERROR_INVALID_ARGUMENT,
                 "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
-                sampling->sampler, sampling->begin + i + 1, sampling->steps);
-        if (out->steps[i].noise != 0) out->draws = true;
-        if (out->steps[i].noise_v != 0) out->learned = true;
-        if (out->steps[i].x_y != 0) out->corrects = true;
+                sampling->sampler, sampling->first + i + 1, sampling->calls);
+        if (step->noise != 0) out->draws = true;
+        if (step->noise_v != 0) out->learned = true;
+        if (step->x_y != 0) out->has_y = true;
+        if (step->d3 != 0) out->has_h3 = true;
     }
     out->count = count;
-    diti_schedule_mix(sampling, intervals[sampling->begin].from, &out->start_x0, &out->start_noise);
+    diti_schedule_mix(sampling, intervals[sampling->first].from, &out->start_x0, &out->start_noise);
     out->initial = (float)diti_initial_scale(sampling, intervals);
+    out->flow_begin = sampling->flow ? (float)sampling->train_steps : 0.0f;
     out->sampler = sampling->sampler;
     return DIT_OK;
 }
@@ -365,9 +583,10 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
     dit_result result = diti_sampling_resolve(config, request, &sampling, err);
     memset(out, 0, sizeof *out);
     if (result < 0) return result;
-    intervals = (diti_interval *)diti_alloc_array(env, sampling.steps, sizeof *intervals);
-    out->steps = (diti_step *)diti_alloc_array(env, sampling.steps, sizeof *out->steps);
-    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.steps);
+    intervals = (diti_interval *)diti_alloc_array(env, sampling.calls, sizeof *intervals);
+    out->steps = (diti_step *)diti_alloc_array(env, sampling.calls, sizeof *out->steps);
+    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.calls);
+    if (result == DIT_OK) memset(intervals, 0, sampling.calls * sizeof *intervals);
     if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
     if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
     diti_free(env, intervals);
@@ -378,4 +597,61 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
     diti_free(env, schedule->steps);
     memset(schedule, 0, sizeof *schedule);
+}
+
+/* --- frames that are given (docs/models.md 7.11) --- */
+
+/* Whether a frame may stand still in a step: what a sampler remembers of it would be of another noise level. */
+static bool diti_schedule_holds(const diti_schedule *schedule) {
+    uint32_t i;
+    for (i = 0; i < schedule->count; i++) {
+        const diti_step *step = &schedule->steps[i];
+        if (step->d1 != 0 || step->d2 != 0 || step->d3 != 0 || step->x_y != 0) return false;
+    }
+    return true;
+}
+
+/* A frame that is to be made anew in part begins at the noise of the step at which its part begins. In flows that is
+   the first step whose time is not above the part; before it the model takes the frame for given, from then on not. On
+   models with betas it is the step that is as many steps before the end, rounded down, and in that step, too, the model
+   takes the frame for given. A frame of which nothing is made anew moves in the last step of these, as in the original.
+ */
+DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask, uint32_t frames,
+                                             diti_frame_step *out, dit_error *err) {
+    uint32_t step, frame;
+    if (!diti_schedule_holds(schedule))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "sampler %s remembers earlier steps, so that it cannot hold the frames that are given; use "
+                         "euler, euler-a, ddim or ddpm",
+                         schedule->sampler);
+    for (frame = 0; frame < frames; frame++) {
+        bool moved = mask[frame] == 1;
+        uint32_t begins;
+        if (!(mask[frame] >= 0 && mask[frame] <= 1))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "frame %u is to be made anew to the part %g; it must be 0 (it stays) to 1 (all of it)",
+                             frame, (double)mask[frame]);
+        begins = (uint32_t)(mask[frame] * (float)schedule->count);
+        for (step = 0; step < schedule->count; step++) {
+            const diti_step *before = step ? &schedule->steps[step - 1] : NULL;
+            diti_frame_step *now = &out[(size_t)step * frames + frame];
+            uint32_t left = schedule->count - 1 - step;
+            bool flow = schedule->flow_begin > 0, up;
+            up = flow ? mask[frame] * schedule->flow_begin >= schedule->steps[step].timestep : begins >= left;
+            now->x = 1;
+            now->noise = 0;
+            if (flow ? up && !moved : begins == left) {
+                now->x = before ? before->kept_x0 : schedule->start_x0;
+                now->noise = before ? before->kept_noise : schedule->start_noise;
+            }
+            now->moves = up ? 1.0f : 0.0f;
+            now->fresh = (flow ? up : begins > left) ? 1.0f : 0.0f;
+            moved = up;
+        }
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep) {
+    return 1 + scale * (1 - cos(3.14159265358979323846 * pow((steps - timestep) / steps, 5))) / 2;
 }

@@ -47,6 +47,7 @@ static const golden_family families[] = {
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
     {"respaced scheduler", golden_is_respaced, golden_run_respaced},
+    {"Open-Sora scheduler", golden_is_opensora, golden_run_opensora},
     {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},
@@ -149,13 +150,14 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
     return count;
 }
 
-/* Folders of video models and of image models to come. */
+/* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
     static const char *const later[] = {"cogvideox*",      "flux2", "gemma2_text", "lumina2",  "mistral_text", "pipe_latte",
                                         "pipe_cogvideox*", "qwen*", "sana*",       "vae_dcae", "vae_flux2",    "wan",
                                         "wan22_*",         "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
+    if (strstr(path, "schedulers/")) return false;
     while (length && path[length - 1] == '/') length--;
     for (start = length; start && path[start - 1] != '/';) start--;
     snprintf(name, sizeof name, "%.*s", (int)(length - start), path + start);

@@ -162,11 +162,20 @@ static void test_loop(diti_device *device) {
 
 /* --- the solver step: a few steps with random coefficients, against the formulas of sample/sample.h in double --- */
 
-enum { IMAGES = 2, CHANNELS = 4, PLANES = IMAGES * CHANNELS, PIXELS = 36, SOLVES = 4, VALUES = PLANES * PIXELS };
+enum {
+    IMAGES = 2,
+    CHANNELS = 4,
+    PLANES = IMAGES * CHANNELS,
+    PIXELS = 36,
+    FRAMES = 4,
+    SOLVES = 4,
+    VALUES = PLANES * PIXELS
+};
 
 typedef struct solver_case {
-    bool guided, mixed, corrects, learned, noisy;
+    bool guided, mixed, has_y, learned, noisy;
     float guided_channels;
+    bool has_h3, holds, keeps; /* holds: four frames of nine pixels */
 } solver_case;
 
 typedef struct solver_run {
@@ -175,7 +184,7 @@ typedef struct solver_run {
     float *prediction_values, noise_values[SOLVES * VALUES];
     struct {
         diti_solver_row row;
-        float images[2 * IMAGES];
+        float images[2 * IMAGES], frames[3 * FRAMES];
     } table[SOLVES];
     size_t prediction_count; /* of one step */
 } solver_run;
@@ -190,6 +199,13 @@ static void fill_solver(solver_run *run, const solver_case *c) {
     for (int s = 0; s < SOLVES; s++) {
         diti_solver_row *row = &run->table[s].row;
         for (size_t i = 0; i <= offsetof(diti_solver_row, e2) / sizeof(float); i++) ((float *)row)[i] = random_value();
+        row->d3 = random_value(), row->shown_x = random_value(), row->shown_x0 = random_value();
+        row->kept_x0 = random_value(), row->kept_noise = random_value();
+        row->push = s == 1 ? 0.0f : 1.0f;
+        for (int f = 0; f < FRAMES; f++) {
+            float *frame = run->table[s].frames + 3 * f;
+            frame[0] = random_value(), frame[1] = f % 3 ? random_value() : 0, frame[2] = (f + s) % 2 ? 1.0f : 0.0f;
+        }
         row->clip = s % 2 ? 0.75f : INFINITY;
         row->guidance = s == 1 ? 1.0f : 4.5f;
         row->number = (float)(s + 1);
@@ -210,14 +226,23 @@ static void build_solver(diti_device *device, solver_run *run, const solver_case
     diti_graph_segment(&graph, "prepare", false);
     run->predictions = diti_tensor_input(&graph, DITI_F32, SOLVES, rows * PIXELS, "predictions");
     run->noise = diti_tensor_input(&graph, DITI_F32, SOLVES, VALUES, "noises");
-    run->coefficients = diti_tensor_input(&graph, DITI_F32, SOLVES, DITI_COEFFICIENTS + 2 * IMAGES, "coefficients");
+    run->coefficients =
+        diti_tensor_input(&graph, DITI_F32, SOLVES, DITI_COEFFICIENTS + 2 * IMAGES + 3 * FRAMES, "coefficients");
     run->x = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "x");
     run->x0 = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "x0");
     step = diti_tensor_state(&graph, DITI_U32, 1, 1, "step");
     desc.x = run->x, desc.x0 = run->x0;
     desc.h1 = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "h1");
-    desc.h2 = diti_tensor_state(&graph, DITI_F32, PLANES * (c->corrects ? 2 : 1), PIXELS, "h2");
+    desc.has_y = c->has_y, desc.has_h3 = c->has_h3, desc.frames = c->holds ? FRAMES : 0, desc.keeps = c->keeps;
+    desc.h2 = diti_tensor_state(&graph, DITI_F32, PLANES * diti_solver_planes(&desc), PIXELS, "h2");
     desc.health = diti_tensor_state(&graph, DITI_U32, 1, 4, "health");
+    if (c->keeps) { /* the picture's latent, its noise and the mask are the first three rows of noises */
+        for (uint32_t k = 0; k < 3; k++)
+            diti_copy(
+                &graph,
+                diti_tensor_reshape(&graph, diti_tensor_view(&graph, run->noise, k, 1, 0, VALUES), PLANES, PIXELS),
+                diti_tensor_view(&graph, desc.h2, (diti_solver_kept(&desc) + k) * PLANES, PLANES, 0, PIXELS), "kept");
+    }
     diti_graph_segment(&graph, "step", true);
     prediction = diti_tensor_reshape(&graph, diti_select_row(&graph, run->predictions, step, "m"), rows, PIXELS);
     desc.coefficients = diti_select_row(&graph, run->coefficients, step, "coefficients");
@@ -225,7 +250,8 @@ static void build_solver(diti_device *device, solver_run *run, const solver_case
         desc.noise = diti_tensor_reshape(&graph, diti_select_row(&graph, run->noise, step, "n"), PLANES, PIXELS);
     }
     desc.channels = CHANNELS;
-    desc.guided = c->guided, desc.mixed = c->mixed, desc.corrects = c->corrects, desc.learned = c->learned;
+    desc.guided = c->guided, desc.mixed = c->mixed, desc.learned = c->learned;
+    if (c->holds) diti_solver_renoise(&graph, &desc);
     diti_solver_step(&graph, prediction, &desc);
     diti_advance_step(&graph, step);
     CHECK_MESSAGE(diti_plan_create(&graph, NULL, &run->plan, &err) == DIT_OK, "%s", err.message);
@@ -270,19 +296,29 @@ static double host_guided(const solver_run *run, const solver_case *c, int step,
 }
 
 static void host_solver(const solver_run *run, const solver_case *c, double *x, double *x0) {
-    double y[VALUES] = {0}, h1[VALUES] = {0}, h2[VALUES] = {0};
+    double y[VALUES] = {0}, h1[VALUES] = {0}, h2[VALUES] = {0}, h3[VALUES] = {0};
+    const float *picture = run->noise_values;
     memset(x, 0, VALUES * sizeof *x);
     for (int s = 0; s < SOLVES; s++) {
         const diti_solver_row *k = &run->table[s].row;
         for (int i = 0; i < VALUES; i++) {
-            double m = host_guided(run, c, s, i), before = x[i], noise = k->noise * run->noise_values[s * VALUES + i];
+            const float *frame = run->table[s].frames + 3 * (i % PIXELS / (PIXELS / FRAMES));
+            double m = host_guided(run, c, s, i), before, noise = k->noise * run->noise_values[s * VALUES + i], q;
+            if (c->holds) x[i] = frame[0] * x[i] + frame[1] * run->noise_values[s * VALUES + i];
+            before = x[i];
             if (c->learned) noise *= exp(k->noise_v * solver_prediction(run, c, s, c->guided, i, true));
-            x0[i] = fmin(fmax(k->x0_x * x[i] + k->x0_m * m, -k->clip), k->clip);
-            x[i] = k->x_x * before + k->x_m * m + k->d0 * x0[i] + k->d1 * h1[i] + k->d2 * h2[i];
+            q = fmin(fmax(k->x0_x * x[i] + k->x0_m * m, -k->clip), k->clip);
+            x0[i] = k->shown_x * before + k->shown_x0 * q;
+            x[i] = k->x_x * before + k->x_m * m + k->d0 * q + k->d1 * h1[i] + k->d2 * h2[i];
+            if (c->has_h3) x[i] += k->d3 * h3[i];
             if (c->noisy) x[i] += noise;
-            if (c->corrects) x[i] += k->x_y * y[i];
-            y[i] = k->y_x * before + k->y_y * y[i] + k->e0 * x0[i] + k->e1 * h1[i] + k->e2 * h2[i];
-            h2[i] = h1[i], h1[i] = x0[i];
+            if (c->has_y) x[i] += k->x_y * y[i];
+            y[i] = k->y_x * before + k->y_y * y[i] + k->e0 * q + k->e1 * h1[i] + k->e2 * h2[i];
+            if (c->keeps)
+                x[i] = x[i] * picture[2 * VALUES + i] +
+                       (1 - picture[2 * VALUES + i]) * (k->kept_x0 * picture[i] + k->kept_noise * picture[VALUES + i]);
+            if (c->holds && frame[2] == 0) x[i] = before;
+            if (k->push != 0) h3[i] = h2[i], h2[i] = h1[i], h1[i] = q;
         }
     }
 }
@@ -299,7 +335,7 @@ static void check_solver(diti_device *device, const solver_case *c) {
     if (run.plan) {
         CHECK(diti_plan_write(run.plan, run.predictions, run.prediction_values,
                               SOLVES * run.prediction_count * sizeof(float), &err) == DIT_OK);
-        if (c->noisy)
+        if (c->noisy || c->keeps)
             CHECK(diti_plan_write(run.plan, run.noise, run.noise_values, sizeof run.noise_values, &err) == DIT_OK);
         CHECK(diti_plan_write(run.plan, run.coefficients, run.table, sizeof run.table, &err) == DIT_OK);
         CHECK(diti_plan_run(run.plan, 0, 1, &err) == DIT_OK);
@@ -311,8 +347,8 @@ static void check_solver(diti_device *device, const solver_case *c) {
             double error = fmax(fabs(got[0][i] - x[i]), fabs(got[1][i] - x0[i]));
             if (!(error <= worst)) worst = error;
         }
-        CHECK_MESSAGE(worst < 2e-5, "guided %d mixed %d corrects %d learned %d noisy %d: off by %g", c->guided,
-                      c->mixed, c->corrects, c->learned, c->noisy,
+        CHECK_MESSAGE(worst < 2e-5, "guided %d mixed %d y %d learned %d noisy %d h3 %d holds %d keeps %d: off by %g",
+                      c->guided, c->mixed, c->has_y, c->learned, c->noisy, c->has_h3, c->holds, c->keeps,
                       worst); /* float, values of about 10 over four steps */
     }
     diti_plan_destroy(run.plan);
@@ -321,10 +357,18 @@ static void check_solver(diti_device *device, const solver_case *c) {
 
 static void test_solver(diti_device *device) {
     static const solver_case cases[] = {
-        {false, false, false, false, false, 65536}, {true, false, false, false, true, 65536},
-        {true, false, false, true, true, 3},        {false, false, false, true, true, 65536},
-        {true, false, true, false, false, 65536},   {true, true, false, false, false, 65536},
-        {true, true, true, true, true, 65536},
+        {false, false, false, false, false, 65536, false, false, false},
+        {true, false, false, false, true, 65536, false, false, false},
+        {true, false, false, true, true, 3, false, false, false},
+        {false, false, false, true, true, 65536, false, false, false},
+        {true, false, true, false, false, 65536, false, false, false},
+        {true, true, false, false, false, 65536, false, false, false},
+        {true, true, true, true, true, 65536, false, false, false},
+        {false, false, true, false, false, 65536, true, false, false},
+        {true, false, false, false, false, 65536, true, false, true},
+        {false, false, true, false, false, 65536, true, false, true},
+        {true, false, false, true, true, 65536, false, true, false},
+        {true, true, true, false, true, 65536, true, true, true},
     };
     random_state = 5;
     for (size_t i = 0; i < DITI_COUNT(cases); i++) check_solver(device, &cases[i]);

@@ -1181,6 +1181,27 @@ static void test_waiting_for_weights(void) {
 
 /* ---- Inputs, prompts, results ---- */
 
+/* Both ends are the prompts themselves; the middle of a prompt and itself is that prompt, whatever is overwritten. */
+static void test_mixed_prompts(const unsigned char *blob, size_t size) {
+    unsigned char *other = (unsigned char *)malloc(size), *mixed = (unsigned char *)malloc(size);
+    dit_error err = {0};
+    size_t filled = size;
+    CHECK(dit_encode_prompt(shared, shared_model, "a wooden chair on the table", other, &filled, &err) == DIT_OK);
+    CHECK(dit_mix_prompts(blob, other, size, 1, mixed, &err) == DIT_OK && !memcmp(mixed, other, size));
+    CHECK(dit_mix_prompts(blob, blob, size, 0.5f, mixed, &err) == DIT_OK && !memcmp(mixed, blob, size));
+    CHECK(dit_mix_prompts(blob, other, size, 0.25f, mixed, &err) == DIT_OK && memcmp(mixed, blob, size) &&
+          dit_mix_prompts(blob, other, size, 0.25f, other, &err) == DIT_OK && !memcmp(mixed, other, size));
+    CHECK(refused(dit_mix_prompts(blob, other, size, 1.5f, mixed, &err), &err, "part is 1.5"));
+    CHECK(refused(dit_mix_prompts(blob, other, size, NAN, mixed, &err), &err, "it must be 0 (a) to 1 (b)"));
+    CHECK(refused(dit_mix_prompts(blob, other, size - 4, 0, mixed, &err), &err, "a: the prompt blob is damaged"));
+    CHECK(refused(dit_mix_prompts(blob, NULL, size, 0, mixed, &err), &err, "b: "));
+    CHECK(refused(dit_mix_prompts(blob, other, size, 0, NULL, &err), &err, "blob must be given"));
+    other[size - 5] ^= 0x10;
+    CHECK(refused(dit_mix_prompts(blob, other, size, 0, mixed, &err), &err, "b: the prompt blob is damaged"));
+    free(mixed);
+    free(other);
+}
+
 static void test_inputs(void) {
     float noise[4 * (SIDE / 8) * (SIDE / 8)];
     static diti_random random;
@@ -1212,6 +1233,7 @@ static void test_inputs(void) {
     job = create_job(shared, &desc);
     if (finish(job)) CHECK_MESSAGE(is_expected(job), "a prompt blob is not its prompt");
     dit_job_destroy(job);
+    test_mixed_prompts(blob, size);
     blob[size - 5] ^= 0x10;
     CHECK(refused(dit_job_create(shared, &desc, &job, &err), &err, "damaged"));
     desc.conditioning_size = size - 1;
@@ -1417,7 +1439,7 @@ static void test_samplers(void) {
         dit_job *job = NULL;
         dit_result result;
         desc.sampler = dit_sampler_name(i);
-        if (!is_thorough() && !strstr("unipc ddpm", desc.sampler)) continue; /* their own kernels */
+        if (!is_thorough() && !strstr("unipc ddpm pndm", desc.sampler)) continue; /* their own kernels */
         result = dit_job_create(shared, &desc, &job, &err);
         if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", desc.sampler, err.message)) finish(job);
         dit_job_destroy(job);

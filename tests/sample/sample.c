@@ -112,26 +112,50 @@ static double perfect_output(const perfect *model, const diti_step *step, double
 }
 
 static double perfect_end(const perfect *model, const diti_schedule *schedule, double x0) {
-    double x = 0.7 * (double)schedule->initial, y = 0, last, history[3] = {0, 0, 0};
+    double x = 0.7 * (double)schedule->initial, y = 0, last, h[4] = {0, 0, 0, 0};
     uint32_t i;
     for (i = 0; i < schedule->count; i++) {
         const diti_step *s = &schedule->steps[i];
         double m = perfect_output(model, s, x, x0);
-        history[2] = history[1], history[1] = history[0];
-        history[0] = fmin(fmax((double)s->x0_x * x + (double)s->x0_m * m, -(double)s->clip), (double)s->clip);
+        h[0] = fmin(fmax((double)s->x0_x * x + (double)s->x0_m * m, -(double)s->clip), (double)s->clip);
         last = x;
-        x = (double)s->x_x * x + (double)s->x_m * m + (double)s->x_y * y + (double)s->d0 * history[0] +
-            (double)s->d1 * history[1] + (double)s->d2 * history[2] +
-            (double)s->noise * exp((double)s->noise_v * 0.2) * 0.3;
-        y = (double)s->y_x * last + (double)s->y_y * y + (double)s->e0 * history[0] + (double)s->e1 * history[1] +
-            (double)s->e2 * history[2];
+        x = (double)s->x_x * x + (double)s->x_m * m + (double)s->x_y * y + (double)s->d0 * h[0] + (double)s->d1 * h[1] +
+            (double)s->d2 * h[2] + (double)s->d3 * h[3] + (double)s->noise * exp((double)s->noise_v * 0.2) * 0.3;
+        y = (double)s->y_x * last + (double)s->y_y * y + (double)s->e0 * h[0] + (double)s->e1 * h[1] +
+            (double)s->e2 * h[2];
+        if (s->push != 0) h[3] = h[2], h[2] = h[1], h[1] = h[0];
     }
     return x;
 }
 
 static bool is_stochastic(const char *sampler) {
     return strstr(sampler, "sde") || diti_equal(sampler, "euler-a") || diti_equal(sampler, "ddpm") ||
-           diti_equal(sampler, "lcm");
+           diti_equal(sampler, "lcm") || diti_equal(sampler, "dpm2-a");
+}
+
+static bool is_double(const char *sampler) { return diti_equal(sampler, "heun") || diti_starts_with(sampler, "dpm2"); }
+
+/* Evaluations of the model in so many steps. */
+static uint32_t calls_of(const char *sampler, uint32_t steps) {
+    if (is_double(sampler)) return 2 * steps - 1;
+    return steps + (diti_equal(sampler, "pndm") && steps > 1 ? 1 : 0);
+}
+
+static bool has_second_latent(const char *sampler, uint32_t steps) {
+    if (diti_equal(sampler, "unipc") || diti_equal(sampler, "dpm++2s")) return steps > 2;
+    return (is_double(sampler) || diti_equal(sampler, "pndm")) && steps > 1;
+}
+
+/* What is shown of every step must be the known x0, whatever the sampler remembers in its place. */
+static bool shows_x0(const perfect *model, const diti_schedule *schedule, double x0) {
+    uint32_t i;
+    for (i = 0; i < schedule->count; i++) {
+        const diti_step *s = &schedule->steps[i];
+        double x = 0.3, m = perfect_output(model, s, x, x0), kept = (double)s->x0_x * x + (double)s->x0_m * m;
+        double shown = (double)s->shown_x * x + (double)s->shown_x0 * kept;
+        if (!(fabs(shown - x0) < 2e-3)) return false; /* sigmas up to 4096, floats */
+    }
+    return true;
 }
 
 static void test_every_sampler_arrives(const diti_env *env) {
@@ -140,20 +164,22 @@ static void test_every_sampler_arrives(const diti_env *env) {
         {SAMPLE, DITI_PREDICT_SAMPLE, false},   {SD15, DITI_PREDICT_EPSILON, false},
         {FLOW_DPM, DITI_PREDICT_FLOW, true},    {FLOW_EULER, DITI_PREDICT_FLOW, true},
     };
-    static const uint32_t steps[] = {1, 2, 4, 8, 20, 50}; /* divisors of 1000: otherwise DDIM ends a little before x0 */
+    static const uint32_t steps[] = {1, 2, 3, 4, 7, 8, 20, 50};
     size_t m, n;
     uint32_t s;
     for (m = 0; m < 6; m++) {
         for (s = 0; dit_sampler_name(s); s++) {
-            for (n = 0; n < 6; n++) {
+            for (n = 0; n < DITI_COUNT(steps); n++) {
                 diti_schedule_request request = request_of(steps[n], dit_sampler_name(s), NULL);
                 diti_schedule schedule = DITI_ZERO;
                 dit_error err;
                 dit_result result;
                 double end;
+                if (diti_equal(request.sampler, "pndm") && (models[m].flow || m == 1)) continue; /* test_bad_requests */
+                if (diti_equal(request.sampler, "ddim") && 1000 % steps[n]) continue; /* it ends a little before x0 */
                 if (diti_equal(request.sampler, "ddim") && n > 2) request.eta = 0.5f;
                 result = make(env, models[m].config, &request, &schedule, &err);
-                CHECK_MESSAGE(result == DIT_OK && schedule.count == steps[n] &&
+                CHECK_MESSAGE(result == DIT_OK && schedule.count == calls_of(request.sampler, steps[n]) &&
                                   diti_equal(schedule.sampler, request.sampler),
                               "model %d, %s, %u steps: %s", (int)m, request.sampler, steps[n], err.message);
                 if (result < 0) continue;
@@ -161,7 +187,10 @@ static void test_every_sampler_arrives(const diti_env *env) {
                 CHECK_MESSAGE(fabs(end + 0.4) < 2e-4, "model %d, %s, %u steps ends at %g", (int)m, request.sampler,
                               steps[n], end); /* float coefficients over 50 steps, sigmas up to 4096 */
                 CHECK(schedule.draws == (request.eta > 0 || is_stochastic(request.sampler)) || steps[n] == 1);
-                CHECK(schedule.corrects == (diti_equal(request.sampler, "unipc") && steps[n] > 2));
+                CHECK_MESSAGE(schedule.has_y == has_second_latent(request.sampler, steps[n]), "%s, %u steps",
+                              request.sampler, steps[n]);
+                CHECK_MESSAGE(shows_x0(&models[m], &schedule, -0.4), "model %d, %s, %u steps shows another picture",
+                              (int)m, request.sampler, steps[n]);
                 diti_schedule_free(env, &schedule);
             }
         }
@@ -187,9 +216,10 @@ static void test_every_schedule(const diti_env *env) {
             }
         }
     }
-    /* betas: four dpm++ with all but respaced, two euler and unipc without lu, ddim and ddpm with spacings, lcm with
-       none; flow: three shapes for dpm++, euler and unipc, linspace and trailing for all */
-    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3 + 20, "%d", made);
+    /* betas: four dpm++ with all but respaced, two euler, heun, two dpm2, dpm++2s, deis, ipndm and unipc without lu,
+       pndm with three spacings, ddim and ddpm with respaced, too, lcm with none; flow: three shapes for dpm++, the nine
+       and unipc, linspace and trailing for all but pndm */
+    CHECK_MESSAGE(made == 4 * 7 + 9 * 6 + 3 + 2 * 4 + 13 * 3 + 2 * 16, "%d", made);
 }
 
 /* --- another sampler than the config's --- */
@@ -267,6 +297,18 @@ static void test_names(const diti_env *env) {
         {"DDPM", "respaced", "ddpm"},
         {"ddim", "respaced", "ddim"},
         {"LCM", NULL, "lcm"},
+        {"Heun", NULL, "heun"},
+        {"HeunDiscreteScheduler", NULL, "heun"},
+        {"dpm_2", NULL, "dpm2"},
+        {"DPM2 Karras", NULL, "dpm2"},
+        {"dpm_2_ancestral", NULL, "dpm2-a"},
+        {"DPM2 a", NULL, "dpm2-a"},
+        {"dpmpp_2s", NULL, "dpm++2s"},
+        {"DPMSolverSinglestepScheduler", NULL, "dpm++2s"},
+        {"DEIS", NULL, "deis"},
+        {"ipndm", NULL, "ipndm"},
+        {"PLMS", NULL, "pndm"},
+        {"PNDMScheduler", NULL, "pndm"},
         {"DPM++ 2M Beta", NULL, "dpm++2m"},
         {"DDIM", "ddim_uniform", "ddim"},
         {"ddim", "SGM Uniform", "ddim"},
@@ -295,8 +337,8 @@ static void test_find_names(void) {
                                           {"DPM++ 2M Karras", "dpm++2m", "karras"},
                                           {"dpmpp_3m_sde_exponential", "dpm++3m-sde", "exponential"},
                                           {"ddim_trailing", "ddim", "trailing"}};
-    static const char *const missing[][2] = {{"Heun", "dpm++2m"}, {"DPM++ SDE", "dpm++2m-sde"}, {"iPNDM_v", "unipc"},
-                                             {"tcd", "lcm"},      {"eular", "euler"},           {"LMS", "dpm++2m"}};
+    static const char *const missing[][2] = {{"res_2s", "heun"}, {"DPM++ SDE", "dpm2-a"}, {"iPNDM_v", "ipndm"},
+                                             {"tcd", "lcm"},     {"eular", "euler"},      {"LMS", "dpm++2m"}};
     const char *sampler, *schedule, *kept = "kept";
     char words[80];
     dit_error err;
@@ -363,8 +405,11 @@ static void test_bad_requests(const diti_env *env) {
     refuse(env, EPSILON, &request, "it must be 0");
     request = request_of(10, "k_lms", NULL);
     refuse(env, EPSILON, &request, "\"k_lms\"; the nearest is dpm++2m; there are euler");
-    request = request_of(10, "dpm++2s", NULL);
-    refuse(env, EPSILON, &request, "the nearest is dpm++2m; there are");
+    request = request_of(10, "dpm++2s_a", NULL);
+    refuse(env, EPSILON, &request, "the nearest is dpm2-a; there are");
+    request = request_of(10, "plms", NULL);
+    refuse(env, FLOW_EULER, &request, "pndm needs some signal from the first step on");
+    refuse(env, V_ZERO_SNR, &request, "pndm needs some signal from the first step on");
     request = request_of(10, "Eular", NULL);
     refuse(env, EPSILON, &request, "the nearest is euler; there are");
     request = request_of(10, "", NULL);
@@ -392,8 +437,21 @@ static void test_bad_requests(const diti_env *env) {
 
 static void test_bad_configs(const diti_env *env) {
     static const char *const cases[][2] = {
-        {"{\"_class_name\":\"HeunDiscreteScheduler\"}",
-         "\"HeunDiscreteScheduler\" is not supported; choose a sampler: euler"},
+        {"{\"_class_name\":\"LMSDiscreteScheduler\"}",
+         "\"LMSDiscreteScheduler\" is not supported; choose a sampler: euler"},
+        {"{\"_class_name\":\"DPMSolverSinglestepScheduler\",\"solver_order\":3}", "solver_order: 3"},
+        {"{\"_class_name\":\"DPMSolverSinglestepScheduler\",\"algorithm_type\":\"sde-dpmsolver++\"}",
+         "algorithm_type: \"sde-dpmsolver++\" is not supported; supported are dpmsolver++"},
+        {"{\"_class_name\":\"DEISMultistepScheduler\",\"algorithm_type\":\"tab\"}", "algorithm_type: \"tab\""},
+        {"{\"_class_name\":\"DEISMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
+        {"{\"_class_name\":\"PNDMScheduler\",\"skip_prk_steps\":2}", "skip_prk_steps: 2 is not true or false"},
+        {"{\"_class_name\":\"PNDMScheduler\",\"timestep_spacing\":\"half\"}", "timestep_spacing: \"half\""},
+        {"{\"_class_name\":\"HeunDiscreteScheduler\",\"beta_schedule\":\"exp\"}", "beta_schedule: \"exp\""},
+        {"{\"_class_name\":\"CogVideoXDPMScheduler\",\"snr_shift_scale\":0}", "snr_shift_scale: 0"},
+        {"{\"_class_name\":\"CogVideoXDDIMScheduler\",\"prediction_type\":\"w\"}", "prediction_type: \"w\""},
+        {"{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}", "the clip's width and height are needed"},
+        {"{\"_class_name\":\"rflow\",\"use_timestep_transform\":7}", "use_timestep_transform: 7"},
+        {"{\"_class_name\":\"iddpm\",\"variance_type\":\"learned\"}", "variance_type: \"learned\""},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_p\":{}}", "solver_p: another predictor"},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"disable_corrector\":1}",
@@ -435,6 +493,129 @@ static void test_bad_configs(const diti_env *env) {
     for (i = 0; i < sizeof cases / sizeof *cases; i++) refuse(env, cases[i][0], &request, cases[i][1]);
     request.steps = 1000;
     refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"steps_offset\":1}", &request, "use fewer steps");
+}
+
+/* --- clips --- */
+#define IDDPM "{\"_class_name\":\"iddpm\"}"
+#define RFLOW "{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}"
+
+/* Every count of steps from 1 on, and one more than there are: the new classes of configs, first of all the odd ones.
+ */
+static void test_step_counts(const diti_env *env) {
+    static const char *const configs[] = {
+        "{\"_class_name\":\"PNDMScheduler\"}",
+        "{\"_class_name\":\"PNDMScheduler\",\"skip_prk_steps\":true,\"steps_offset\":1}",
+        "{\"_class_name\":\"HeunDiscreteScheduler\"}",
+        "{\"_class_name\":\"KDPM2DiscreteScheduler\"}",
+        "{\"_class_name\":\"KDPM2AncestralDiscreteScheduler\"}",
+        "{\"_class_name\":\"DEISMultistepScheduler\",\"solver_order\":3}",
+        "{\"_class_name\":\"DPMSolverSinglestepScheduler\"}",
+        "{\"_class_name\":\"CogVideoXDDIMScheduler\",\"prediction_type\":\"v_prediction\",\"timestep_spacing\":\"trailing\","
+        "\"rescale_betas_zero_snr\":true}",
+        "{\"_class_name\":\"CogVideoXDPMScheduler\",\"prediction_type\":\"v_prediction\",\"timestep_spacing\":\"trailing\","
+        "\"rescale_betas_zero_snr\":true}",
+        IDDPM,
+        RFLOW,
+    };
+    static const uint32_t counts[] = {1, 2, 3, 4, 5, 7, 15, 29, 333, 501, 999};
+    size_t c, n;
+    for (c = 0; c < DITI_COUNT(configs); c++) {
+        diti_schedule_request request = request_of(1001, NULL, NULL);
+        request.width = request.height = 512, request.frames = 17;
+        refuse(env, configs[c], &request, "at most 1000");
+        request.steps = 0;
+        refuse(env, configs[c], &request, "at least 1");
+        for (n = 0; n < DITI_COUNT(counts); n++) {
+            diti_schedule schedule = DITI_ZERO;
+            dit_error err;
+            bool falls = true;
+            uint32_t i;
+            request.steps = counts[n];
+            CHECK_MESSAGE(make(env, configs[c], &request, &schedule, &err) == DIT_OK, "%s, %u steps: %s", configs[c],
+                          counts[n], err.message);
+            for (i = 1; i < schedule.count; i++) {
+                float step = schedule.steps[i].timestep - schedule.steps[i - 1].timestep;
+                if (!(step <= 0)) falls = false;
+            }
+            CHECK_MESSAGE(schedule.count >= counts[n] && falls && schedule.steps[0].timestep <= 1000, "%s, %u steps",
+                          configs[c], counts[n]);
+            diti_schedule_free(env, &schedule);
+        }
+    }
+}
+
+/* A start picture takes the last steps: of each, all evaluations. */
+static void test_strength(const diti_env *env) {
+    static const char *const samplers[] = {"heun", "dpm2", "dpm2-a", "dpm++2s", "deis", "ipndm", "pndm"};
+    static const perfect model = {EPSILON, DITI_PREDICT_EPSILON, false};
+    size_t s;
+    for (s = 0; s < DITI_COUNT(samplers); s++) {
+        diti_schedule_request request = request_of(20, samplers[s], NULL);
+        diti_schedule part = DITI_ZERO, whole = DITI_ZERO;
+        dit_error err;
+        CHECK(make(env, EPSILON, &request, &whole, &err) == DIT_OK);
+        request.strength = 0.25f;
+        CHECK(make(env, EPSILON, &request, &part, &err) == DIT_OK && part.count == calls_of(samplers[s], 5));
+        if (part.count == calls_of(samplers[s], 5)) {
+            uint32_t first = is_double(samplers[s]) ? 30 : diti_equal(samplers[s], "pndm") ? 16 : 15;
+            CHECK_MESSAGE(part.steps[0].timestep == whole.steps[first].timestep &&
+                              part.steps[part.count - 1].timestep == whole.steps[whole.count - 1].timestep,
+                          "%s begins at %g", samplers[s], (double)part.steps[0].timestep);
+            CHECK(part.start_noise > 0 && fabs(perfect_end(&model, &part, -0.4) + 0.4) < 2e-4);
+        }
+        diti_schedule_free(env, &part);
+        diti_schedule_free(env, &whole);
+    }
+}
+
+/* Frames of a flow: given, made, and in part; one too many and one that is no number are refused. */
+static void test_frames(const diti_env *env) {
+    static const float mask[] = {0, 1, 0.4f, 0.95f};
+    diti_schedule_request request = request_of(10, NULL, NULL), other = request_of(10, "dpm++2m", NULL);
+    diti_schedule schedule = DITI_ZERO;
+    diti_frame_step frames[10][4];
+    float bad[] = {1.5f, -0.1f, NAN};
+    dit_error err;
+    uint32_t i, k;
+    request.width = request.height = 512, request.frames = 1;
+    CHECK(make(env, RFLOW, &request, &schedule, &err) == DIT_OK && schedule.count == 10);
+    CHECK(diti_schedule_frames(&schedule, mask, 4, frames[0], &err) == DIT_OK);
+    for (i = 0; i < 10; i++) {
+        CHECK(frames[i][0].x == 1 && frames[i][0].noise == 0 && frames[i][0].moves == 0 && frames[i][0].fresh == 0);
+        CHECK(frames[i][1].x == 1 && frames[i][1].noise == 0 && frames[i][1].moves == 1 && frames[i][1].fresh == 1);
+        CHECK(frames[i][2].moves == (i >= 6) && frames[i][2].fresh == (i >= 6));
+        CHECK(fabsf(frames[i][2].noise - (i == 6 ? 0.4f : 0)) < 1e-6f &&
+              fabsf(frames[i][2].x - (i == 6 ? 0.6f : 1)) < 1e-6f);
+        CHECK(frames[i][3].moves == (i >= 1) && (frames[i][3].noise > 0.89f) == (i == 1));
+    }
+    for (k = 0; k < 3; k++)
+        CHECK(diti_schedule_frames(&schedule, &bad[k], 1, frames[0], &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "frame 0 is to be made anew to the part"));
+    diti_schedule_free(env, &schedule);
+    CHECK(make(env, EPSILON, &other, &schedule, &err) == DIT_OK);
+    CHECK(diti_schedule_frames(&schedule, mask, 4, frames[0], &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "sampler dpm++2m remembers earlier steps"));
+    diti_schedule_free(env, &schedule);
+}
+
+/* CogVideoX's second order draws two noises a step and uses the second one. */
+static void test_draws(const diti_env *env) {
+    diti_schedule_request request = request_of(4, NULL, NULL), plain = request_of(4, "dpm2-a", NULL);
+    static const uint32_t cogvideox[] = {1, 2, 2, 1}, ancestral[] = {0, 1, 0, 1, 0, 1, 0};
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err;
+    uint32_t i;
+    CHECK(make(env,
+               "{\"_class_name\":\"CogVideoXDPMScheduler\",\"prediction_type\":\"v_prediction\",\"timestep_spacing\":"
+               "\"trailing\",\"rescale_betas_zero_snr\":true}",
+               &request, &schedule, &err) == DIT_OK &&
+          schedule.count == 4);
+    for (i = 0; i < schedule.count; i++) CHECK(schedule.steps[i].draws == cogvideox[i]);
+    diti_schedule_free(env, &schedule);
+    CHECK(make(env, EPSILON, &plain, &schedule, &err) == DIT_OK && schedule.count == 7);
+    for (i = 0; i < schedule.count; i++) CHECK(schedule.steps[i].draws == ancestral[i]);
+    diti_schedule_free(env, &schedule);
+    CHECK(diti_dynamic_guidance(6, 50, 50) == 1 && fabs(diti_dynamic_guidance(6, 50, 0) - 7) < 1e-12);
 }
 
 /* lambda_min_clipped keeps the noisiest training steps out: the first step is the last one whose ln(alpha / noise) is
@@ -504,6 +685,10 @@ int main(void) {
     test_find_names();
     test_bad_requests(&env);
     test_bad_configs(&env);
+    test_step_counts(&env);
+    test_strength(&env);
+    test_frames(&env);
+    test_draws(&env);
     test_clipped_lambda(&env);
     test_trained_betas(&env);
     test_out_of_memory();

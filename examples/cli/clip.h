@@ -1,0 +1,418 @@
+/* Clips: frames one after the other into a file whose ending says how: raw Y4M (also to the standard output), animated
+   PNG, animated WebP by libwebp, numbered PNGs, or what the system's ffmpeg makes. Include it after files.h. Not part
+   of dit.h. */
+#ifndef CLIP_H
+#define CLIP_H
+#include "files.h"
+#include <math.h>
+#ifdef DIT_WEBP
+#include <webp/encode.h>
+#include <webp/mux.h>
+#endif
+#ifndef _WIN32
+#include <sys/wait.h>
+#endif
+
+typedef enum clip_kind { CLIP_Y4M, CLIP_APNG, CLIP_WEBP, CLIP_PNGS, CLIP_FFMPEG } clip_kind;
+
+/* A clip that is being written: clip_open, then clip_put for every frame, then clip_close. */
+typedef struct clip {
+    clip_kind kind;
+    const char *path;
+    uint32_t width, height, frames, written;
+    uint32_t rate, scale; /* rate / scale frames a second */
+    output_file out;      /* file NULL: a frame's file is not open, or all goes to the standard output */
+    FILE *stream;         /* where Y4M goes */
+    unsigned char *planes;
+    uint32_t sequence; /* of APNG's chunks */
+    long process;      /* ffmpeg */
+#ifdef DIT_WEBP
+    WebPAnimEncoder *webp;
+#endif
+    char why[256]; /* what went wrong, as a sentence without the path */
+} clip;
+
+static bool clip_fail(clip *c, const char *why) {
+    if (!c->why[0]) snprintf(c->why, sizeof c->why, "%s", why);
+    return false;
+}
+
+/* What the system said about the last write. */
+static bool clip_fail_errno(clip *c) {
+    return clip_fail(c, errno == EPIPE ? "nobody reads it any more" : errno ? strerror(errno) : "it cannot be written");
+}
+
+/* ---- Kinds by the file's ending ---- */
+
+typedef struct clip_ending {
+    const char *ending;
+    clip_kind kind;
+    const char *container; /* as ffmpeg's -f names it */
+} clip_ending;
+
+static const clip_ending clip_endings[] = {
+    {".y4m", CLIP_Y4M, NULL},       {".apng", CLIP_APNG, NULL},        {".webp", CLIP_WEBP, NULL},
+    {".png", CLIP_PNGS, NULL},      {".mp4", CLIP_FFMPEG, "mp4"},      {".mov", CLIP_FFMPEG, "mov"},
+    {".webm", CLIP_FFMPEG, "webm"}, {".mkv", CLIP_FFMPEG, "matroska"},
+};
+
+/* NULL: no clip is written so. "-" is Y4M. */
+static const clip_ending *clip_find_ending(const char *path) {
+    const char *dot = strrchr(base_name(path), '.');
+    size_t i;
+    if (strcmp(path, "-") == 0) return &clip_endings[0];
+    for (i = 0; dot && i < sizeof clip_endings / sizeof clip_endings[0]; i++)
+        if (strcmp(clip_endings[i].ending, dot) == 0) return &clip_endings[i];
+    return NULL;
+}
+
+/* Whether a program of that name can be started. */
+static bool clip_has_program(const char *name) {
+    const char *path = getenv("PATH"), *end;
+#ifdef _WIN32
+    const char separator = ';', *ending = ".exe";
+#else
+    const char separator = ':', *ending = "";
+#endif
+    char full[PATH_SIZE];
+    struct stat info;
+    for (; path && *path; path = *end ? end + 1 : end) {
+        end = strchr(path, separator);
+        if (!end) end = path + strlen(path);
+        if (snprintf(full, sizeof full, "%.*s/%s%s", (int)(end - path), path, name, ending) < (int)sizeof full &&
+            stat(full, &info) == 0 && (info.st_mode & S_IFMT) == S_IFREG && access(full, 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Why no clip can be written to a path, a sentence without the path; NULL when one can. Asked before any work. */
+static const char *why_no_clip(const char *path) {
+    const clip_ending *ending = clip_find_ending(path);
+    if (!ending) return "a clip's name ends in .y4m, .apng, .webp, .png (numbered), .mp4, .mov, .webm or .mkv";
+    if (ending->kind == CLIP_FFMPEG && !clip_has_program("ffmpeg"))
+        return "this needs the program ffmpeg; install the package ffmpeg, or write .y4m, .apng or .png";
+#ifndef DIT_WEBP
+    if (ending->kind == CLIP_WEBP)
+        return "this program was built without libwebp; install the package libwebp-dev (libwebp-devel, libwebp) and "
+               "build it again, or write .apng";
+#endif
+    if (strcmp(path, "-") == 0 || ending->kind == CLIP_PNGS) return NULL;
+    return why_not_writable(path);
+}
+
+/* ---- Y4M ---- */
+
+/* Four colour samples share one of each chroma where both sides are even, as players expect; else each has its own. */
+static bool clip_shares_chroma(const clip *c) { return c->width % 2 == 0 && c->height % 2 == 0; }
+
+static bool clip_y4m_begin(clip *c) {
+    size_t pixels = (size_t)c->width * c->height;
+    c->planes = (unsigned char *)malloc(pixels * 3);
+    if (!c->planes) return clip_fail(c, "not enough memory for a frame");
+    if (fprintf(c->stream, "YUV4MPEG2 W%u H%u F%u:%u Ip A1:1 %s XCOLORRANGE=LIMITED\n", c->width, c->height, c->rate,
+                c->scale, clip_shares_chroma(c) ? "C420jpeg" : "C444") < 0)
+        return clip_fail_errno(c);
+    return true;
+}
+
+/* The luma of ITU-R BT.601 in 16..235, and its chroma in 16..240. */
+static unsigned char clip_luma(const unsigned char *p) {
+    return (unsigned char)(16.5 + (65.481 * p[0] + 128.553 * p[1] + 24.966 * p[2]) / 255);
+}
+
+static void clip_chroma(double r, double g, double b, unsigned char *u, unsigned char *v) {
+    *u = (unsigned char)(128.5 + (-37.797 * r - 74.203 * g + 112 * b) / 255);
+    *v = (unsigned char)(128.5 + (112 * r - 93.786 * g - 18.214 * b) / 255);
+}
+
+static bool clip_y4m_put(clip *c, const unsigned char *rgba) {
+    const uint32_t side = clip_shares_chroma(c) ? 2 : 1, columns = c->width / side, rows = c->height / side;
+    const size_t pixels = (size_t)c->width * c->height, chroma = (size_t)columns * rows;
+    unsigned char *u = c->planes + pixels, *v = u + chroma;
+    uint32_t x, y, k;
+    size_t i;
+    for (i = 0; i < pixels; i++) c->planes[i] = clip_luma(rgba + 4 * i);
+    for (y = 0; y < rows; y++) {
+        for (x = 0; x < columns; x++) {
+            double sum[3] = {0, 0, 0};
+            for (k = 0; k < side * side; k++) {
+                const unsigned char *p = rgba + 4 * ((size_t)(y * side + k / side) * c->width + x * side + k % side);
+                sum[0] += p[0], sum[1] += p[1], sum[2] += p[2];
+            }
+            i = (size_t)y * columns + x;
+            clip_chroma(sum[0] / (side * side), sum[1] / (side * side), sum[2] / (side * side), &u[i], &v[i]);
+        }
+    }
+    errno = 0;
+    if (fputs("FRAME\n", c->stream) < 0 ||
+        fwrite(c->planes, 1, pixels + 2 * chroma, c->stream) != pixels + 2 * chroma || fflush(c->stream) != 0)
+        return clip_fail_errno(c);
+    return true;
+}
+
+/* ---- Animated PNG (the PNG specification, third edition, 11.3.6): chunks around those of ordinary PNGs ---- */
+
+static void store_be16(unsigned char *out, uint32_t value) {
+    out[0] = (unsigned char)(value >> 8);
+    out[1] = (unsigned char)value;
+}
+
+static bool clip_put_chunk(clip *c, const char *type, const unsigned char *data, uint32_t size) {
+    uint32_t crc;
+    return put_chunk_begin(c->out.file, &crc, size, type) && put_chunk_part(c->out.file, &crc, data, size) &&
+           put_chunk_end(c->out.file, crc);
+}
+
+static bool clip_apng_frame(clip *c) {
+    unsigned char control[26] = {0};
+    bool exact = c->rate < 65536 && c->scale < 65536;
+    store_be32(control, c->sequence++);
+    store_be32(control + 4, c->width);
+    store_be32(control + 8, c->height);
+    store_be16(control + 20, exact ? c->scale : (uint32_t)lrint(1000.0 * c->scale / c->rate));
+    store_be16(control + 22, exact ? c->rate : 1000);
+    return clip_put_chunk(c, "fcTL", control, sizeof control);
+}
+
+/* The pixels of the first frame are those that programs without animation show. */
+static bool clip_apng_put(clip *c, const unsigned char *rgba) {
+    const size_t header = 8 + 25; /* signature and IHDR */
+    unsigned char animation[8] = {0}, number[4];
+    size_t size = 0;
+    unsigned char *png = encode_png(rgba, c->width, c->height, NULL, NULL, &size);
+    uint32_t length, crc;
+    bool good = true;
+    if (!png) return clip_fail(c, "not enough memory to compress a frame");
+    length = (uint32_t)png[header] << 24 | (uint32_t)png[header + 1] << 16 | (uint32_t)png[header + 2] << 8 |
+             png[header + 3]; /* the encoder makes one IDAT */
+    errno = 0;
+    if (!c->written) {
+        store_be32(animation, c->frames); /* then 0: it plays for ever */
+        good = fwrite(png, 1, header, c->out.file) == header && clip_put_chunk(c, "acTL", animation, 8);
+    }
+    good = good && clip_apng_frame(c);
+    if (!c->written) {
+        good = good && clip_put_chunk(c, "IDAT", png + header + 8, length);
+    } else {
+        store_be32(number, c->sequence++);
+        good = good && put_chunk_begin(c->out.file, &crc, length + 4, "fdAT") &&
+               put_chunk_part(c->out.file, &crc, number, 4) &&
+               put_chunk_part(c->out.file, &crc, png + header + 8, length) && put_chunk_end(c->out.file, crc);
+    }
+    free(png);
+    return good || clip_fail_errno(c);
+}
+
+/* ---- Animated WebP, without loss ---- */
+#ifdef DIT_WEBP
+static int clip_milliseconds(const clip *c, uint32_t frame) { return (int)lrint(1000.0 * frame * c->scale / c->rate); }
+
+static bool clip_webp_begin(clip *c) {
+    WebPAnimEncoderOptions options;
+    if (!WebPAnimEncoderOptionsInit(&options)) return clip_fail(c, "libwebp is of another version than its header");
+    c->webp = WebPAnimEncoderNew((int)c->width, (int)c->height, &options);
+    return c->webp || clip_fail(c, "libwebp takes no frames of this size; its sides are 1 to 16383");
+}
+
+static bool clip_webp_put(clip *c, const unsigned char *rgba) {
+    WebPConfig config;
+    WebPPicture picture;
+    bool good = WebPConfigInit(&config) && WebPConfigLosslessPreset(&config, 6) && WebPPictureInit(&picture);
+    if (!good) return clip_fail(c, "libwebp is of another version than its header");
+    config.exact = 1;
+    picture.use_argb = 1;
+    picture.width = (int)c->width;
+    picture.height = (int)c->height;
+    good = WebPPictureImportRGBX(&picture, rgba, (int)c->width * 4) &&
+           WebPAnimEncoderAdd(c->webp, &picture, clip_milliseconds(c, c->written), &config);
+    WebPPictureFree(&picture);
+    return good || clip_fail(c, WebPAnimEncoderGetError(c->webp));
+}
+
+static bool clip_webp_end(clip *c) {
+    WebPData data;
+    bool good;
+    WebPDataInit(&data);
+    good = WebPAnimEncoderAdd(c->webp, NULL, clip_milliseconds(c, c->written), NULL) &&
+           WebPAnimEncoderAssemble(c->webp, &data);
+    if (!good) clip_fail(c, WebPAnimEncoderGetError(c->webp));
+    errno = 0;
+    if (good && fwrite(data.bytes, 1, data.size, c->out.file) != data.size) good = clip_fail_errno(c);
+    WebPDataClear(&data);
+    return good;
+}
+#endif
+
+/* ---- PNGs with numbers: clip.png becomes clip-0001.png, clip-0002.png, ... ---- */
+
+static bool clip_number_path(const clip *c, uint32_t frame, char *out, size_t size) {
+    size_t stem = strlen(c->path) - 4; /* ".png" */
+    return snprintf(out, size, "%.*s-%04u.png", (int)stem, c->path, frame + 1) < (int)size;
+}
+
+static bool clip_png_put(clip *c, const unsigned char *rgba) {
+    char path[PATH_SIZE];
+    size_t size = 0;
+    unsigned char *png;
+    bool good;
+    if (!clip_number_path(c, c->written, path, sizeof path)) return clip_fail(c, "the name is too long");
+    png = encode_png(rgba, c->width, c->height, NULL, NULL, &size);
+    if (!png) return clip_fail(c, "not enough memory to compress a frame");
+    errno = 0;
+    good = output_open(&c->out, path);
+    if (good) good = output_close(&c->out, fwrite(png, 1, size, c->out.file) == size);
+    free(png);
+    return good || clip_fail_errno(c);
+}
+
+/* ---- ffmpeg: it reads Y4M from a pipe and writes the part file that is renamed in the end ---- */
+
+static bool clip_ffmpeg_begin(clip *c) {
+    const char *container = clip_find_ending(c->path)->container;
+    const char *format = clip_shares_chroma(c) ? "yuv420p" : "yuv444p";
+    char target[PATH_SIZE + 8];
+#ifdef _WIN32
+    char command[PATH_SIZE + 160];
+    snprintf(target, sizeof target, "file:%s", c->out.part);
+    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - -pix_fmt %s -f %s \"%s\"", format,
+             container, target);
+    c->stream = _popen(command, "wb");
+    return c->stream || clip_fail(c, "ffmpeg cannot be started");
+#else
+    int ends[2];
+    pid_t process;
+    snprintf(target, sizeof target, "file:%s", c->out.part[0] ? c->out.part : c->path);
+    if (pipe(ends) != 0) return clip_fail_errno(c);
+    process = fork();
+    if (process == 0) {
+        const char *arguments[] = {"ffmpeg", "-v",       "error", "-y", "-f",      "yuv4mpegpipe", "-i",
+                                   "-",      "-pix_fmt", format,  "-f", container, target,         NULL};
+        dup2(ends[0], 0);
+        close(ends[0]);
+        close(ends[1]);
+        signal(SIGPIPE, SIG_DFL);
+        execvp("ffmpeg", (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    close(ends[0]);
+    if (process < 0) return close(ends[1]), clip_fail_errno(c);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    c->process = (long)process;
+    c->stream = fdopen(ends[1], "wb");
+    return c->stream || clip_fail_errno(c);
+#endif
+}
+
+/* A clip that was given up leaves ffmpeg an end of its input, which is no error of its own. */
+static bool clip_ffmpeg_end(clip *c) {
+    bool good = true;
+#ifdef _WIN32
+    good = !c->stream || _pclose(c->stream) == 0;
+#else
+    int status = 0;
+    if (c->stream) good = fclose(c->stream) == 0;
+    if (c->process > 0)
+        good = waitpid((pid_t)c->process, &status, 0) == c->process && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+               good;
+#endif
+    c->stream = NULL;
+    if (!good) c->why[0] = 0; /* a broken pipe says less than what ffmpeg has printed */
+    return good || clip_fail(c, "ffmpeg did not make it; what it says stands above");
+}
+
+/* ---- All kinds ---- */
+
+/* As broadcasters count: 23.976 is 24000 / 1001. */
+static void clip_take_rate(clip *c, double fps) {
+    uint32_t a, b;
+    c->rate = (uint32_t)lrint(fps * 1000);
+    c->scale = 1000;
+    if (fabs(fps * 1.001 - rint(fps * 1.001)) < 1e-4 && fabs(fps - rint(fps)) > 1e-4) {
+        c->rate = (uint32_t)lrint(fps * 1.001) * 1000;
+        c->scale = 1001;
+    }
+    for (a = c->rate, b = c->scale; b;) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    c->rate /= a;
+    c->scale /= a;
+}
+
+/* Begins a clip of so many frames of RGBA, fps of them a second (0.001 to 1000); "-" is Y4M to the standard output.
+   path and c stay where they are until clip_close, which is due after a failure, too: c->why says what it was. */
+static bool clip_open(clip *c, const char *path, uint32_t width, uint32_t height, uint32_t frames, double fps) {
+    const char *why = why_no_clip(path);
+    memset(c, 0, sizeof *c);
+    c->path = path;
+    c->width = width;
+    c->height = height;
+    c->frames = frames;
+    if (why) return clip_fail(c, why);
+    if (!(fps >= 0.001 && fps <= 1000)) return clip_fail(c, "a clip has 0.001 to 1000 frames a second");
+    if (!width || !height || !frames) return clip_fail(c, "a clip has a frame at least, and its sides a pixel");
+    clip_take_rate(c, fps);
+    c->kind = clip_find_ending(path)->kind;
+#ifndef _WIN32
+    signal(SIGPIPE, SIG_IGN); /* writes fail with EPIPE */
+#endif
+    if (c->kind == CLIP_PNGS) return true;
+    errno = 0;
+    if (strcmp(path, "-") == 0)
+        c->stream = stdout;
+    else if (!output_open(&c->out, path))
+        return clip_fail_errno(c);
+#ifdef _WIN32
+    if (c->stream == stdout) _setmode(_fileno(stdout), _O_BINARY);
+#endif
+    if (c->kind == CLIP_FFMPEG && !clip_ffmpeg_begin(c)) return false;
+    if (!c->stream) c->stream = c->out.file;
+#ifdef DIT_WEBP
+    if (c->kind == CLIP_WEBP) return clip_webp_begin(c);
+#endif
+    return c->kind == CLIP_APNG || clip_y4m_begin(c);
+}
+
+/* One more frame, rgba [height][width][4]; alpha is not kept. */
+static bool clip_put(clip *c, const unsigned char *rgba) {
+    bool good = !c->why[0];
+    if (good && c->written == c->frames) return clip_fail(c, "the clip has all of its frames");
+    switch (c->kind) {
+    case CLIP_APNG: good = good && clip_apng_put(c, rgba); break;
+    case CLIP_PNGS: good = good && clip_png_put(c, rgba); break;
+    case CLIP_WEBP:
+#ifdef DIT_WEBP
+        good = good && clip_webp_put(c, rgba);
+#endif
+        break;
+    case CLIP_Y4M:
+    case CLIP_FFMPEG: good = good && clip_y4m_put(c, rgba); break;
+    }
+    if (good) c->written++;
+    return good;
+}
+
+/* Ends a clip. It is there when all frames were put and all was good; else nothing stays but numbered PNGs. */
+static bool clip_close(clip *c) {
+    bool good = !c->why[0];
+    uint32_t crc;
+    if (good && c->written < c->frames) good = clip_fail(c, "it has not all of its frames");
+    errno = 0;
+    if (good && c->kind == CLIP_APNG &&
+        !(put_chunk_begin(c->out.file, &crc, 0, "IEND") && put_chunk_end(c->out.file, crc)))
+        good = clip_fail_errno(c);
+#ifdef DIT_WEBP
+    if (good && c->kind == CLIP_WEBP) good = clip_webp_end(c);
+    WebPAnimEncoderDelete(c->webp);
+    c->webp = NULL;
+#endif
+    if (c->kind == CLIP_FFMPEG && (c->stream || c->process)) good = clip_ffmpeg_end(c) && good;
+    if (c->stream == stdout && fflush(stdout) != 0) good = clip_fail_errno(c);
+    if (c->out.file && !output_close(&c->out, good) && good) good = clip_fail_errno(c);
+    free(c->planes);
+    c->planes = NULL;
+    return good;
+}
+#endif
