@@ -822,6 +822,8 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
+    bool dynamic; /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                     example asks for (use_dynamic_cfg); false: it is the same in all steps */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -1121,6 +1123,13 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
    ctx, model, prompt, blob, size, err: as for dit_encode_prompt, and so are failures and results. Any thread. */
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err);
+
+/* Mixes two prompts, so that pictures can go from one to the other: every number of the embeddings is (1 - part) * a +
+   part * b. The mixture has as many tokens as the longer prompt, so with part 0 it is a with the other's padding.
+   a, b: required; blobs of one model from dit_encode_prompt or from here. size: bytes of each. part: 0 to 1. blob:
+   required; out: size bytes, may be a or b. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT for a damaged blob and blobs of different models. Any thread. */
+DIT_API dit_result dit_mix_prompts(const void *a, const void *b, size_t size, float part, void *blob, dit_error *err);
 
 /* Tells the memory that a job would need, by planning it; allocates nothing on the device.
    ctx: required; may be NULL when desc->model is a dry run without one. desc: as for dit_job_create. out: required.
@@ -15445,10 +15454,15 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(20, norm_limit)      /* largest norm that guidance may add */                                               \
     MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
     MEMBER(22, kept_x0)                                                                                                \
-    MEMBER(23, kept_noise)
+    MEMBER(23, kept_noise)                                                                                             \
+    MEMBER(24, d3)                                                                                                     \
+    MEMBER(25, push)                                                                                                   \
+    MEMBER(26, shown_x)                                                                                                \
+    MEMBER(27, shown_x0)
 
-/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes. */
-#define DITI_COEFFICIENTS 24u
+/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
+   frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
+#define DITI_COEFFICIENTS 28u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -15661,10 +15675,11 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros. x, h1, h2 (states like x, h2 with
-   y below it when the solver corrects) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4]
-   state; word 0 becomes the number of the first step whose prediction or new latent is not finite. mixed: the
-   prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros, and where frames are held 3 for
+   each frame. x, h1, h2 (states like x; below h2 stand y and then h3, as far as there are any) are updated in place;
+   x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose
+   prediction or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too,
+   and then in all channels. */
 typedef struct diti_solver_row {
 #define DITI_SOLVER_MEMBER(at, name) float name;
     DITI_SOLVER_ROW(DITI_SOLVER_MEMBER)
@@ -15674,11 +15689,17 @@ DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float),
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
-    bool guided, mixed, corrects, learned;
-    bool keeps; /* below h2, and y or as much room, stand a picture's latent, its noise, and a mask: where that is 0,
-                   the new latent is kept_x0 * the first + kept_noise * the second */
+    bool guided, mixed, learned;
+    bool has_y, has_h3; /* with h3 there is room for y, too */
+    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
+                   0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
+DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc);   /* the picture's latent is that one of these */
+/* Where frames are held: what becomes of x before the model is evaluated, for each frame its x times x plus its noise
+   times the tensor noise. It takes x, noise, coefficients, health, channels and frames from desc. */
+DIT_INTERNAL DITI_UNUSED void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
@@ -17599,8 +17620,11 @@ enum {
     DITI_SOLVER_MIXED,
     DITI_SOLVER_KEEPS_X0,
     DITI_SOLVER_NOISY,
-    DITI_SOLVER_CORRECTS,
+    DITI_SOLVER_HAS_Y,
     DITI_SOLVER_KEPT,
+    DITI_SOLVER_HAS_H3,
+    DITI_SOLVER_HOLDS,
+    DITI_SOLVER_RENOISES,
     DITI_SOLVER_CONSTANTS
 };
 enum {
@@ -17615,6 +17639,7 @@ enum {
     DITI_SOLVER_X0,
     DITI_SOLVER_NOISE,
     DITI_SOLVER_HEALTH,
+    DITI_SOLVER_FRAMES,
     DITI_SOLVER_PUSH_WORDS
 };
 
@@ -17631,7 +17656,17 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
 }
 
 DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc) {
-    return desc->keeps ? 5u : desc->corrects ? 2u : 1u;
+    return desc->keeps ? diti_solver_kept(desc) + 3u : desc->has_h3 ? 3u : desc->has_y ? 2u : 1u;
+}
+
+DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc) { return desc->has_h3 ? 3u : 2u; }
+
+static bool diti_solver_holds(diti_graph *graph, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    if (!desc->frames || x->columns % desc->frames == 0) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] is not in %u frames", x->name, x->rows,
+                    x->columns, desc->frames);
+    return false;
 }
 
 static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -17641,7 +17676,8 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
                         x->name, x->rows, x->columns, desc->channels);
         return false;
     }
-    return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
+    return diti_solver_holds(graph, desc) && diti_solver_fits(graph, desc->x, desc->x, 1) &&
+           diti_solver_fits(graph, desc->x, desc->h1, 1) &&
            diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
            diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
            diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
@@ -17663,6 +17699,29 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
 }
 
+DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_solver_fits(graph, desc->x, desc->noise, 1) ||
+        !diti_solver_holds(graph, desc))
+        return;
+    if (!diti_op_begin(graph, &dispatch, "renoise", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_NOISY] = true;
+    dispatch.constants[DITI_SOLVER_RENOISES] = true;
+    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SOLVER_X, true, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
+    dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH);
+    x = diti_tensor_get(graph, desc->x);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
+}
+
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
     const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     bool mixed = desc->guided && desc->mixed;
@@ -17675,9 +17734,12 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[DITI_SOLVER_MIXED] = mixed;
     dispatch.constants[DITI_SOLVER_KEEPS_X0] = desc->x0 != 0;
     dispatch.constants[DITI_SOLVER_NOISY] = desc->noise != 0;
-    dispatch.constants[DITI_SOLVER_CORRECTS] = desc->corrects;
+    dispatch.constants[DITI_SOLVER_HAS_Y] = desc->has_y;
     dispatch.constants[DITI_SOLVER_KEPT] = desc->keeps;
+    dispatch.constants[DITI_SOLVER_HAS_H3] = desc->has_h3;
+    dispatch.constants[DITI_SOLVER_HOLDS] = desc->frames > 0;
     dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
     dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
@@ -38045,31 +38107,43 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
 
 /* --- schedules and solvers (docs/models.md 7) ---
    Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
-   replays, with m = guided model output, x = latent, x0[-1] and x0[-2] = the x0 of the one and two steps before:
+   replays, a row for each evaluation of the model, with m = guided model output, x = latent:
    x0 = clamp(x0_x * x + x0_m * m, -clip, clip)
-   x' = x_x * x + x_m * m + x_y * y + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * exp(noise_v * v) * n
-   y' = y_x * x + y_y * y + e0 * x0 + e1 * x0[-1] + e2 * x0[-2]
+   x' = x_x * x + x_m * m + x_y * y + d0 * x0 + d1 * h1 + d2 * h2 + d3 * h3 + noise * exp(noise_v * v) * n
+   y' = y_x * x + y_y * y + e0 * x0 + e1 * h1 + e2 * h2
+   h1' = x0, h2' = h1, h3' = h2 where push is not 0; else h1, h2 and h3 stay.
    n = fresh unit normal noise, drawn when the schedule draws; v = the model's word on the variance, -1..1, there when
-   the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
-   kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
+   the schedule is learned; h1, h2 and h3 = the x0 that were pushed last, h3 there when the schedule has it; y = a
+   second latent, there when the schedule has it: where a step of several evaluations began, or what a corrector (UniPC)
+   makes of the next latent before it has seen the model there. Where a solver remembers predicted noise (UniPC on
+   request, DEIS, iPNDM, PNDM), x0 stands for that, and a picture of the state is shown_x * x + shown_x0 * x0. */
 typedef struct diti_step {
     float timestep;         /* time that the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
-    float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
+    float x_x, x_m, x_y, d0, d1, d2, d3, noise, noise_v;
     float y_x, y_y, e0, e1, e2;
+    float push;              /* 1, or 0 where x0 is not remembered */
+    float shown_x, shown_x0; /* 0 and 1 where x0 is a picture */
     float kept_x0,
         kept_noise; /* add_noise's factors for a picture at the step after this one; 1 and 0 after the last */
+    uint32_t draws; /* noises that the original code draws in this step; n is the last of them */
 } diti_step;
+typedef struct diti_frame_step { /* one step of one frame of a clip, see diti_schedule_frames */
+    float x, noise;              /* before the model sees it the frame becomes x * itself + noise * n, n drawn for it */
+    float moves;                 /* 1: the step changes it; 0: it is as it was before the step */
+    float fresh;                 /* 1: the model is told that the frame is being made; 0: that it is given */
+} diti_frame_step;
 typedef struct diti_schedule {
     diti_step *steps;
-    uint32_t count;
+    uint32_t count;              /* evaluations of the model: heun, dpm2 and pndm need more than the request's steps */
     float initial;               /* latents = noise * initial (init_noise_sigma) */
     float start_x0, start_noise; /* to begin with a picture: latents = start_x0 * x0 + start_noise * noise */
     bool draws;                  /* some step's noise is not 0 */
     bool learned;                /* some step's noise_v is not 0 */
-    bool corrects;               /* some step has an x_y */
+    bool has_y, has_h3;          /* some step has an x_y, a d3 */
+    float flow_begin;            /* the timestep of pure noise in a flow; 0: the model has betas */
     const char *sampler;         /* the sampler's name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
@@ -38080,8 +38154,9 @@ typedef struct diti_schedule_request {
     float shift;          /* 0: the config's own; flow schedules only */
     float strength;       /* 0..1, the part of the steps that is taken, the last ones; 0: all of them, from noise */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
-    bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
-    uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    bool use_clipped_model_output;  /* DDIM: noise prediction recomputed from the clipped x0 */
+    uint32_t image_tokens;          /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    uint32_t width, height, frames; /* of the clip, in pixels and frames, for Open-Sora's transform of the timesteps */
     bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
@@ -38091,12 +38166,25 @@ typedef struct diti_schedule_request {
 DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
                                            const diti_schedule_request *request, diti_schedule *out, dit_error *err);
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
+/* The steps of a clip some of whose frames are given (docs/models.md 7.11). mask: for each frame the part of the steps
+   that makes it anew, 0 (given, it stays) to 1 (made from noise). out: schedule->count rows of frames. Samplers that
+   remember earlier steps cannot hold frames and are refused by name. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask,
+                                                         uint32_t frames, diti_frame_step *out, dit_error *err);
+/* CogVideoX's dynamic guidance: the scale of the step at that timestep, of so many steps (docs/models.md 7.9). */
+DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep);
 
 /* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients
  * (solver.c) --- */
 typedef enum diti_solver_kind {
     DITI_SOLVER_EULER,
+    DITI_SOLVER_HEUN,
+    DITI_SOLVER_DPM2, /* diffusers' KDPM2 */
+    DITI_SOLVER_SINGLESTEP,
     DITI_SOLVER_DPM,
+    DITI_SOLVER_DEIS,
+    DITI_SOLVER_IPNDM,
+    DITI_SOLVER_PNDM,
     DITI_SOLVER_DDIM,
     DITI_SOLVER_DDPM,
     DITI_SOLVER_LCM,
@@ -38106,7 +38194,8 @@ typedef enum diti_prediction {
     DITI_PREDICT_EPSILON,
     DITI_PREDICT_V,
     DITI_PREDICT_SAMPLE,
-    DITI_PREDICT_FLOW
+    DITI_PREDICT_FLOW,
+    DITI_PREDICT_RECTIFIED /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing {
@@ -38128,18 +38217,25 @@ typedef struct diti_sampling {
     diti_solver_kind solver;
     uint32_t steps, train_steps;
     uint32_t begin; /* steps that are left out */
+    uint32_t calls; /* evaluations of the model, those of the steps that are left out among them except for PNDM's */
+    uint32_t first; /* the first evaluation that is taken */
     diti_prediction prediction;
     diti_sigma_shape shape;
     /* variance-preserving models */
     diti_beta_kind betas;
     double beta_start, beta_end, lambda_min;
     const diti_json *trained_betas; /* NULL: by formula */
+    double snr_shift;   /* CogVideoX: cumulative alpha a becomes a / (snr_shift + (1 - snr_shift) * a); 0: none */
+    bool double_alphas; /* the original keeps the table over the training steps in double (CogVideoX) */
+    bool float_betas;   /* the original keeps the respaced betas, and all that it makes of them, in float (Open-Sora) */
+    bool strides; /* each step is T / n long, as DDIM's, wherever the next timestep of the list lies (CogVideoX) */
     bool zero_snr, final_sigma_zero;
     diti_spacing spacing;
     uint32_t steps_offset;
     /* flow models */
     bool flow, dynamic_shift;
     bool uniform;                 /* from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool transforms;              /* timesteps are uniform and shifted in float, as Open-Sora 1.2 does it */
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
     /* DPM-Solver++, UniPC */
@@ -38148,12 +38244,14 @@ typedef struct diti_sampling {
     bool heun, lower_order_final, euler_at_final;
     bool bh1, predicts_noise;
     const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
+    /* PNDM */
+    bool skips_runge_kutta, remembers_output; /* remembers_output: as it is, else as predicted noise */
     /* DDPM */
     diti_variance variance;
     /* LCM */
     uint32_t distilled_steps;
     double timestep_scaling;
-    /* DDIM; clip is DDPM's and LCM's, too */
+    /* DDIM; final_alpha_one is PNDM's, too, and clip DDPM's, LCM's and Heun's */
     bool final_alpha_one, use_clipped_model_output;
     double eta, clip; /* clip: infinity for none */
 } diti_sampling;
@@ -38162,16 +38260,20 @@ typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
 } diti_noise_level;
 typedef struct diti_interval { /* the interval that one step has to cross */
     double timestep;
-    diti_noise_level from, to;
+    diti_noise_level from, to; /* from: where the model is evaluated */
+    diti_noise_level start;    /* PNDM: where the latent is that moves to `to` */
+    double beta;               /* DDPM on tables in float: the step's beta; 0: what from and to say */
 } diti_interval;
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
                                               diti_sampling *out, dit_error *err);
-/* out: as many as there are steps. */
+/* out: as many as sampling->calls. */
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err);
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
-/* DPM-Solver++ and UniPC share their points in time. */
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, double *out); /* train_steps of them */
+/* DPM-Solver++, DEIS and UniPC share their points in time, */
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
+/* and so do Euler and those that came with it in k-diffusion. */
+DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling);
 #endif
 
 /* ==== src/sample/rng.c ==== */
@@ -38305,14 +38407,41 @@ static const diti_sampler_entry diti_samplers[] = {
     {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler keuler ", DITI_SOLVER_EULER, 1, false},
     {"euler-a", " eulera eulerancestral eulerancestraldiscretescheduler keulera keulerancestral ", DITI_SOLVER_EULER, 1,
      true},
+    {"heun", " heun kheun heundiscretescheduler ", DITI_SOLVER_HEUN, 2, false},
+    {"dpm2", " dpm2 kdpm2 kdpm2discretescheduler ", DITI_SOLVER_DPM2, 2, false},
+    {"dpm2-a", " dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", DITI_SOLVER_DPM2, 2,
+     true},
+    {"dpm++2s", " dpm++2s dpmpp2s dpmsolversinglestepscheduler ", DITI_SOLVER_SINGLESTEP, 2, false},
     {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
     {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
     {"dpm++3m-sde", " dpm++3msde dpmpp3msde ", DITI_SOLVER_DPM, 3, true},
+    {"deis", " deis deismultistepscheduler ", DITI_SOLVER_DEIS, 2, false},
+    {"ipndm", " ipndm ", DITI_SOLVER_IPNDM, 4, false},
+    {"pndm", " pndm plms pndmscheduler ", DITI_SOLVER_PNDM, 4, false},
     {"unipc", " unipc unipcbh2 unipcmultistepscheduler ", DITI_SOLVER_UNIPC, 2, false},
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
+};
+
+/* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
+typedef struct diti_class_entry {
+    const char *name; /* as diti_plain_name has it */
+    const char *sampler;
+    double beta_start, beta_end; /* 0: 0.0001 to 0.02 */
+    diti_beta_kind betas;
+    bool cogvideox, opensora;
+} diti_class_entry;
+
+static const diti_class_entry diti_classes[] = {
+    {" heundiscretescheduler ", " heun ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" kdpm2discretescheduler ", " dpm2 ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" kdpm2ancestraldiscretescheduler ", " dpm2a ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
+    {" cogvideoxddimscheduler ", " ddim ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
+    {" cogvideoxdpmscheduler ", " dpm++2msde ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
+    {" iddpm ", " ddpm ", 0, 0, DITI_BETA_LINEAR, false, true},  /* Open-Sora 1.0 and 1.1 */
+    {" rflow ", " euler ", 0, 0, DITI_BETA_LINEAR, false, true}, /* Open-Sora 1.2 */
 };
 
 typedef struct diti_schedule_entry {
@@ -38360,6 +38489,19 @@ static const diti_sampler_entry *diti_sampler_find(const char *plain) {
         if (strstr(diti_samplers[i].aliases, plain)) return &diti_samplers[i];
     }
     return NULL;
+}
+
+static const diti_class_entry *diti_class_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_classes); i++)
+        if (diti_equal(diti_classes[i].name, plain)) return &diti_classes[i];
+    return NULL;
+}
+
+/* The sampler that a config's class stands for; NULL: none of these. */
+static const diti_sampler_entry *diti_class_sampler(const char *plain) {
+    const diti_class_entry *entry = diti_class_find(plain);
+    return diti_sampler_find(entry ? entry->sampler : plain);
 }
 
 static const diti_schedule_entry *diti_schedule_find(const char *plain) {
@@ -38429,12 +38571,11 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
 
 /* Names that other programs know and this version does not, as aliases are written, and what is nearest in method. */
 static const char *const diti_missing_samplers[][2] = {
-    {" heun kheun heundiscretescheduler dpm2 kdpm2 kdpm2discretescheduler ", "dpm++2m"},
-    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler plms pndm pndmscheduler resmultistep ", "dpm++2m"},
+    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler resmultistep ", "dpm++2m"},
     {" dpmfast dpmadaptive ", "dpm++3m"},
-    {" dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", "dpm++2m-sde"},
-    {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde dpmpp2s ", "dpm++2m-sde"},
-    {" ipndm ipndmv deis deismultistepscheduler ", "unipc"},
+    {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde ", "dpm2-a"},
+    {" res2s flowmatchheundiscretescheduler ", "heun"},
+    {" ipndmv ipndmscheduler ", "ipndm"},
     {" tcd tcdscheduler ", "lcm"},
     {" eulercfgpp eulercfg++ restart ", "euler"},
     {" eulerancestralcfgpp eulerancestralcfg++ ", "euler-a"},
@@ -38520,11 +38661,16 @@ static void diti_config_must_be_off(diti_settings *settings, const char *key) {
         diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
 }
 
-static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) {
+/* own: what is particular about the config's class; NULL: nothing. */
+static void diti_config_read_betas(diti_settings *settings, const diti_class_entry *own, diti_sampling *out) {
     static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
-    out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
-    out->beta_start = diti_setting_number(settings, "beta_start", 0.0001, 0, 0.999);
-    out->beta_end = diti_setting_number(settings, "beta_end", 0.02, 0, 0.999);
+    bool other = own && own->beta_end > 0;
+    out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3,
+                                                    other ? (uint32_t)own->betas : (uint32_t)DITI_BETA_LINEAR);
+    out->beta_start = diti_setting_number(settings, "beta_start", other ? own->beta_start : 0.0001, 0, 0.999);
+    out->beta_end = diti_setting_number(settings, "beta_end", other ? own->beta_end : 0.02, 0, 0.999);
+    out->double_alphas = own && own->cogvideox;
+    if (out->double_alphas) out->snr_shift = diti_setting_number(settings, "snr_shift_scale", 3, 1e-3, 1e3);
     out->zero_snr = diti_setting_bool(settings, "rescale_betas_zero_snr", false);
     out->trained_betas = diti_setting_numbers(settings, "trained_betas");
     if (out->trained_betas && out->trained_betas->count != out->train_steps) {
@@ -38532,12 +38678,14 @@ static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) 
     }
 }
 
-static void diti_config_read_spacing(diti_settings *settings, diti_sampling *out) {
+static void diti_config_read_spacing(diti_settings *settings, const diti_class_entry *own, diti_sampling *out) {
     static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
     static const char *const finals[] = {"zero", "sigma_min"};
-    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
-    out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4,
-                                                    leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
+    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM ||
+                 out->solver == DITI_SOLVER_PNDM || (own && own->cogvideox);
+    diti_spacing otherwise = leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
+    if (own && own->opensora && out->solver == DITI_SOLVER_DDPM) otherwise = DITI_SPACING_RESPACED;
+    out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4, otherwise);
     out->steps_offset = (uint32_t)diti_setting_number(settings, "steps_offset", 0, 0, 1000);
     out->final_sigma_zero = diti_config_choice(settings, "final_sigmas_type", finals, 2, 0) == 0;
     if (diti_setting_bool(settings, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
@@ -38553,8 +38701,10 @@ static double diti_config_lambda_min(diti_settings *settings) {
     return diti_setting_number(settings, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
-/* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
-static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bool own_class) {
+/* own_class: the config was written for this sampler, else what it says about orders is meant for another. own: as
+   for the betas. */
+static void diti_config_read_dpm(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                 bool own_class) {
     static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
     static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
                                         "bh2"}; /* diffusers takes the last three for midpoint */
@@ -38562,11 +38712,56 @@ static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bo
     out->lower_order_final = true;
     out->lambda_min = diti_config_lambda_min(settings);
     if (!own_class) return;
+    if (own && own->cogvideox) {
+        out->stochastic = out->strides = true;
+        out->lower_order_final = false;
+        out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
+        return;
+    }
     out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
     out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, 2, 0) == 1;
     out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
     out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
     out->euler_at_final = diti_setting_bool(settings, "euler_at_final", false);
+}
+
+/* diffusers turns lower_order_final on where the last sigma is 0, and where the steps are no multiple of the order. */
+static void diti_config_read_singlestep(diti_settings *settings, diti_sampling *out, bool own_class) {
+    static const char *const algorithms[] = {"dpmsolver++"};
+    static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
+                                        "bh2"}; /* diffusers takes the last three for midpoint */
+    out->order = 2;
+    out->lower_order_final = true;
+    out->lambda_min = diti_config_lambda_min(settings);
+    if (!own_class) return;
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 2);
+    diti_config_choice(settings, "algorithm_type", algorithms, 1, 0);
+    out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", false);
+}
+
+/* diffusers' class ends at the first sigma of training, which no key says. */
+static void diti_config_read_deis(diti_settings *settings, diti_sampling *out, bool own_class) {
+    /* diffusers takes the others for the first */
+    static const char *const algorithms[] = {"deis", "dpmsolver", "dpmsolver++"};
+    static const char *const types[] = {"logrho", "midpoint", "heun", "bh1", "bh2"};
+    out->order = 2;
+    out->lower_order_final = true;
+    if (!own_class) return;
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+    diti_config_choice(settings, "algorithm_type", algorithms, 3, 0);
+    diti_config_choice(settings, "solver_type", types, 5, 0);
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+    out->final_sigma_zero = false;
+}
+
+/* Chosen by name it begins with the multistep formulas at once, as A1111's PLMS, and ends without noise. */
+static void diti_config_read_pndm(diti_settings *settings, diti_sampling *out, bool own_class) {
+    out->final_alpha_one = out->skips_runge_kutta = true;
+    if (!own_class) return;
+    out->skips_runge_kutta = diti_setting_bool(settings, "skip_prk_steps", false);
+    out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", false);
+    out->remembers_output = out->prediction == DITI_PREDICT_V;
 }
 
 static void diti_config_check_euler(diti_settings *settings) {
@@ -38596,16 +38791,21 @@ static void diti_config_read_clip(diti_settings *settings, diti_sampling *out, b
         out->clip = diti_setting_number(settings, "clip_sample_range", 1, 1e-6, 1e6);
 }
 
-static void diti_config_read_ddim(diti_settings *settings, diti_sampling *out, bool own_class) {
+/* CogVideoX's class has keys for clipping and does not clip. */
+static void diti_config_read_ddim(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                  bool own_class) {
     out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
-    diti_config_read_clip(settings, out, own_class);
+    if (!own || !own->cogvideox) diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_ddpm(diti_settings *settings, diti_sampling *out, bool own_class) {
+static void diti_config_read_ddpm(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
+                                  bool own_class) {
     static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
-    uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, 0) : 0;
+    bool opensora = own && own->opensora;
+    uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, opensora ? 2 : 0) : 0;
     out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
-    diti_config_read_clip(settings, out, own_class);
+    out->float_betas = opensora;
+    diti_config_read_clip(settings, out, own_class && !opensora);
 }
 
 static void diti_config_read_lcm(diti_settings *settings, diti_sampling *out) {
@@ -38631,7 +38831,18 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out) {
+/* Larger and longer clips need more noise (docs/models.md 7.8). */
+static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
+    double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
+    double ratio = sqrt((double)request->width * request->height / (512.0 * 512.0)) * sqrt(frames);
+    if (ratio <= 0)
+        diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_timestep_transform",
+                             "the clip's width and height are needed, and 1 frame or at least 17");
+    return ratio;
+}
+
+static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request,
+                                  const diti_class_entry *own, diti_sampling *out) {
     const char *key = diti_setting(settings, "flow_shift") ? "flow_shift" : "shift";
     out->shift = diti_setting_number(settings, key, 1, 1e-3, 1e3);
     out->shift_terminal = diti_setting_number(settings, "shift_terminal", 0, 0, 0.999);
@@ -38642,12 +38853,20 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
         out->shift = (double)request->shift;
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
+    else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
+        out->shift = diti_config_transform(settings, request);
+    out->transforms = own && own->opensora && out->solver == DITI_SOLVER_EULER;
     out->sigmas = request->sigmas;
 }
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    if (class_name && diti_equal(class_name, "rflow")) {
+        out->prediction = DITI_PREDICT_RECTIFIED;
+        out->flow = true;
+        return;
+    }
     out->prediction = (diti_prediction)diti_config_choice(settings, "prediction_type", predictions, 4,
                                                           matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
     out->flow =
@@ -38667,7 +38886,8 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "neither a sampler nor a scheduler_config.json with a _class_name is given");
     diti_plain_name(wanted, plain, sizeof plain);
-    *chosen = diti_sampler_find_both(plain, schedule);
+    *chosen = request->sampler ? NULL : diti_class_sampler(plain);
+    if (!*chosen) *chosen = diti_sampler_find_both(plain, schedule);
     if (!*chosen && request->sampler) return diti_unknown_name(true, wanted, err);
     if (!*chosen) {
         char list[200];
@@ -38678,7 +38898,8 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
     }
     out->solver = (*chosen)->solver;
     out->sampler = (*chosen)->name;
-    out->stochastic = out->solver == DITI_SOLVER_EULER && (*chosen)->stochastic;
+    out->order = (*chosen)->order;
+    out->stochastic = (out->solver == DITI_SOLVER_EULER || out->solver == DITI_SOLVER_DPM2) && (*chosen)->stochastic;
     return DIT_OK;
 }
 
@@ -38770,11 +38991,21 @@ static const char *diti_shape_name(diti_sigma_shape shape) {
 }
 
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
-    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_UNIPC;
+    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_SINGLESTEP ||
+           sampling->solver == DITI_SOLVER_DEIS || sampling->solver == DITI_SOLVER_UNIPC;
+}
+
+DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
+    return sampling->solver == DITI_SOLVER_EULER || sampling->solver == DITI_SOLVER_HEUN ||
+           sampling->solver == DITI_SOLVER_DPM2 || sampling->solver == DITI_SOLVER_IPNDM;
 }
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
-    bool shapes = diti_sampling_multistep(out) || out->solver == DITI_SOLVER_EULER;
+    bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
+    if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "sampler pndm needs some signal from the first step on, which %s: use ipndm",
+                         out->flow ? "flow models do not have" : "rescale_betas_zero_snr takes away");
     if (out->shape != DITI_SIGMAS_OWN && !shapes)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "schedule %s does not go with %s: use %s",
                          diti_shape_name(out->shape), out->sampler,
@@ -38790,19 +39021,31 @@ static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) 
     return DIT_OK;
 }
 
-static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request, bool own_class,
-                               diti_sampling *out) {
-    diti_config_read_spacing(settings, out);
-    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(settings, out, own_class);
-    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(settings, out);
-    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(settings);
+static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request,
+                               const diti_class_entry *own, bool own_class, diti_sampling *out) {
+    diti_config_read_spacing(settings, own, out);
+    switch (out->solver) {
+    case DITI_SOLVER_DPM: diti_config_read_dpm(settings, own, out, own_class); break;
+    case DITI_SOLVER_SINGLESTEP: diti_config_read_singlestep(settings, out, own_class); break;
+    case DITI_SOLVER_DEIS: diti_config_read_deis(settings, out, own_class); break;
+    case DITI_SOLVER_UNIPC: diti_config_read_unipc(settings, out, own_class); break;
+    case DITI_SOLVER_PNDM: diti_config_read_pndm(settings, out, own_class); break;
+    case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
+    case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
+    case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
+    case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
+    case DITI_SOLVER_EULER:
+        if (own_class) diti_config_check_euler(settings);
+        break;
+    case DITI_SOLVER_DPM2:
+    case DITI_SOLVER_IPNDM: break;
+    }
+    /* Steps of two evaluations end where noise is gone. */
+    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) out->final_sigma_zero = true;
     if (out->flow)
-        diti_config_read_flow(settings, request, out);
+        diti_config_read_flow(settings, request, own, out);
     else
-        diti_config_read_betas(settings, out);
+        diti_config_read_betas(settings, own, out);
 }
 
 /* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with. */
@@ -38812,12 +39055,29 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
     return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
 }
 
+/* Evaluations of the model, and the first of them: Heun and DPM2 need two for each step but the last, PNDM one more for
+   its second step or 12 for its first three. */
+static void diti_sampling_count(diti_sampling *out) {
+    uint32_t left = out->steps - out->begin;
+    out->calls = out->steps;
+    out->first = out->begin;
+    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) {
+        out->calls = 2 * out->steps - 1;
+        out->first = 2 * out->begin;
+    }
+    if (out->solver != DITI_SOLVER_PNDM) return;
+    if (left < 4) out->skips_runge_kutta = true; /* Runge-Kutta has no room */
+    out->calls = out->skips_runge_kutta ? left + (left > 1 ? 1 : 0) : left + 9;
+    out->first = 0;
+}
+
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
                                               diti_sampling *out, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "scheduler_config.json", err);
     const char *class_name = diti_setting_text(&settings, "_class_name", NULL);
     const diti_sampler_entry *chosen = NULL;
     const diti_schedule_entry *schedule = NULL;
+    const diti_sampler_entry *own;
     char plain[64];
     memset(out, 0, sizeof *out);
     if (settings.result == DIT_OK)
@@ -38835,17 +39095,20 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     diti_config_read_prediction(&settings, class_name, out);
     if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
     diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
-    diti_sampling_read(&settings, request,
-                       config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
+    own = config ? diti_class_sampler(plain) : NULL;
+    diti_sampling_read(&settings, request, config ? diti_class_find(plain) : NULL, own && own->solver == out->solver,
+                       out);
     diti_sampling_apply_name(chosen, request, out);
     if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    diti_sampling_count(out);
     return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }
 
 /* ==== src/sample/schedule.c ==== */
 
-/* Where a trajectory goes: the points in time of docs/models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
-   kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
+/* Where a trajectory goes: the points in time of docs/models.md 7.0 to 7.8 and 7.12 to 7.14. Tables over the training
+   steps are kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding
+   shows. */
 
 /* Element i of n numbers from a to b, as numpy.linspace. */
 static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
@@ -38879,53 +39142,84 @@ static float diti_beta(const diti_sampling *sampling, uint32_t i) {
     return 0;
 }
 
-static void diti_fill_alphas(const diti_sampling *sampling, float *alphas) {
+static void diti_fill_alphas(const diti_sampling *sampling, double *alphas) {
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i;
     for (i = 0; i < sampling->train_steps; i++) {
-        alphas[i] = 1.0f - (trained ? (float)trained->number : diti_beta(sampling, i));
+        alphas[i] = (double)(1.0f - (trained ? (float)trained->number : diti_beta(sampling, i)));
         if (trained) trained = trained->next;
     }
 }
 
-static void diti_cumulate(float *alphas, uint32_t count) {
+static void diti_cumulate(double *alphas, uint32_t count) {
     double product = 1;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        product *= (double)alphas[i];
-        alphas[i] = (float)product;
+        product *= alphas[i];
+        alphas[i] = (double)(float)product;
     }
 }
 
 /* rescale_betas_zero_snr: an affine map of the roots, then back to betas, as diffusers does it step by step in float.
  */
-static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
-    float first = sqrtf(cumulative[0]), last = sqrtf(cumulative[count - 1]), before = 0;
+static void diti_rescale_zero_snr(double *cumulative, uint32_t count) {
+    float first = sqrtf((float)cumulative[0]), last = sqrtf((float)cumulative[count - 1]), before = 0;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        float root = (sqrtf(cumulative[i]) - last) * (first / (first - last)), square = root * root;
+        float root = (sqrtf((float)cumulative[i]) - last) * (first / (first - last)), square = root * root;
         float alpha = i ? square / before : square, beta = 1.0f - alpha;
         before = square;
-        cumulative[i] = 1.0f - beta;
+        cumulative[i] = (double)(1.0f - beta);
     }
     diti_cumulate(cumulative, count);
 }
 
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
+static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
+    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
+    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
+    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+}
+
+/* CogVideoX keeps doubles, shifts the ratio of signal and noise, and maps the roots without a way through betas
+   (docs/models.md 7.6). */
+static void diti_cumulative_alphas_double(const diti_sampling *sampling, double *out) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    double product = 1, shift = sampling->snr_shift, first, last;
+    uint32_t i, count = sampling->train_steps;
+    for (i = 0; i < count; i++) {
+        product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
+        if (trained) trained = trained->next;
+        out[i] = product / (shift + (1 - shift) * product);
+    }
+    first = sqrt(out[0]);
+    last = sqrt(out[count - 1]);
+    for (i = 0; i < count && sampling->zero_snr; i++) {
+        double root = (sqrt(out[i]) - last) * (first / (first - last));
+        out[i] = root * root;
+    }
+}
+
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, double *out) {
     uint32_t count = sampling->train_steps;
-    diti_fill_alphas(sampling, out);
-    diti_cumulate(out, count);
-    if (!sampling->zero_snr) return;
-    diti_rescale_zero_snr(out, count);
-    if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
-        out[count - 1] = 1.0f / 16777216.0f; /* the sigmas of these solvers must stay finite */
+    bool finite = diti_sampling_differential(sampling) || (diti_sampling_multistep(sampling) && !sampling->strides);
+    if (sampling->double_alphas) {
+        diti_cumulative_alphas_double(sampling, out);
+    } else {
+        diti_fill_alphas(sampling, out);
+        diti_cumulate(out, count);
+        if (sampling->zero_snr) diti_rescale_zero_snr(out, count);
+    }
+    if (sampling->zero_snr && finite) out[count - 1] = 1.0 / 16777216.0; /* these solvers need a finite sigma */
 }
 
-static double diti_training_sigma(const float *alphas, uint32_t i) {
-    return (double)sqrtf((1.0f - alphas[i]) / alphas[i]);
+static double diti_training_sigma(const double *alphas, uint32_t i) {
+    float alpha = (float)alphas[i];
+    return (double)sqrtf((1.0f - alpha) / alpha);
 }
 
-static double diti_training_sigma_between(const float *alphas, uint32_t count, double timestep) {
+static double diti_training_sigma_between(const double *alphas, uint32_t count, double timestep) {
     double below = floor(timestep);
     uint32_t i = (uint32_t)below;
     if (i + 1 >= count) return diti_training_sigma(alphas, count - 1);
@@ -38934,7 +39228,7 @@ static double diti_training_sigma_between(const float *alphas, uint32_t count, d
 }
 
 /* The timestep at which training has this sigma: linear in its logarithm. */
-static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
+static double diti_sigma_timestep(const double *alphas, uint32_t count, double sigma) {
     uint32_t i = 0;
     double low, high, part;
     if (count < 2) return 0;
@@ -39056,7 +39350,7 @@ static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
     return (double)(sampling->distilled_steps - skipped) * stride - 1;
 }
 
-static dit_result diti_intervals_listed(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_listed(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                         dit_error *err) {
     uint32_t i;
     if (sampling->solver == DITI_SOLVER_LCM && sampling->steps > sampling->distilled_steps)
@@ -39067,35 +39361,96 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
         double timestep = diti_timestep_listed(sampling, i);
         DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
-        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+        out[i].from = diti_level_from_alpha(alphas[(uint32_t)timestep]);
     }
     diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
 }
 
 /* DDIM always steps by T / n, wherever the next timestep of the list lies (docs/models.md 7.1). */
-static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_ddim(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                       dit_error *err) {
     uint32_t i, stride = sampling->train_steps / sampling->steps;
-    double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
+    double last = sampling->final_alpha_one ? 1 : alphas[0];
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_ddim(sampling, i);
         DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
-        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
-        out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
+        out[i].from = diti_level_from_alpha(alphas[(uint32_t)timestep]);
+        out[i].to = diti_level_from_alpha(timestep >= stride ? alphas[(uint32_t)timestep - stride] : last);
+    }
+    return DIT_OK;
+}
+
+/* --- PNDM (docs/models.md 7.13): evaluations that follow no falling list of times --- */
+typedef struct diti_pndm_times {
+    const diti_sampling *sampling;
+    const double *alphas;
+    uint32_t stride; /* training steps that a step crosses */
+} diti_pndm_times;
+
+static diti_noise_level diti_pndm_level(const diti_pndm_times *times, double timestep) {
+    double last = times->sampling->final_alpha_one ? 1 : times->alphas[0];
+    uint32_t most = times->sampling->train_steps - 1;
+    if (timestep < 0) return diti_level_from_alpha(last);
+    return diti_level_from_alpha(times->alphas[timestep > most ? most : (uint32_t)timestep]);
+}
+
+/* An evaluation at a timestep; its step takes the latent from one timestep to another. */
+static dit_result diti_pndm_call(const diti_pndm_times *times, double timestep, double start, double end,
+                                 diti_interval *out, dit_error *err) {
+    DITI_TRY(diti_check_timestep(times->sampling, timestep, err));
+    out->timestep = timestep;
+    out->from = diti_pndm_level(times, timestep);
+    out->start = diti_pndm_level(times, start);
+    out->to = diti_pndm_level(times, end);
+    return DIT_OK;
+}
+
+/* Each of the first three steps is evaluated where it begins, twice in its middle, and where it ends. */
+static dit_result diti_pndm_runge_kutta(const diti_pndm_times *times, diti_interval *out, dit_error *err) {
+    const diti_sampling *sampling = times->sampling;
+    uint32_t call, half = times->stride / 2;
+    double start = 0;
+    for (call = 0; call < 12; call++) {
+        double at = diti_timestep_ddim(sampling, sampling->begin + call / 4 + (call % 4 ? 1 : 0));
+        if (call % 4 == 1 || call % 4 == 2) at += half;
+        if (call % 4 == 0) start = at;
+        DITI_TRY(diti_pndm_call(times, at, start, at - (call % 2 ? 0 : half), &out[call], err));
+    }
+    return DIT_OK;
+}
+
+/* Without these the second step is evaluated twice: the first one is done again from where it began. */
+static dit_result diti_intervals_pndm(const diti_sampling *sampling, const double *alphas, diti_interval *out,
+                                      dit_error *err) {
+    diti_pndm_times times;
+    uint32_t call = 0, i = sampling->begin;
+    times.sampling = sampling;
+    times.alphas = alphas;
+    times.stride = sampling->train_steps / sampling->steps;
+    if (!sampling->skips_runge_kutta) {
+        DITI_TRY(diti_pndm_runge_kutta(&times, out, err));
+        call = 12;
+        i += 3;
+    }
+    for (; call < sampling->calls; call++) {
+        bool again = sampling->skips_runge_kutta && call == 1;
+        double at = diti_timestep_ddim(sampling, i), start = again ? at + times.stride : at;
+        DITI_TRY(diti_pndm_call(&times, at, start, start - times.stride, &out[call], err));
+        if (!again) i++;
     }
     return DIT_OK;
 }
 
 /* The training steps that lambda_min_clipped leaves; lambda = ln(alpha / noise) falls with the timestep. */
-static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const float *alphas) {
+static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const double *alphas) {
     uint32_t count = sampling->train_steps;
     while (count > 1 && -log(diti_training_sigma(alphas, count - 1)) < sampling->lambda_min) count--;
     return count;
 }
 
-static dit_result diti_intervals_spaced(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+static dit_result diti_intervals_spaced(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                         dit_error *err) {
     uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
     for (i = 0; i < sampling->steps; i++) {
@@ -39110,7 +39465,7 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
 
 /* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
  * (docs/models.md 7.0). */
-static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
+static void diti_intervals_reshape(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
     bool multistep = diti_sampling_multistep(sampling);
     bool rounds = sampling->shape == DITI_SIGMAS_KARRAS || sampling->shape == DITI_SIGMAS_LU;
@@ -39125,27 +39480,40 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
     }
 }
 
-static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+/* Steps of two evaluations: the second one is where the step ends (Heun), or where its middle is on a logarithmic scale
+   (DPM2), the ancestral step's being one to less noise. */
+static void diti_intervals_double(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
+    uint32_t i;
+    for (i = sampling->steps - 1; i > 0; i--) {
+        diti_interval end = out[i], middle = end;
+        double from = out[i - 1].from.sigma, to = end.from.sigma;
+        if (sampling->solver == DITI_SOLVER_DPM2 && !sampling->stochastic) to = sqrt(from * to);
+        if (sampling->solver == DITI_SOLVER_DPM2) {
+            middle.from = sampling->flow ? diti_level_from_flow(to) : diti_level_from_sigma(to);
+            middle.timestep =
+                sampling->flow ? to * sampling->train_steps : diti_sigma_timestep(alphas, sampling->train_steps, to);
+        }
+        out[2 * i] = end;
+        out[2 * i - 1] = middle;
+    }
+}
+
+static dit_result diti_intervals_betas(const diti_sampling *sampling, const double *alphas, diti_interval *out,
                                        dit_error *err) {
-    if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_PNDM) return diti_intervals_pndm(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_DDIM || sampling->strides)
+        return diti_intervals_ddim(sampling, alphas, out, err);
     if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
         return diti_intervals_listed(sampling, alphas, out, err);
     DITI_TRY(diti_intervals_spaced(sampling, alphas, out, err));
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
-    diti_chain_intervals(out, sampling->steps,
+    if (sampling->calls > sampling->steps) diti_intervals_double(sampling, alphas, out);
+    diti_chain_intervals(out, sampling->calls,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
     return DIT_OK;
 }
 
 /* --- respaced (docs/models.md 7.2): in double, as the original DiT code keeps its tables --- */
-static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
-    uint32_t n = sampling->train_steps;
-    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
-    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
-    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
-    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
-}
-
 /* The smallest whole stride that visits steps of total timesteps, from 0 on; 0: none does. */
 static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
     uint32_t stride;
@@ -39174,12 +39542,19 @@ static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_in
 static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i, next = sampling->steps;
-    double product = 1;
+    double product = 1, before = 1, kept = 1;
     DITI_TRY(diti_respaced_timesteps(sampling, out, err));
     for (i = 0; i < sampling->train_steps && next; i++) {
         product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
         if (trained) trained = trained->next;
-        if (out[next - 1].timestep == i) out[--next].from = diti_level_from_alpha(product);
+        if (out[next - 1].timestep != i) continue;
+        next--;
+        if (sampling->float_betas) { /* a table of floats, from which torch accumulates in double */
+            out[next].beta = (double)(float)(1 - product / before);
+            kept *= (double)(1.0f - (float)out[next].beta);
+        }
+        out[next].from = diti_level_from_alpha(sampling->float_betas ? (double)(float)kept : product);
+        before = product;
     }
     diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
@@ -39200,9 +39575,29 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
                       sampling->shift); /* the low end is shifted twice, as in diffusers */
 }
 
+/* Open-Sora 1.2: timesteps in float, as the original computes them, because a mask is compared with them. */
+static void diti_intervals_transformed(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    float total = (float)sampling->train_steps, ratio = (float)sampling->shift;
+    for (i = 0; i < n; i++) {
+        float time = (float)((1 - (double)i / n) * sampling->train_steps);
+        if (ratio != 1) {
+            time /= total;
+            time = ratio * time / (1 + (ratio - 1) * time) * total;
+        }
+        out[i].timestep = (double)time;
+        out[i].from = diti_level_from_flow((double)time / sampling->train_steps);
+    }
+    diti_chain_intervals(out, n, diti_level_from_flow(0));
+}
+
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
     uint32_t i, n = sampling->steps;
     double first, last, stretch;
+    if (sampling->transforms && sampling->shape == DITI_SIGMAS_OWN && !sampling->sigmas) {
+        diti_intervals_transformed(sampling, out);
+        return;
+    }
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
     stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
     for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
@@ -39215,19 +39610,20 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
         out[i].timestep = sigma * sampling->train_steps;
         if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);
     }
-    diti_chain_intervals(out, n, diti_level_from_flow(0));
+    if (sampling->calls > n) diti_intervals_double(sampling, NULL, out);
+    diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
-    float *alphas;
+    double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
-    alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
+    alphas = (double *)diti_alloc_array(env, sampling->train_steps, sizeof *alphas);
     if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
     result = diti_intervals_betas(sampling, alphas, out, err);
@@ -39254,6 +39650,7 @@ static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_lev
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
+    case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -39264,13 +39661,15 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_EPSILON: return diti_mixture_of(0, 1);
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
+    case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
 }
 
 typedef struct diti_update { /* diti_step in double */
-    double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
+    double x_x, x_m, x_y, d[4], noise, noise_v, y_x, y_y, e[3];
+    bool passes; /* x0 is not remembered */
 } diti_update;
 
 /* --- Euler, plain and ancestral (docs/models.md 7.3, 7.7) --- */
@@ -39303,10 +39702,131 @@ static diti_update diti_euler_update(const diti_sampling *sampling, const diti_i
     if (sampling->flow) {
         update.x_x = 1;
         update.x_m = interval->to.sigma - interval->from.sigma;
+        if (sampling->prediction == DITI_PREDICT_RECTIFIED) update.x_m = -update.x_m;
         return update;
     }
     update.x_x = ratio; /* x' = x + (x - x0) / sigma * (sigma' - sigma) */
     update.d[0] = 1 - ratio;
+    return update;
+}
+
+/* --- Heun and DPM2 (docs/models.md 7.12): steps of two evaluations, even ones where the step begins. The latent of the
+   beginning is kept as y. With betas latents are divided by alpha, as Euler's, so that all steps are straight. --- */
+static diti_update diti_heun_update(const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double sigma = intervals[i].from.sigma, part;
+    if (i % 2 == 0) {
+        part = (intervals[i].to.sigma - sigma) / sigma;
+        update.x_x = 1 + part;
+        update.d[0] = -part;
+        update.y_x = 1 + part / 2; /* the whole step with half of this slope, to which comes half of the other */
+        update.e[0] = -part / 2;
+        return update;
+    }
+    part = (sigma - intervals[i - 1].from.sigma) / sigma / 2;
+    update.x_y = 1;
+    update.x_x = part;
+    update.d[0] = -part;
+    return update;
+}
+
+static diti_update diti_dpm2_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double sigma = intervals[i].from.sigma, to = intervals[i].to.sigma, part, from, down, scale = 1;
+    if (i % 2 == 0) {
+        part = (to - sigma) / sigma;
+        update.x_x = 1 + part;
+        update.d[0] = -part;
+        update.y_x = 1;
+        return update;
+    }
+    from = intervals[i - 1].from.sigma;
+    down = sampling->stochastic ? to * to / from : to;
+    if (sampling->stochastic && sampling->flow) scale = intervals[i].to.alpha / (1 - down);
+    part = scale * (down - from) / sigma;
+    update.x_y = scale;
+    update.x_x = part;
+    update.d[0] = -part;
+    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    return update;
+}
+
+/* --- the formulas of Adams and Bashforth, of the first to the fourth order, newest slope first --- */
+static const double diti_adams[4][4] = {{1, 0, 0, 0},
+                                        {3 / 2.0, -1 / 2.0, 0, 0},
+                                        {23 / 12.0, -16 / 12.0, 5 / 12.0, 0},
+                                        {55 / 24.0, -59 / 24.0, 37 / 24.0, -9 / 24.0}};
+
+/* --- iPNDM (docs/models.md 7.12): x0 stands for the slope (x - x0) / sigma --- */
+static diti_update diti_ipndm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double length = intervals[i].to.sigma - intervals[i].from.sigma;
+    uint32_t order = i + 1 - sampling->begin, k;
+    if (order > 4) order = 4;
+    if (intervals[i].to.sigma == 0) order = 1;
+    update.x_x = 1;
+    for (k = 0; k < 4; k++) update.d[k] = length * diti_adams[order - 1][k];
+    return update;
+}
+
+/* --- PNDM (docs/models.md 7.13): x0 stands for the model's output, or for the noise that it predicts --- */
+/* x' = mixture.x * x + mixture.m * output: from the interval's start to its end along DDIM's path. */
+static diti_mixture diti_pndm_move(const diti_sampling *sampling, const diti_interval *interval) {
+    const diti_noise_level *start = &interval->start, *to = &interval->to;
+    double kept = to->alpha / start->alpha, added = to->noise - kept * start->noise;
+    if (!sampling->remembers_output) return diti_mixture_of(kept, added);
+    return diti_mixture_of(kept + added * start->noise, added * start->alpha); /* v */
+}
+
+/* Runge-Kutta's four evaluations, of which the first one is remembered. y is the latent of the first, until the third
+   one makes the whole step of it but for the part of the fourth; the second one's output is what moved y to x. */
+static diti_update diti_pndm_runge_kutta_update(const diti_sampling *sampling, const diti_interval *intervals,
+                                                uint32_t i) {
+    diti_update update = DITI_ZERO;
+    diti_mixture move = diti_pndm_move(sampling, &intervals[i]),
+                 whole = diti_pndm_move(sampling, &intervals[i / 4 * 4 + 3]),
+                 second = diti_pndm_move(sampling, &intervals[i / 4 * 4 + 1]);
+    update.passes = i % 4 != 0;
+    update.d[0] = move.m;
+    switch (i % 4) {
+    case 0:
+        update.x_x = move.x;
+        update.y_x = 1;
+        return update;
+    case 1:
+        update.x_y = move.x;
+        update.y_y = 1;
+        return update;
+    case 2:
+        update.x_y = move.x;
+        update.y_x = whole.m / 3 / second.m;
+        update.y_y = whole.x - update.y_x * second.x;
+        update.e[0] = whole.m / 3;
+        update.e[1] = whole.m / 6;
+        return update;
+    default: break;
+    }
+    update.x_y = 1;
+    update.d[0] = whole.m / 6;
+    return update;
+}
+
+static diti_update diti_pndm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    diti_mixture move = diti_pndm_move(sampling, &intervals[i]);
+    uint32_t order = 4, k;
+    if (!sampling->skips_runge_kutta && i < 12) return diti_pndm_runge_kutta_update(sampling, intervals, i);
+    update.x_x = move.x;
+    if (sampling->skips_runge_kutta && i == 1) { /* the first step again, with the mean of both outputs */
+        update.passes = true;
+        update.x_x = 0;
+        update.x_y = move.x;
+        update.d[0] = update.d[1] = move.m / 2;
+        return update;
+    }
+    if (sampling->skips_runge_kutta && i < 4) order = i ? i : 1;
+    if (sampling->skips_runge_kutta && i == 0) update.y_x = 1;
+    for (k = 0; k < 4; k++) update.d[k] = move.m * diti_adams[order - 1][k];
     return update;
 }
 
@@ -39338,7 +39858,8 @@ static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_in
     diti_update update = DITI_ZERO;
     double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
            to = interval->to.noise * interval->to.noise;
-    double added = fmax(from - kept * kept * to, 0), posterior = fmax(to / from * added, 1e-20);
+    double added = interval->beta > 0 ? interval->beta : fmax(from - kept * kept * to, 0),
+           posterior = fmax(to / from * added, 1e-20);
     update.x_x = kept * to / from;
     update.d[0] = interval->to.alpha * added / from;
     if (interval->timestep <= 0) return update;
@@ -39366,7 +39887,8 @@ static double diti_lambda(diti_noise_level level) { return log(level.alpha) - lo
 static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     uint32_t n = sampling->steps, order = sampling->order;
     bool lower = sampling->lower_order_final && n < 15;
-    if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0)) order = 1;
+    bool ends = sampling->strides && intervals[i].timestep < sampling->train_steps / n;
+    if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0 || ends)) order = 1;
     if (i + 2 == n && lower && order > 2) order = 2;
     return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
@@ -39405,6 +39927,60 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
         diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
     } else {
         diti_dpm_add_second(&update, alpha * missing / 2, r0);
+    }
+    return update;
+}
+
+/* --- DPM-Solver++ singlestep (docs/models.md 7.14): of each pair of steps the second one begins again where the first
+   one did, and uses both outputs; y is that latent --- */
+static diti_update diti_singlestep_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    uint32_t count = sampling->steps - sampling->begin, at = i - sampling->begin;
+    bool lower = sampling->lower_order_final || count % 2 || intervals[sampling->steps - 1].to.noise == 0;
+    double h, missing, newer;
+    if (sampling->order == 1 || at % 2 == 0 || (lower && at + 1 == count)) {
+        missing = 1 - exp(diti_lambda(now->from) - diti_lambda(now->to));
+        update.x_x = now->to.noise / now->from.noise;
+        update.d[0] = now->to.alpha * missing;
+        update.y_x = 1;
+        return update;
+    }
+    h = diti_lambda(now->to) - diti_lambda(intervals[i - 1].from);
+    missing = 1 - exp(-h);
+    newer = now->to.alpha * (sampling->heun ? 1 - missing / h : missing / 2) * h /
+            (diti_lambda(now->from) - diti_lambda(intervals[i - 1].from));
+    update.x_y = now->to.noise / intervals[i - 1].from.noise;
+    update.d[0] = newer;
+    update.d[1] = now->to.alpha * missing - newer;
+    return update;
+}
+
+/* --- DEIS (docs/models.md 7.14): x0 stands for the predicted noise, a polynomial in the logarithm of sigma through the
+   newest predictions --- */
+/* The integral of ln(sigma)^power from 0 to sigma. */
+static double diti_log_integral(double sigma, uint32_t power) {
+    double l = sigma > 0 ? log(sigma) : 0;
+    return sigma * (power == 0 ? 1 : power == 1 ? l - 1 : l * l - 2 * l + 2);
+}
+
+static diti_update diti_deis_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    double from = now->from.noise / now->from.alpha, to = now->to.noise / now->to.alpha, logs[3], whole[3];
+    uint32_t order = diti_dpm_order(sampling, intervals, i), k;
+    for (k = 0; k < order; k++) {
+        logs[k] = log(intervals[i - k].from.noise / intervals[i - k].from.alpha);
+        whole[k] = diti_log_integral(to, k) - diti_log_integral(from, k);
+    }
+    update.x_x = now->to.alpha / now->from.alpha;
+    for (k = 0; k < order; k++) {
+        double a = logs[(k + 1) % order], b = logs[(k + 2) % order], here = logs[k];
+        if (order == 1) update.d[k] = now->to.alpha * whole[0];
+        if (order == 2) update.d[k] = now->to.alpha * (whole[1] - a * whole[0]) / (here - a);
+        if (order == 3)
+            update.d[k] =
+                now->to.alpha * (whole[2] - (a + b) * whole[1] + a * b * whole[0]) / ((here - a) * (here - b));
     }
     return update;
 }
@@ -39514,13 +40090,20 @@ static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_i
 static bool diti_step_finite(const diti_step *step) {
     return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
            isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
-           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
-           isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
+           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->d3) && isfinite(step->noise) &&
+           isfinite(step->noise_v) && isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) &&
+           isfinite(step->e1) && isfinite(step->e2);
 }
 
 static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     switch (sampling->solver) {
     case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
+    case DITI_SOLVER_HEUN: return diti_heun_update(intervals, i);
+    case DITI_SOLVER_DPM2: return diti_dpm2_update(sampling, intervals, i);
+    case DITI_SOLVER_SINGLESTEP: return diti_singlestep_update(sampling, intervals, i);
+    case DITI_SOLVER_DEIS: return diti_deis_update(sampling, intervals, i);
+    case DITI_SOLVER_IPNDM: return diti_ipndm_update(sampling, intervals, i);
+    case DITI_SOLVER_PNDM: return diti_pndm_update(sampling, intervals, i);
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
@@ -39530,67 +40113,98 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     return diti_dpm_update(sampling, intervals, i);
 }
 
+/* Euler and its like keep x / alpha on models with betas, so that steps are straight; the model is shown x. */
+static bool diti_sampling_scaled(const diti_sampling *sampling) {
+    return diti_sampling_differential(sampling) && !sampling->flow;
+}
+
 /* diffusers' add_noise and scale_noise: a picture with the noise of a level. */
 static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level level, float *x0, float *noise) {
-    bool scaled = sampling->solver == DITI_SOLVER_EULER && !sampling->flow; /* x / alpha */
+    bool scaled = diti_sampling_scaled(sampling);
     *x0 = scaled ? 1.0f : (float)level.alpha;
     *noise = (float)(scaled ? level.sigma : level.noise);
 }
 
+/* The mixture that stands in x0's place; x0 is given as a mixture of the latent and the model's output. */
+static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_noise_level level, diti_mixture x0) {
+    if (sampling->solver == DITI_SOLVER_PNDM && sampling->remembers_output) return diti_mixture_of(0, 1);
+    if (sampling->solver == DITI_SOLVER_IPNDM) return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
+    if (sampling->solver == DITI_SOLVER_PNDM || sampling->solver == DITI_SOLVER_DEIS || sampling->predicts_noise)
+        return diti_predicted_epsilon(sampling->prediction, level);
+    return x0;
+}
+
+/* Noises that the original code draws: CogVideoX's second order draws two and uses the second one, DPM2 draws none in
+   the first half of its steps. */
+static uint32_t diti_solver_draws(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
+                                  const diti_update *update) {
+    if (sampling->solver == DITI_SOLVER_DPM2 && update->noise == 0) return 0;
+    return sampling->strides && sampling->solver == DITI_SOLVER_DPM ? diti_dpm_order(sampling, intervals, i) : 1;
+}
+
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
     diti_noise_level level = intervals[i].from;
-    diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
-                                               : diti_predicted_x0(sampling->prediction, level);
+    double input = diti_sampling_scaled(sampling) ? level.alpha : 1;
+    diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
-    /* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
-    double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
+    picture.x *= input;
+    x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;
     step->input = (float)input;
-    step->x0_x = (float)(x0.x * input);
+    step->x0_x = (float)x0.x;
     step->x0_m = (float)x0.m;
     step->clip = (float)sampling->clip;
     step->x_x = (float)update.x_x;
     step->x_m = (float)update.x_m;
+    step->x_y = (float)update.x_y;
     step->d0 = (float)update.d[0];
     step->d1 = (float)update.d[1];
     step->d2 = (float)update.d[2];
+    step->d3 = (float)update.d[3];
     step->noise = (float)update.noise;
     step->noise_v = (float)update.noise_v;
-    step->x_y = (float)update.x_y;
     step->y_x = (float)update.y_x;
     step->y_y = (float)update.y_y;
     step->e0 = (float)update.e[0];
     step->e1 = (float)update.e[1];
     step->e2 = (float)update.e[2];
+    step->push = update.passes ? 0.0f : 1.0f;
+    step->shown_x = (float)(picture.x - picture.m / x0.m * x0.x); /* the model's output of x0, and its picture */
+    step->shown_x0 = (float)(picture.m / x0.m);
+    if (!isfinite(step->shown_x) || !isfinite(step->shown_x0)) step->shown_x = 0, step->shown_x0 = 1;
     step->kept_x0 = 1;
     step->kept_noise = 0;
-    if (i + 1 < sampling->steps) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
+    if (i + 1 < sampling->calls) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
+    step->draws = diti_solver_draws(sampling, intervals, i, &update);
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
     double highest = intervals[0].from.sigma;
-    if (sampling->solver != DITI_SOLVER_EULER || sampling->flow) return 1;
+    if (!diti_sampling_scaled(sampling)) return 1;
     return sampling->spacing == DITI_SPACING_LEADING ? sqrt(highest * highest + 1) : highest;
 }
 
 static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
                                      dit_error *err) {
-    uint32_t i, count = sampling->steps - sampling->begin;
+    uint32_t i, count = sampling->calls - sampling->first;
     for (i = 0; i < count; i++) {
-        diti_fill_step(sampling, intervals, sampling->begin + i, &out->steps[i]);
-        if (!diti_step_finite(&out->steps[i]))
+        const diti_step *step = &out->steps[i];
+        diti_fill_step(sampling, intervals, sampling->first + i, &out->steps[i]);
+        if (!diti_step_finite(step))
             return diti_fail(
                 err, DIT_ERROR_INVALID_ARGUMENT,
                 "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
-                sampling->sampler, sampling->begin + i + 1, sampling->steps);
-        if (out->steps[i].noise != 0) out->draws = true;
-        if (out->steps[i].noise_v != 0) out->learned = true;
-        if (out->steps[i].x_y != 0) out->corrects = true;
+                sampling->sampler, sampling->first + i + 1, sampling->calls);
+        if (step->noise != 0) out->draws = true;
+        if (step->noise_v != 0) out->learned = true;
+        if (step->x_y != 0) out->has_y = true;
+        if (step->d3 != 0) out->has_h3 = true;
     }
     out->count = count;
-    diti_schedule_mix(sampling, intervals[sampling->begin].from, &out->start_x0, &out->start_noise);
+    diti_schedule_mix(sampling, intervals[sampling->first].from, &out->start_x0, &out->start_noise);
     out->initial = (float)diti_initial_scale(sampling, intervals);
+    out->flow_begin = sampling->flow ? (float)sampling->train_steps : 0.0f;
     out->sampler = sampling->sampler;
     return DIT_OK;
 }
@@ -39602,9 +40216,10 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
     dit_result result = diti_sampling_resolve(config, request, &sampling, err);
     memset(out, 0, sizeof *out);
     if (result < 0) return result;
-    intervals = (diti_interval *)diti_alloc_array(env, sampling.steps, sizeof *intervals);
-    out->steps = (diti_step *)diti_alloc_array(env, sampling.steps, sizeof *out->steps);
-    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.steps);
+    intervals = (diti_interval *)diti_alloc_array(env, sampling.calls, sizeof *intervals);
+    out->steps = (diti_step *)diti_alloc_array(env, sampling.calls, sizeof *out->steps);
+    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.calls);
+    if (result == DIT_OK) memset(intervals, 0, sampling.calls * sizeof *intervals);
     if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
     if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
     diti_free(env, intervals);
@@ -39615,6 +40230,63 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
     diti_free(env, schedule->steps);
     memset(schedule, 0, sizeof *schedule);
+}
+
+/* --- frames that are given (docs/models.md 7.11) --- */
+
+/* Whether a frame may stand still in a step: what a sampler remembers of it would be of another noise level. */
+static bool diti_schedule_holds(const diti_schedule *schedule) {
+    uint32_t i;
+    for (i = 0; i < schedule->count; i++) {
+        const diti_step *step = &schedule->steps[i];
+        if (step->d1 != 0 || step->d2 != 0 || step->d3 != 0 || step->x_y != 0) return false;
+    }
+    return true;
+}
+
+/* A frame that is to be made anew in part begins at the noise of the step at which its part begins. In flows that is
+   the first step whose time is not above the part; before it the model takes the frame for given, from then on not. On
+   models with betas it is the step that is as many steps before the end, rounded down, and in that step, too, the model
+   takes the frame for given. A frame of which nothing is made anew moves in the last step of these, as in the original.
+ */
+DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask, uint32_t frames,
+                                             diti_frame_step *out, dit_error *err) {
+    uint32_t step, frame;
+    if (!diti_schedule_holds(schedule))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "sampler %s remembers earlier steps, so that it cannot hold the frames that are given; use "
+                         "euler, euler-a, ddim or ddpm",
+                         schedule->sampler);
+    for (frame = 0; frame < frames; frame++) {
+        bool moved = mask[frame] == 1;
+        uint32_t begins;
+        if (!(mask[frame] >= 0 && mask[frame] <= 1))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "frame %u is to be made anew to the part %g; it must be 0 (it stays) to 1 (all of it)",
+                             frame, (double)mask[frame]);
+        begins = (uint32_t)(mask[frame] * (float)schedule->count);
+        for (step = 0; step < schedule->count; step++) {
+            const diti_step *before = step ? &schedule->steps[step - 1] : NULL;
+            diti_frame_step *now = &out[(size_t)step * frames + frame];
+            uint32_t left = schedule->count - 1 - step;
+            bool flow = schedule->flow_begin > 0, up;
+            up = flow ? mask[frame] * schedule->flow_begin >= schedule->steps[step].timestep : begins >= left;
+            now->x = 1;
+            now->noise = 0;
+            if (flow ? up && !moved : begins == left) {
+                now->x = before ? before->kept_x0 : schedule->start_x0;
+                now->noise = before ? before->kept_noise : schedule->start_noise;
+            }
+            now->moves = up ? 1.0f : 0.0f;
+            now->fresh = (flow ? up : begins > left) ? 1.0f : 0.0f;
+            moved = up;
+        }
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep) {
+    return 1 + scale * (1 - cos(3.14159265358979323846 * pow((steps - timestep) / steps, 5))) / 2;
 }
 
 #undef DITI_ROOM
@@ -43168,7 +43840,7 @@ typedef struct diti_job_shape {
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
-    bool corrects, learned;            /* see diti_schedule */
+    bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
@@ -45959,37 +46631,49 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
-                                                    size_t size, diti_conditioning *out, dit_error *err) {
-    const unsigned char *bytes = (const unsigned char *)blob;
+/* words: the head of a blob that is whole. */
+static dit_result diti_blob_check(const char *member, const void *blob, size_t size, uint32_t *words, dit_error *err) {
+    const size_t head = DITI_BLOB_WORDS * sizeof *words;
     diti_text_shape shapes[DITI_TEXTS];
-    uint32_t words[DITI_BLOB_WORDS], i;
     size_t rows_size = 0;
     bool good = true;
     uint64_t hash;
-    memset(out, 0, sizeof *out);
-    if (!blob || size < sizeof words)
+    uint32_t i;
+    if (!blob || size < head)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %llu bytes are no prompt blob", member,
                          (unsigned long long)size);
-    memcpy(words, blob, sizeof words);
+    memcpy(words, blob, head);
     if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: no prompt blob of this version; make it again with dit_encode_prompt", member);
     for (i = 0; i < DITI_TEXTS; i++) {
         const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
-        out->texts[i].tokens = shapes[i].tokens = text[0];
-        out->texts[i].columns = shapes[i].columns = text[1];
-        out->texts[i].length = text[2];
+        shapes[i].tokens = text[0];
+        shapes[i].columns = text[1];
         good = good && text[2] <= text[0] && (text[0] == 0) == (text[1] == 0);
     }
     if (diti_blob_size(shapes, &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    hash = diti_hash(bytes + sizeof words, size - sizeof words);
-    if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
+    hash = diti_hash((const unsigned char *)blob + head, size - head);
+    if (size != head + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
         words[3] != (uint32_t)(hash >> 32)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: the prompt blob is damaged; make it again with dit_encode_prompt", member);
     }
-    return diti_blob_read_rows(env, bytes + sizeof words, out, err);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+                                                    size_t size, diti_conditioning *out, dit_error *err) {
+    uint32_t words[DITI_BLOB_WORDS], i;
+    memset(out, 0, sizeof *out);
+    DITI_TRY(diti_blob_check(member, blob, size, words, err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
+        out->texts[i].tokens = text[0];
+        out->texts[i].columns = text[1];
+        out->texts[i].length = text[2];
+    }
+    return diti_blob_read_rows(env, (const unsigned char *)blob + sizeof words, out, err);
 }
 
 static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_text_shape *texts,
@@ -46006,6 +46690,35 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
         words[DITI_BLOB_HEAD + 3 * i + 2] = lengths[i];
     }
     memcpy(blob, words, sizeof words);
+}
+
+DIT_API dit_result dit_mix_prompts(const void *a, const void *b, size_t size, float part, void *blob, dit_error *err) {
+    uint32_t words[2][DITI_BLOB_WORDS], lengths[DITI_TEXTS], i;
+    diti_text_shape shapes[DITI_TEXTS];
+    size_t at = sizeof words[0];
+    if (!blob) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: blob must be given");
+    if (!(part >= 0 && part <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: part is %g; it must be 0 (a) to 1 (b)",
+                         (double)part);
+    DITI_TRY(diti_blob_check("dit_mix_prompts: a", a, size, words[0], err));
+    DITI_TRY(diti_blob_check("dit_mix_prompts: b", b, size, words[1], err));
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const uint32_t *left = words[0] + DITI_BLOB_HEAD + 3 * i, *right = words[1] + DITI_BLOB_HEAD + 3 * i;
+        if (left[0] != right[0] || left[1] != right[1])
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_mix_prompts: a and b are of different models");
+        shapes[i].tokens = left[0];
+        shapes[i].columns = left[1];
+        lengths[i] = left[2] > right[2] ? left[2] : right[2];
+    }
+    for (; at < size; at += sizeof(float)) {
+        float values[2];
+        memcpy(&values[0], (const unsigned char *)a + at, sizeof(float));
+        memcpy(&values[1], (const unsigned char *)b + at, sizeof(float));
+        values[0] = part == 1 ? values[1] : values[0] + part * (values[1] - values[0]);
+        memcpy((unsigned char *)blob + at, values, sizeof(float));
+    }
+    diti_blob_write((unsigned char *)blob, size - sizeof words[0], shapes, lengths);
+    return DIT_OK;
 }
 
 /* --- encoding a prompt alone --- */
@@ -46563,23 +47276,24 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
+    uint32_t kept = diti_solver_kept(states) * planes;
     diti_solver_desc plain = *states;
     diti_tensor latents;
-    plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
+    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
     share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
-    latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
+    latents = states->keeps ? diti_tensor_view(graph, states->h2, kept, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
     diti_broadcast(graph, &share->assignment.all, 0, latents); /* the first share has the picture */
     diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
     if (!states->keeps) return;
     share->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1,
-                   0);
-    diti_start_map(graph, share->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1,
-                   0);
+    diti_start_map(graph, share->program.noise, diti_tensor_view(graph, states->h2, kept + planes, planes, 0, pixels),
+                   1, 0);
+    diti_start_map(graph, share->program.mask,
+                   diti_tensor_view(graph, states->h2, kept + 2 * planes, planes, 0, pixels), 1, 0);
 }
 
 /* --- host inputs --- */
@@ -47135,12 +47849,12 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
                                                diti_job_request *out, dit_error *err) {
     size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
            all = per_image * out->shape.image_count;
-    uint32_t before = out->shape.draws_start ? 1 : 0,
-             draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
-    uint32_t image, d;
+    uint32_t before = out->shape.draws_start ? 1 : 0, draws = before + 1, image, step, at;
     const dit_tensor *given = diti_request_input(desc, "noise");
-    float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     dit_result result = DIT_OK;
+    float *drawn;
+    for (step = 0; step < out->shape.steps && out->shape.stochastic; step++) draws += out->schedule.steps[step].draws;
+    drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
     if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
     if (out->shape.stochastic)
@@ -47151,9 +47865,14 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
         memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
-        for (d = before + 1; d < draws; d++)
-            memcpy(out->step_noise + (size_t)(d - before - 1) * all + image * per_image, drawn + d * per_image,
-                   per_image * sizeof *drawn);
+        for (step = 0, at = before; step < out->shape.steps && out->shape.stochastic; step++) {
+            float *noise = out->step_noise + step * all + image * per_image;
+            at += out->schedule.steps[step].draws; /* the last of a step's draws is used */
+            if (out->schedule.steps[step].draws)
+                memcpy(noise, drawn + at * per_image, per_image * sizeof *drawn);
+            else
+                memset(noise, 0, per_image * sizeof *drawn);
+        }
     }
     diti_free(env, drawn);
     if (result < 0 || !given) return result;
@@ -47177,11 +47896,15 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.width = out->shape.width;
+    wanted.height = out->shape.height;
+    wanted.frames = 1;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
     DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
-    out->shape.corrects = out->schedule.corrects;
+    out->shape.has_y = out->schedule.has_y;
+    out->shape.has_h3 = out->schedule.has_h3;
     out->shape.learned = out->schedule.learned;
     if (out->shape.learned && model->transformer->traits.out_channels != 2 * model->transformer->traits.latent_channels)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -47565,7 +48288,8 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed;
-    solver->corrects = shape->corrects;
+    solver->has_y = shape->has_y;
+    solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
     share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
@@ -47789,10 +48513,17 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         row->e0 = step->e0;
         row->e1 = step->e1;
         row->e2 = step->e2;
+        row->d3 = step->d3;
+        row->push = step->push;
+        row->shown_x = step->shown_x;
+        row->shown_x0 = step->shown_x0;
         row->kept_x0 = step->kept_x0;
         row->kept_noise = step->kept_noise;
         row->number = (float)(i + 1);
         row->guidance = guidance->scale;
+        if (guidance->dynamic)
+            row->guidance =
+                (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
@@ -49934,7 +50665,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
         what = "guidance (its interval, or skip_layer)";
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
-             now->corrects != then->corrects || now->learned != then->learned)
+             now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
     else if (now->preview_interval != then->preview_interval)
         what = "preview_interval";
@@ -52472,42 +53203,48 @@ static const char *const diti_spirv_text_guidance[] = {
     "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
     "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
     "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
-    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]8v^jsWW&_5/Du3I-mu$$ZP^b;FT_tSha,0,m7w3BmM<vC(pW3cfUR(JcX"
-    "(h`h;`^SR#p.6DMip.jHI%8_L3;#m@$ZhwJXa4WZ)366nZWq#80k&`vnkavV]^h)bJ%,6[GP^])nd,9Yv5>cSHuv`6Vk]*;;<XRYsV`He6N+2:O]eb'kt&"
-    "o4e/AaO0g:_3:q/wmZM/E5C25Oobq#irLAh,d]']v##m3eFXm0l%89IYf(k$dS^72TfIpM7<f]Om3s<O/RXVPhpw(n463GSx6[GS1xLuRG^JJ[f0]PGRJ7"
-    "aJY)PAQ%+d-c@=^s8PEY(pIQjTGwch>MZGI`YBq>qaj0Dx,6`f<ZI.:p44wA#V6PY;%E<:OLUsP_Co0MxH&dL>;XR/K<mW1H(IOAZK`1THGh-eUopk52TM"
-    "#.`h7lE)aGB3n8r;e`A0R6#C1YyZD>+'6JOt'j#3hxa6;]E,+#6(wKfxPOUTcqhl1Ymj2(2m1`Vy_xcqCYk*w]KiLc+V_@Zo2.d0xH)O-/'_<btNvDRRqu"
-    "-OT.v:5#APk/'CK=TXH^OwUWMY&(S(wUXS=9eqs1o^Ms-RsOs6ZTabOYZ>6JYukIbrd9n08w0]60KaXU7*b;[/44n5QLWmO)'a1vrE-g'/Rd5-kx7pUQ+q"
-    "<K6crJ(wh24o&ab&3qDMmu*Huu;<I-Ts(&[XB@(^1n/'J/;Ys8xiT4:G+9SiN%:dd&d96]LS)k1<g8[ljVsAk<A-d[k5`xQworuSqkF+pFo'qFnh;vO<(k"
-    "_R[aNx'*cYqE<>N8S_*L[EFbqYaCH3Q(^^E2NqA*9v2+J;XxJ[muiqrRx)E*EpJN4<%cs^y90oms(o[#wSl_^DoybhD%6s/hxi^(&`st;X;kLQE1aHuVC*"
-    ",_`ZeKv+aD5=rOR+^6s^/r_un%)%cMM4FU-<C_.l1,$'^qW,BneviWk1cTCs`@Hp.>ql3AI2X'c(P#$j/A[I-BDMp<q)uftQ3R.v#*E*t$Li*Uv^q:D-`W"
-    "`9V+X0,$6M^w<<.&6@>efcI6Fj<:f-7KantUxe#7dY:>m^es5;HOA]aV7M]UHYTvj=C7<j88CG'3YZ'.e9IWWR;`D'87$JQwaXU1M5Pj-aQ]3'pv1W/;.n"
-    ")nU][7Kpfl6f)7HnX=AMF$G=iQjA@/dicddIyE@;E.mk)Oo#X78DF[#S#####",
+    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]xK%hODWm>6nHBj>pfuU8^4geak$OhGx=i4@_8kR^P<+2$JKB:Y8>^Y&ne"
+    "b+>DNlDOunHA>J]tGs]yyT`3OA`4&=6U'7SB')@'#X`l4RVW-_c**nOtp0ns-,o>sP6Vg6o51p>>;1sy89a7P^Ib40R=Vq0=ePn<:1g@-lngaw2Wp1&tH_"
+    "RbA;KfCZ8Nh$Plr9bdUXcA`)eY`vWuwf#Q3.YPuFTqd5tbf1l7bsf>&<BIV5/Y@*Uk_QKclax4'>yDhqpKof@'6Z'b3G5^UO&>,&/Ek4fGT'gDgROq`3C9"
+    "c-bca9H3c`+5ke(B:*_p[s&AMKm$<AVj7OJ+s8nd8TG)$9nyL>xFf>x2R.U:1Ihl1oHgbV9vSVSe@v[5A#*&6;*Ggcq]L1%xL^yw@s1k8oW3&VVo`iD7m9"
+    "Fqc&f>BjFcF'6s2>aT3:T@4PipSap]A,q$Jp$v36W3umR]F;v>Y>b7h.U8;]l<jp];m4ZNvIMGa7$*MiQ.5-g$5i240:OHta(S'Q4vX-/]1Q8(WGALt2UM"
+    "v+ZDr;F&=/LAFW1B8pZKOAv&cQjyB#&u+UForH[,N0a:%FmO](wu[vCHyQh>Xq3AH<k%4;4Z4vs<GEjm)Ftb:_MY>oD`d%PH[p-V#FkOYjmeYa-7jxiOJ7"
+    "9h.R<qv]ENi$P,x3nfBgptu7iZ/h_)Zsdes2V8jdrIUt<-KcVZ5V1f7odn5C75HqlnKLsx33Wy&lJL6J:EYuL3hq@>YCi%yv3;hi:16Hpt@a%FEVnr9N=6"
+    "*=Q[,oJ57P>G32/x;03;Xe$25410YkJ[0l8nVENh-0F>DZmhmO&w/n^y+lQ$&HVa6t:(l2ArsLr/.gD7^.-.p&KWZ,MT1_++VTXV4sb3V-XQEn,Gh'*B9X"
+    "QAJH:y:kHtvlrwxO;<#*^jWF'Q[M=Sw8ijbc%t$.GUD$]+W%3'jvdTSxeiqmS2Fs@Q)>U(6c0DrPL(e'X^s7b2qCg)tYZ_2);3LkOK$xKLRZH,yJ7A_l_A"
+    "k>,#9u+P5G>S/&atkVKLfaL+$0x/(/k4cl$b^*#_*l`1YxTS>MGowh1$okH.-pKfPt/_WF8:]B#*SD^L*)e'tr=0Il9_y/Z8@]f)+YpsN2e72vhhDp@xG6"
+    "BckMZ>[.-gpE_-AO(b8dJVnBU=^;QtkrClS]3@'VkQ>ccl(`<_bL5%E>p%###",
     0};
 #define DITI_SPIRV_SIZES_guidance 1316u, 2229u
 static const char *const diti_spirv_text_solver[] = {
-    "n0C9%1VZI/v>srn/esWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NA4dKQ3L=tbsJ(&bf+M#r[hiEn3v7m<wQ']_HoFZ,,S'FNjqYPL0aAm[&U;jG5[+"
-    "67)Ok_E@gU-:F,=3s+dDVMK;Bg$/#c<W;%l3sjcAnaL_/,ctvAf/iJ+PK`:.oK&.>5fGf#yr@IVcO:9#/Sw&f-R_C]>'0Pb)RsTD9C>7(46:RC_FQXCtQy"
-    "I1lTM)2FEC^wc,,s[y`>.*.qd)aFX:ERgPgX@_Nje3J1J#f-kRgGc,u@;deCRaVjePls2/S^Mb]q#mZ)N5N;iu929BbkC_hYQoBI^3)np[-`fKq:#7bM)1"
-    "3VXbea/.=6(;O;#Nodomo]<7X.AtW8HhUASN&>L$(c>XF0vEY_-D[3AHK6k+EAvs)MUdxYYTfG=JK6Ch9RUp81gceL2Wdkx^(OgZh2J$]:o&`D/BllEdP7"
-    "m3V/V+E6(sM:hnR8D(:B^PbT],c#]._oiaxqsb*=9.cq_<2fLB;G;ydmmM6y,5B>CsG#I4^*S.kIk`01w3AQeR-&H^]b:4I]L_*03DhN5s9BRRxsB=OFYT"
-    "*%n-)vXC7&f`<)fZ/kL.d8M.dC@)7HV6RpNI+vA/Jv)SOa;J>:&;LU>*2YIVj@DT$pgQe$e2&pV4xXL><=.VD)8WCdx5SKo1#on6j)j(=SPS,s.h9-JvcZ"
-    "mNM*$2q1Fwjqf>#-2_(l/(]wa[nvcGI>haN-k`&x-s(OdoIjqqend#udX--tyq]p)FhLk',['U)drcq5N.hh4T$xa;Hr-8s:scb%9O9B6<Ln>+0iukWIQe"
-    "AY[^m9r,lo09gj(Q`E<BR$qA%*,QpjW62(Pf8oTuy9.1fE(P*b*$O$<,XJrXv9C'nKV@De*KnI^%Z7lt_Y-ARgD8I6;GLG`05hYx[e21_p>GJ;3X*tR<m,"
-    "Wv3/I<-dGiF2V3D=WDK-:U+#0u<^_v#DB12Lai%ellw-whG<Q-g@8v5Y[*_C;re:h=]hIgk+xZv04b]V:[7s;;s&1d)7S0DCKDgDhDeaWWA-FJiPk*L%0]"
-    "`@;1`sSK;&W2kcjyHdb=>0+nxAR;w8#'/;_b5QT8b#/:2`mGL8EnHuKAO*Dn_vku16_4diNl=071dmKnf3n_>S@U&P*T]6j]x72b)032Z[`S.@^)Z]L&Rh"
-    "4(D`542r/DK)p<5qVyZTKA)9A2PwEX&/0hGm&G8BNM6c'^U)gls>YAqm,l1]bT.yZ8A@,7Ox&Vq7i^]hK($59Cf6t-t8u^qbLO=0WQb+g0VF_<D=Yg3>'@"
-    "l2kB+Bg9Y(=J]n.^WJ_Mh022#1qQ%*0<a@rS1*FO;^Q>HEI5Q<+6JG@xJ@ryW+3T1RsZ4sZZsp7b3N:K'%w%ZNPYKddX>/950#@l0/sWZ0rZ%I&3A[$jmI"
-    "w@UUJY2',Q_=m/:Ml$VH,nB92'/D+]]&%i`]NosYi;2[L+=m'qq*I]*-_G+Y.D3jnx8UVElo*NyIM+T>Z_vb(i5B[o6#TVni2O[jBD.=L'J3%jyAhM7*G3"
-    "FoO[9Xf`xUlsC<qppi6)cf9m.l[^:%o^i9sRD_24i&MfKar)=)'Q+$hVmFZ3csIotWrNY2$lKb]MEX6fqenQBQR@QE:&LWqDy<`KfLe;b5A&Gm55[dp,JC"
-    "4ANN=i0[pDM=M@/(eti%J/IQtMe8L3^U/e#Q@%CwiosYQS1;&23KE;WdEEK.DV9DY5b<I/GDTWT/b:8(&lDMVhZueYlU25]s8gprx;V4-L28eR7=5I$cbc"
-    "-b3RMxQ)0;*4@a*BV'AJ6hHtVZdX_.&R/o6;>14@nF2S_[7_-'plnOLsqZ>38L;cv>9wX8MA%8Y`J):nNZPUc%UkkfEquu;3`K_sQHt=idq<AAPd/%[BpR"
-    "q(d_QeLJq.Hpv<2>68jYD*&9_*-ra$2`oiSs*a:$M2UuUWtDmUC@(LV],ua4egLtg%*1bU14*6Fb5/E9nO5bn7IL>LnPoJAGK89:Cp'n@FBT>-g1t$<6j$"
-    ">-<<w*h>L&3EP>&:Ht==3Nb.x<jw[acLZJ7X^gZsEX@/@&Fc*hkgBH.R=L+p+[_<t@*ZK[xY0+1]8(v$rXwqcXf$'kB0=`q6-i)7hE+*$>kiZ/a'wN#9Ku"
-    "gJm[%eC.^Gc_6w=t$aOd90V%&%kQ^BaJ6FICAM4rmgd)1I7]iIMu=g(rS-hR/X6I1h0B&%Q7:)bO;h64je+T5v[%5;E&NTX&j`h,v/e%.^e6Cp)%b)94n+"
-    "T0TO<-c+",
+    "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
+    "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
+    ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
+    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
+    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
+    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
+    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
+    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
+    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
+    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
+    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
+    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
+    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
+    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
+    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
+    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
+    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
+    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
+    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
+    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
+    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
+    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
+    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
+    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
+    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
     0};
-#define DITI_SPIRV_SIZES_solver 2037u, 3591u
+#define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
     "n0C9%1VZI/FD/.`v>f7#,ite@L=X$rH(0dsjc4g1kMfa.>;xyFjJ=6Fg876hi,5*>79W<-7eNPFqb7f[aaVjbFCF967^EKlZQaQFu87'SH`8A`*E#n]*DX"
     "l]1N]7kvJ3vmutjNM>^:aeuV[RWa3HZR&j,u5@GL&PIE-(L+c)B$`v@Lc)ITyK^t>HVGb35CM8d>oF0GelanTD]@X3tOJc3eXS8e>OQ;Y'-NwfadBH#53`"
