@@ -265,6 +265,7 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                8 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      8 KB
+       DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
        all of them                                                                            190 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -1306,6 +1307,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_HUNYUANDIT) || \
      defined(DIT_NO_STDIT) || \
      defined(DIT_NO_LATTE) || \
+     defined(DIT_NO_COGVIDEOX) || \
      defined(DIT_NO_FLUX) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
@@ -15658,7 +15660,8 @@ typedef struct diti_patches {
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
 } diti_patches;
-DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches); /* of one batch item */
+/* How many tokens a batch item has. */
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
 /* Patches (docs/models.md 2.6): out [batch * tokens, C * pt * p * p], column (c, dt, dy, dx), times *input when given
    (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,
@@ -28624,6 +28627,7 @@ typedef struct diti_model_traits {
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
     uint32_t latent_channels; /* C */
+    uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height and width */
@@ -28703,9 +28707,11 @@ typedef struct diti_denoise {
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
-    const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
-                           what its pipelines say for a picture of these pixels */
-    diti_tensor latent; /* state, planar F32 [batch * C, frames * height * width] */
+    const float *micro;    /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
+                              what its pipelines say for a picture of these pixels */
+    diti_tensor latent;    /* state, planar F32 [batch * C, frames * height * width] */
+    diti_tensor condition; /* planar F32 [batch * condition_channels, frames * height * width], which is not scaled; 0
+                              where traits.condition_channels is 0 */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
@@ -28890,6 +28896,16 @@ typedef struct diti_grid {
     float divide_y, divide_x, interpolation;
 } diti_grid;
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
+/* docs/models.md 3.5: the places of tokens along a side of a grid that is fitted into the grid of the training, whole
+   and in the middle: equal steps from the first one on, or, with linspace, as numpy's between ends that diffusers cuts
+   short since 0.32. The two are one where first is 0. */
+typedef struct diti_grid_axis {
+    uint32_t count;
+    double first, length; /* in the base grid */
+} diti_grid_axis;
+DIT_INTERNAL void diti_grid_fit(double base_rows, double base_columns, uint32_t rows, uint32_t columns,
+                                diti_grid_axis *y, diti_grid_axis *x);
+DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool linspace);
 /* docs/models.md 2.3: rows [count, dim] of sines, then cosines, of i / divide. dim is even. */
 DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out);
 /* docs/models.md 2.5: cosines and sines [count, dim / 2] of i * 10000^(-2 j / dim) for positions i / divide, cut to
@@ -28907,10 +28923,10 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
                                      uint32_t columns, const char *name);
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
-/* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
+/* Sinusoids of values as an input's content, F32 [count, columns]. shift: docs/models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
-/* Those of the timesteps of all steps, F32 [steps, 256], and, where the input has one more row, of timestep 0. */
+/* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
 DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
@@ -28945,12 +28961,13 @@ DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream);
    Pairs are fixed when a model is loaded. The ops below know from a pair which columns a device computes, whether the
    norm before it writes int8, and which rows it is about. --- */
 typedef enum diti_streams {
-    DITI_STREAMS_ONE,  /* all rows have the same weights */
-    DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
-    DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
+    DITI_STREAMS_ONE,    /* all rows have the same weights */
+    DITI_STREAMS_TWO,    /* layers are pairs, text's and the image's; text's second one may be missing */
+    DITI_STREAMS_SHARED, /* all rows have the same weights, but text and image a modulation each */
+    DITI_STREAMS_IMAGE   /* image rows alone are meant of a residual stream that has text, too */
 } diti_streams;
-/* The rows that attend each other: all of an item, those of a frame, or those of a position in all frames. Of a frame
-   they lie side by side; of a position they are as far apart as a frame is long, and stay there. */
+/* The rows that attend each other: all of an item, the tokens of a frame, which lie side by side, or those of a
+   position in all frames, which are as far apart as a frame is long, and stay there. */
 typedef enum diti_attend_axis { DITI_ATTEND_ALL, DITI_ATTEND_SPATIAL, DITI_ATTEND_TEMPORAL } diti_attend_axis;
 typedef struct diti_sublayer {
     diti_streams streams;
@@ -28969,8 +28986,10 @@ typedef struct diti_sublayer {
     /* norm and rotation of heads of q (kind 0) or k (1), in place; NULL: norms, and the pass's tables */
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
-        *beside; /* reads the same norm, and stands beside this one in the second layer's input */
-    float eps;   /* eps of the norm before the sublayer */
+        *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float eps;                       /* eps of the norm before the sublayer */
+    const diti_layer *norm;          /* its weight and bias; NULL: none */
+    const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
@@ -29095,9 +29114,7 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
-   an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
+/* Of the rows that the devices of a sequence divide, the row at which an image's own ones begin. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
@@ -29143,8 +29160,10 @@ typedef struct diti_pair { /* one layer for text and one for the image; text may
 typedef struct diti_fused_linear_pair {
     diti_fused_linear streams[DITI_JOINT_STREAMS];
 } diti_fused_linear_pair;
-/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
+/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * columns], of time [steps, columns] and pooled [prompts,
+   columns]; pooled 0: silu(time[step]). */
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled,
+                                              uint32_t prompts);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
 DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
                                              const diti_fused_linear_pair *layers, uint32_t chunks);
@@ -29247,6 +29266,23 @@ DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float
     }
 }
 
+DIT_INTERNAL void diti_grid_fit(double base_rows, double base_columns, uint32_t rows, uint32_t columns,
+                                diti_grid_axis *y, diti_grid_axis *x) {
+    bool tall = (double)rows / columns > base_rows / base_columns;
+    y->count = rows;
+    x->count = columns;
+    y->length = tall ? base_rows : rint(base_columns / columns * rows);
+    x->length = tall ? rint(base_rows / rows * columns) : base_columns;
+    y->first = rint((base_rows - y->length) / 2);
+    x->first = rint((base_columns - x->length) / 2);
+}
+
+DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool linspace) {
+    double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
+    if (!linspace) return (float)(axis->first + i * (axis->length / n));
+    return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
+}
+
 /* ---- what several families are made of ---- */
 
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
@@ -29266,11 +29302,12 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
+    uint32_t dim = plan->tensors[input].columns;
+    float *rows = (float *)diti_alloc_array(env, (size_t)count * dim, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the timestep table");
-    diti_sinusoid(values, count, 256, shift, rows);
-    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_sinusoid(values, count, dim, shift, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * dim * sizeof(float), err);
     diti_free(env, rows);
     return result;
 }
@@ -29697,10 +29734,10 @@ static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
-/* Both streams', F32 [2 * prompts, D]: a prompt's text row, then its image row. */
+/* Both streams', F32 [2 * groups, D]: a prompt's text row, then its image row. */
 static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t rows = 2 * p->prompts;
+    uint32_t rows = 2 * diti_modulation_groups(p);
     diti_tensor tables = diti_tensor_reshape(p->graph, m->rows, rows, m->chunks * p->width);
     return diti_tensor_view(p->graph, tables, 0, rows, (uint32_t)which * p->width, p->width);
 }
@@ -29743,6 +29780,8 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
+    desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
+    desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
     desc->reader = diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
@@ -29770,7 +29809,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
     if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
-    if (sublayer->streams == DITI_STREAMS_TWO) {
+    if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
         desc.rows_per_group = diti_pass_all(p) / p->prompts;
@@ -29866,12 +29905,18 @@ static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *subl
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
 }
 
-/* RMS norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
+/* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
 static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text;
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer), width;
     diti_qkv_desc post = DITI_ZERO;
-    if (!sublayer->norms && !p->cosines) return;
-    post.heads = diti_tensor_columns(p->graph, x) / sublayer->head_dim;
+    if (!sublayer->norms && !sublayer->head_norms[0] && !p->cosines) return;
+    width = diti_tensor_columns(p->graph, x);
+    if (sublayer->head_norms[0] && !kind) {
+        diti_sublayer_post(p, diti_tensor_view(p->graph, x, 0, rows, 0, width / 2), 1, sublayer);
+        diti_sublayer_post(p, diti_tensor_view(p->graph, x, 0, rows, width / 2, width / 2), 2, sublayer);
+        return;
+    }
+    post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
     post.eps = 1e-6f;
@@ -29888,6 +29933,12 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
+    if (sublayer->head_norms[0]) {
+        post.norm = DITI_QKV_LAYER;
+        post.weight = &sublayer->head_norms[kind - 1]->weight;
+        post.bias = &sublayer->head_norms[kind - 1]->bias;
+        post.kinds = post.kind = 0;
+    }
     diti_qk_norm_rope(p->graph, x, &post);
 }
 
@@ -29978,16 +30029,18 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
-    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_column_shard_input(p, h, reader);
+    uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
+    if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
-        if (!sublayer->out[i].weight.part_count) continue;
+        if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_pass_all(p) / p->prompts;
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_column_shard_add(p, h, &sublayer->out[i], sublayer, &desc);
+        diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
@@ -30013,6 +30066,7 @@ static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modu
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h) {
     switch (sublayer->streams) {
+    case DITI_STREAMS_SHARED:
     case DITI_STREAMS_TWO: diti_sublayer_add_two(p, x, gate, sublayer, h); return;
     case DITI_STREAMS_IMAGE: diti_sublayer_add_image(p, x, gate, sublayer, h); return;
     default: diti_sublayer_add_one(p, x, gate, sublayer, h); return;
@@ -30468,16 +30522,17 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     return patches;
 }
 
-DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
+/* Patches of planes, of the rows that the devices of a sequence divide: [batch * rows, columns]. */
+static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor planes, uint32_t channels,
+                                             diti_tensor scale) {
     const diti_denoise *denoise = p->denoise;
     const diti_token_range *at = &denoise->token_range;
-    uint32_t channels = p->model->traits.latent_channels, area = p->model->traits.patch * p->model->traits.patch;
+    uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
-    diti_tensor latent = denoise->latent;
     if (at->patch_rows < at->all)
-        latent = diti_tensor_view(p->graph, latent, 0, denoise->batch * channels, at->patch_first * area,
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
                                   at->patch_rows * area);
-    return diti_patchify(p->graph, latent, &patches, denoise->input_scale);
+    return diti_patchify(p->graph, planes, &patches, scale);
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -30500,28 +30555,47 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 
 /* ---- the family's functions ---- */
 
+/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
+static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
+                               diti_tensor positions, diti_tensor out) {
+    uint32_t i, first = 0;
+    for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
+        uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
+        diti_linear_desc desc = DITI_ZERO;
+        if (parts[1]) {
+            desc.cut.columns[0].first = first;
+            desc.cut.columns[0].count = columns;
+        }
+        desc.bias = i ? NULL : &layer->bias;
+        desc.residual = i ? out : positions;
+        desc.out = out;
+        desc.name = "patch_embed";
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        first += columns;
+    }
+}
+
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions) {
     diti_graph *graph = p->graph;
+    const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_token_range_patchify(p);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    uint32_t i, rows = p->text + p->image, width = p->width;
+    diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
+    parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
+    if (traits->condition_channels)
+        parts[1] = diti_token_range_patchify(p, p->denoise->condition, traits->condition_channels, 0);
+    x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
     if (positions && !repeats) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_token_range_first(p->denoise, i % p->denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
+        uint32_t text_row = prompt * at->all_text + at->first_text;
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        desc.bias = &layer->bias;
-        desc.residual = repeats ? 0 : positions;
-        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
+        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
@@ -30545,6 +30619,12 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (!denoise->condition != !transformer->traits.condition_channels) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s %s %s", transformer->family->title,
+                        transformer->traits.variant,
+                        denoise->condition ? "takes no picture as a condition" : "needs a picture as a condition");
+        return;
+    }
     if (denoise->frame_steps && !transformer->traits.frame_steps) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
                         transformer->family->title);
@@ -30768,16 +30848,16 @@ DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t r
 
 /* ---- modulation ---- */
 
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
-    uint32_t i, steps, prompts, width;
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled,
+                                              uint32_t prompts) {
+    uint32_t i, steps, width;
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
     steps = diti_tensor_get(graph, time)->rows;
     width = diti_tensor_get(graph, time)->columns;
-    prompts = diti_tensor_get(graph, pooled)->rows;
     all = diti_tensor_new(graph, DITI_F32, steps, prompts * width, "conditioning");
     for (i = 0; i < prompts; i++) {
-        diti_add_rows(graph, time, diti_tensor_view(graph, pooled, i, 1, 0, width),
+        diti_add_rows(graph, time, pooled ? diti_tensor_view(graph, pooled, i, 1, 0, width) : 0,
                       diti_tensor_view(graph, all, 0, steps, i * width, width), "conditioning");
     }
     return diti_silu(graph, all, "conditioning_silu");
@@ -30790,7 +30870,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, active)->rows;
-    columns = chunks * diti_tensor_get(graph, active)->columns;
+    columns = chunks * p->width;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
         const diti_fused_linear *fused = &layers->streams[i];
@@ -30819,7 +30899,8 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
                                      diti_joint_make *make) {
     uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
-    diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, p->width), table;
+    uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
+    diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
     state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
@@ -32089,39 +32170,14 @@ static void diti_hunyuandit_load(diti_component *component, diti_loader *loader)
 /* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
  */
 
-typedef struct diti_hunyuandit_axis {
-    uint32_t count;
-    double first, length; /* in the base grid */
-} diti_hunyuandit_axis;
-
-static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns, diti_hunyuandit_axis *y,
-                                diti_hunyuandit_axis *x) {
-    double base = 64.0 / patch;
-    bool tall = rows > columns;
-    y->count = rows;
-    x->count = columns;
-    y->length = tall ? base : rint(base / columns * rows);
-    x->length = tall ? rint(base / rows * columns) : base;
-    y->first = rint((base - y->length) / 2);
-    x->first = rint((base - x->length) / 2);
-}
-
-/* The place of token i: equal steps from the first one on, or as numpy's linspace between ends that diffusers cuts
-   short since 0.32. The two are one where first is 0. */
-static float diti_hunyuandit_place(const diti_hunyuandit_axis *axis, uint32_t i, bool linspace) {
-    double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
-    if (!linspace) return (float)(axis->first + i * (axis->length / n));
-    return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
-}
-
 /* Half a head turns with x, the other half with y: columns [0, head_dim / 4) and behind, of rows [tokens, head_dim /
  * 2]. */
-static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_hunyuandit_axis *y,
-                                 const diti_hunyuandit_axis *x, float *cosines, float *sines) {
+static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_grid_axis *y, const diti_grid_axis *x,
+                                 float *cosines, float *sines) {
     uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
     for (token = 0; token < tokens; token++) {
-        float at_x = diti_hunyuandit_place(x, token % x->count, config->linspace),
-              at_y = diti_hunyuandit_place(y, token / x->count, config->linspace);
+        float at_x = diti_grid_place(x, token % x->count, config->linspace),
+              at_y = diti_grid_place(y, token / x->count, config->linspace);
         size_t row = (size_t)token * 2 * quarter;
         for (k = 0; k < 2 * quarter; k++) {
             float frequency = 1.0f / powf(10000.0f, (float)(2 * (k % quarter)) / (float)(2 * quarter));
@@ -32299,11 +32355,11 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
                                                   const diti_denoise *denoise, const diti_hunyuandit_state *state,
                                                   dit_error *err) {
     uint32_t patch = model->config.patch;
-    diti_hunyuandit_axis y, x;
+    diti_grid_axis y, x;
     size_t count;
     float *tables;
     dit_result result;
-    diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
+    diti_grid_fit(64.0 / patch, 64.0 / patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail_memory(err, "the position tables");
@@ -32518,7 +32574,7 @@ typedef struct diti_stdit_config {
 
 /* ---- weights, by the names of the original, which no other code base has changed ---- */
 
-/* Attention within frames and within positions. Of v1.0 and v1.1 the second part has neither text nor feed-forward; its
+/* Attention within frames and within positions. The second part has neither text nor feed-forward in v1.0 and v1.1; its
    table is [3, D] in v1.1, and v1.0 has none. */
 enum { DITI_STDIT_SPATIAL, DITI_STDIT_TEMPORAL, DITI_STDIT_PARTS };
 typedef struct diti_stdit_block {
@@ -33055,7 +33111,7 @@ typedef struct diti_latte_config {
     uint32_t caption;     /* columns of the text encoder's output */
     uint32_t sample_size; /* height of the latents of the training: its grid is the unit of positions */
     uint32_t frames;      /* latent frames of the training */
-    double space, time;   /* what positions in a frame and in time are divided by */
+    double space, time;   /* divisors of positions in a frame and in time */
     float eps;
     bool rotates; /* queries and keys of both kinds of attention */
 } diti_latte_config;
@@ -33466,6 +33522,510 @@ DIT_INTERNAL const diti_family *diti_latte_family(void) {
 
 #endif
 
+#ifndef DIT_NO_COGVIDEOX
+
+/* ==== src/model/cogvideox.c ==== */
+/* CogVideoX 2b, 5b, 5b-I2V and 1.5: docs/models.md 3.8. Original:
+   https://github.com/huggingface/diffusers/blob/v0.32.2/src/diffusers/models/transformers/cogvideox_transformer_3d.py
+
+   D is the width of the residual stream. Text and video attend together, by the same weights; a vector of the timestep
+   modulates each of them with layers of its own. */
+
+#define DITI_COGVIDEOX_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_cogvideox_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch, patch_frames;
+    uint32_t text;              /* columns of the text encoder's output */
+    uint32_t tokens;            /* rows of it */
+    uint32_t embedding, offset; /* columns of the timestep's embedding, and of the sinusoids of the offset; 0: none */
+    uint32_t height, width_latents; /* size of the latents of the training */
+    uint32_t frames;                /* pictures of a clip of the training */
+    double space, time;             /* divisors of positions in a frame and in time; where there is a table of them */
+    uint32_t learned;               /* rows of a table of positions in the file, text's first; 0: there is none */
+    bool rotates;
+    float eps;
+} diti_cogvideox_config;
+
+/* ---- weights ---- */
+
+typedef struct diti_cogvideox_block {
+    diti_fused_linear_pair modulation; /* [3D, embedding] before attention, [3D, embedding] before the feed-forward */
+    diti_layer norm_attention;         /* [D] */
+    diti_fused_linear qkv;             /* [3D, D] */
+    diti_layer norm_q, norm_k;         /* [head_dim] */
+    diti_layer out;                    /* [D, D] */
+    diti_layer norm_feed;              /* [D] */
+    diti_layer ff_in, ff_out;          /* [4D, D], [D, 4D] */
+    diti_sublayer attention, feed;
+} diti_cogvideox_block;
+
+typedef struct diti_cogvideox {
+    diti_transformer base;
+    diti_cogvideox_config config;
+    diti_layer patch, text;      /* [D, C * pt * p * p], [D, text] */
+    diti_weight positions;       /* [learned, D] */
+    diti_embedder time, offset;  /* [embedding, D], [embedding, offset]; then [embedding, embedding] */
+    diti_layer norm_final;       /* [D] */
+    diti_layer final_modulation; /* [2D, embedding]: shift, scale */
+    diti_layer norm_out;         /* [D] */
+    diti_layer proj_out;         /* [pt * p * p * out_channels, D] */
+    diti_sublayer last;
+    diti_cogvideox_block *blocks;
+} diti_cogvideox;
+
+static const diti_cogvideox *diti_cogvideox_of(const diti_transformer *transformer) {
+    return (const diti_cogvideox *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* A patch of several frames is embedded by a matrix, one of a frame by a convolution. */
+static dit_result diti_cogvideox_read_shapes(diti_loader *loader, diti_cogvideox_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_cogvideox_config, width), "patch_embed.proj.weight", 0},
+        {offsetof(diti_cogvideox_config, channels), "patch_embed.proj.weight", 1},
+        {offsetof(diti_cogvideox_config, patch), "patch_embed.proj.weight", 2},
+        {offsetof(diti_cogvideox_config, text), "patch_embed.text_proj.weight", 1},
+        {offsetof(diti_cogvideox_config, learned), "patch_embed.pos_embedding", 1},
+        {offsetof(diti_cogvideox_config, embedding), "time_embedding.linear_1.weight", 0},
+        {offsetof(diti_cogvideox_config, offset), "ofs_embedding.linear_1.weight", 1},
+        {offsetof(diti_cogvideox_config, head_dim), "transformer_blocks.0.attn1.norm_q.weight", 0},
+        {offsetof(diti_cogvideox_config, out_channels), "proj_out.weight", 0}};
+    uint32_t volume;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->patch_frames = config->patch ? 1 : 2;
+    if (!config->patch) config->patch = 2;
+    volume = config->patch_frames * config->patch * config->patch;
+    if (config->patch_frames > 1) config->channels /= volume;
+    if (!config->width || !config->channels || !config->text || !config->embedding || !config->head_dim ||
+        config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a CogVideoX transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->head_dim    ? "blocks"
+                         : !config->text      ? "patch_embed.text_proj"
+                         : !config->embedding ? "time_embedding"
+                                              : "patch embedding");
+    }
+    config->out_channels /= volume;
+    return DIT_OK;
+}
+
+static dit_result diti_cogvideox_check(const diti_cogvideox_config *config, const diti_settings *settings,
+                                       dit_error *err) {
+    if (settings->result != DIT_OK) return settings->result;
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
+        config->head_dim % 16 || config->width % 16) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "CogVideoX transformer: %u heads of %u (a multiple of 16) don't make a width of %u",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (!config->out_channels || config->out_channels > config->channels || !config->blocks ||
+        config->blocks > DITI_COGVIDEOX_MAX_BLOCKS || (config->learned && config->learned <= config->tokens)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "CogVideoX transformer: %u blocks, %u channels out of %u, %u learned positions are out of range",
+            (unsigned)config->blocks, (unsigned)config->out_channels, (unsigned)config->channels,
+            (unsigned)config->learned);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_cogvideox_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_cogvideox_config, tokens), "max_text_seq_length", 4096},
+                                         {offsetof(diti_cogvideox_config, height), "sample_height", 4096},
+                                         {offsetof(diti_cogvideox_config, width_latents), "sample_width", 4096},
+                                         {offsetof(diti_cogvideox_config, frames), "sample_frames", 4096}};
+    diti_cogvideox_config *config = &((diti_cogvideox *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    dit_result result = diti_cogvideox_read_shapes(loader, config, err);
+    if (result != DIT_OK) return result;
+    config->tokens = config->patch_frames > 1 ? 224 : 226;
+    config->height = 60;
+    config->width_latents = 90;
+    config->frames = config->patch_frames > 1 ? 81 : 49;
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->rotates = diti_setting_bool(&settings, "use_rotary_positional_embeddings", config->width > 30 * 64);
+    config->space = diti_setting_number(&settings, "spatial_interpolation_scale", 1.875, 1e-3, 1e3);
+    config->time = diti_setting_number(&settings, "temporal_interpolation_scale", 1, 1e-3, 1e3);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    return diti_cogvideox_check(config, &settings, err);
+}
+
+/* ---- loading ---- */
+
+/* Both norms' layers have the video's shift, scale and gate first, then the text's. */
+static void diti_cogvideox_load_modulation(diti_loader *loader, const diti_cogvideox_config *config,
+                                           diti_fused_linear_pair *out) {
+    static const char *const names[] = {"norm1.linear", "norm2.linear"};
+    uint32_t three = 3 * config->width, stream, i;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        out->streams[stream].count = 2;
+        for (i = 0; i < 2; i++)
+            diti_load_layer_rows(loader, &out->streams[stream].layers[i], stream == DITI_JOINT_TEXT ? three : 0, three,
+                                 2 * three, config->embedding, names[i]);
+    }
+}
+
+static void diti_cogvideox_load_block(diti_loader *loader, const diti_cogvideox_config *config,
+                                      diti_cogvideox_block *block, uint32_t index) {
+    static const diti_fused qkv = {"attn1.to_qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_cogvideox_load_modulation(loader, config, &block->modulation);
+    diti_load_norm(loader, &block->norm_attention, width, "norm1.norm");
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    diti_load_norm(loader, &block->norm_q, config->head_dim, "attn1.norm_q");
+    diti_load_norm(loader, &block->norm_k, config->head_dim, "attn1.norm_k");
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_norm(loader, &block->norm_feed, width, "norm2.norm");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_SHARED, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norm = &block->norm_attention;
+    block->attention.head_norms[0] = &block->norm_q;
+    block->attention.head_norms[1] = &block->norm_k;
+    block->feed = diti_feed_of(DITI_STREAMS_SHARED, &block->ff_in, &block->ff_out);
+    block->feed.norm = &block->norm_feed;
+    block->attention.eps = block->feed.eps = config->eps;
+}
+
+static void diti_cogvideox_load_weights(diti_loader *loader, diti_cogvideox *model) {
+    const diti_cogvideox_config *config = &model->config;
+    uint32_t i, width = config->width, volume = config->patch_frames * config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * volume,
+                    config->patch_frames > 1 ? 1 : config->patch, "patch_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_layer(loader, &model->text, width, config->text, 1, "patch_embed.text_proj");
+    if (config->learned)
+        diti_load_table(loader, &model->positions, config->learned, width, "patch_embed.pos_embedding");
+    diti_load_embedder(loader, &model->time, config->embedding, config->embedding, width, "time_embedding");
+    if (config->offset)
+        diti_load_embedder(loader, &model->offset, config->embedding, config->embedding, config->offset,
+                           "ofs_embedding");
+    for (i = 0; i < config->blocks; i++) diti_cogvideox_load_block(loader, config, &model->blocks[i], i);
+    diti_load_norm(loader, &model->norm_final, width, "norm_final");
+    diti_load_layer(loader, &model->final_modulation, 2 * width, config->embedding, 1, "norm_out.linear");
+    diti_load_norm(loader, &model->norm_out, width, "norm_out.norm");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * volume, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    model->last.eps = config->eps;
+    model->last.norm = &model->norm_out;
+}
+
+static void diti_cogvideox_load(diti_component *component, diti_loader *loader) {
+    diti_cogvideox *model = (diti_cogvideox *)(void *)component;
+    const diti_cogvideox_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    bool pictures = config->channels > config->out_channels;
+    model->blocks =
+        (diti_cogvideox_block *)diti_component_array(component, loader, config->blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_cogvideox_load_weights(loader, model);
+    traits->variant = config->patch_frames > 1 ? (pictures ? "1.5-5b-i2v" : "1.5-5b")
+                      : !config->rotates       ? "2b"
+                      : pictures               ? "5b-i2v"
+                                               : "5b";
+    traits->latents.channels = config->out_channels;
+    traits->latents.scale = config->rotates ? 0.7f : 1.15258426f;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->out_channels;
+    traits->condition_channels = config->channels - config->out_channels;
+    traits->patch = config->patch;
+    traits->patch_frames = config->patch_frames;
+    traits->default_size = config->height;
+    traits->default_frames = (config->frames + 3) / 4;
+    traits->text_tokens = config->tokens;
+    traits->text_columns = config->text;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+    traits->attends_padding = traits->joint = traits->planar = true;
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_cogvideox_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids, offset;        /* inputs F32 [steps, D], [1, offset] */
+    diti_tensor ids;                      /* input U32 [1, learned]: 0, 1, … ; or 0 */
+    diti_tensor positions;                /* F32 [tokens, D], or 0 */
+    diti_tensor cosines, sines;           /* inputs F32 [text tokens + tokens, head_dim / 2], or 0 */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_joint_modulation modulation;
+} diti_cogvideox_state;
+
+static diti_cogvideox_state *diti_cogvideox_at(const diti_denoise *denoise) {
+    return (diti_cogvideox_state *)denoise->family;
+}
+
+/* F32 [rows, 2 * 6D], of the last norm [rows, 2D]. */
+static diti_tensor diti_cogvideox_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_cogvideox *model = diti_cogvideox_of(p->model);
+    if (index == model->config.blocks)
+        return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->final_modulation, 0,
+                                 "final_modulation");
+    return diti_joint_modulate(p, active, &model->blocks[index].modulation, 6);
+}
+
+/* Positions of the file, the text's before the video's, are of one size of clips alone. */
+static void diti_cogvideox_learned(const diti_pass *p, diti_cogvideox_state *state, uint32_t tokens) {
+    const diti_cogvideox *model = diti_cogvideox_of(p->model);
+    uint32_t learned = model->config.learned, texts = p->denoise->text_tokens, i;
+    diti_tensor all;
+    if (texts + tokens != learned) {
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "the model has learned positions for %u tokens of text and video, the clip would have %u; ask "
+                        "for the size that it was trained on",
+                        (unsigned)learned, (unsigned)(texts + tokens));
+        return;
+    }
+    state->ids = diti_tensor_input(p->graph, DITI_U32, 1, learned, "position ids");
+    all = diti_gather_rows(p->graph, &model->positions, state->ids, "positions");
+    state->positions = diti_tensor_view(p->graph, all, texts, tokens, 0, p->width);
+    for (i = 0; i < p->denoise->text_batch; i++) {
+        diti_tensor own = diti_tensor_view(p->graph, state->text, i * texts, texts, 0, p->width);
+        diti_add_rows(p->graph, own, diti_tensor_view(p->graph, all, 0, texts, 0, p->width), own, "text_positions");
+    }
+}
+
+static void diti_cogvideox_prepare(diti_pass *p) {
+    const diti_cogvideox *model = diti_cogvideox_of(p->model);
+    const diti_cogvideox_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    uint32_t tokens = grid.frames * grid.rows * grid.columns, all = denoise->text_tokens + tokens;
+    diti_cogvideox_state *state = diti_cogvideox_at(denoise);
+    diti_graph *graph = p->graph;
+    diti_tensor text, time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, p->width, "timesteps");
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->offset) {
+        state->offset = diti_tensor_input(graph, DITI_F32, 1, config->offset, "offset");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->offset, state->offset, 0), 0, "add_offset");
+    }
+    state->modulation.active = diti_joint_condition(graph, time, 0, denoise->text_batch);
+    diti_joint_prepare(p, &state->modulation, (12 * (uint64_t)config->blocks + 2) * p->width,
+                       diti_cogvideox_modulation);
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    if (config->learned) diti_cogvideox_learned(p, state, tokens);
+    if (config->rotates) {
+        state->cosines = diti_tensor_input(graph, DITI_F32, all, config->head_dim / 2, "cosines");
+        state->sines = diti_tensor_input(graph, DITI_F32, all, config->head_dim / 2, "sines");
+    } else if (!config->learned) {
+        state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
+    }
+}
+
+/* ---- inputs ---- */
+
+/* 2b: a quarter of the row by the frame, the rest by the column, then by the line. */
+static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, diti_plan *plan,
+                                                 const diti_denoise *denoise, diti_tensor positions, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    const diti_cogvideox_config *config = &model->config;
+    diti_token_grid tokens = diti_transformer_grid(&model->base, denoise);
+    uint32_t width = config->width, quarter = width / 4, plane = tokens.rows * tokens.columns, i;
+    diti_grid grid = {tokens.rows, tokens.columns, 1, 1, (float)config->space};
+    size_t count = (size_t)tokens.frames * plane * width;
+    float *table = (float *)diti_alloc_array(env, count, sizeof *table);
+    float *times = (float *)diti_alloc_array(env, (size_t)tokens.frames * quarter, sizeof *times);
+    float *places = (float *)diti_alloc_array(env, (size_t)plane * 3 * quarter, sizeof *places);
+    dit_result result = DIT_OK;
+    if (!table || !times || !places) result = diti_fail_memory(err, "the position table");
+    if (result == DIT_OK) {
+        diti_position_rows(tokens.frames, config->time, quarter, times);
+        diti_position_table(&grid, 3 * quarter, places);
+        for (i = 0; i < tokens.frames * plane; i++) {
+            memcpy(table + (size_t)i * width, times + (size_t)(i / plane) * quarter, quarter * sizeof *table);
+            memcpy(table + (size_t)i * width + quarter, places + (size_t)(i % plane) * 3 * quarter,
+                   3 * quarter * sizeof *table);
+        }
+        result = diti_plan_write(plan, positions, table, count * sizeof *table, err);
+    }
+    diti_free(env, table);
+    diti_free(env, times);
+    diti_free(env, places);
+    return result;
+}
+
+/* A quarter of the head turns by the frame, the rest by the line, then by the column; text does not turn. */
+static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_denoise *denoise, float *cosines,
+                                float *sines) {
+    const diti_cogvideox_config *config = &model->config;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t half = config->head_dim / 2, first = half / 4, rest = 3 * half / 8, i, k;
+    uint32_t plane = grid.rows * grid.columns, texts = denoise->text_tokens;
+    diti_grid_axis y, x;
+    diti_grid_fit(config->height / config->patch, config->width_latents / config->patch, grid.rows, grid.columns, &y,
+                  &x);
+    for (i = 0; i < texts + grid.frames * plane; i++) {
+        uint32_t token = i < texts ? 0 : i - texts, line = token % plane / grid.columns, column = token % grid.columns;
+        bool whole = config->patch_frames > 1;
+        float places[3];
+        places[0] = (float)(token / plane);
+        places[1] = whole ? (float)line : diti_grid_place(&y, line, true);
+        places[2] = whole ? (float)column : diti_grid_place(&x, column, true);
+        for (k = 0; k < half; k++) {
+            uint32_t axis = k < first ? 0 : k < first + rest ? 1 : 2, pairs = axis ? rest : first;
+            uint32_t j = axis == 0 ? k : axis == 1 ? k - first : k - first - rest;
+            float angle = places[axis] * (1.0f / powf(10000.0f, (float)(2 * j) / (float)(2 * pairs)));
+            cosines[(size_t)i * half + k] = i < texts ? 1 : cosf(angle);
+            sines[(size_t)i * half + k] = i < texts ? 0 : sinf(angle);
+        }
+    }
+}
+
+static dit_result diti_cogvideox_write_turn(const diti_cogvideox *model, diti_plan *plan, const diti_denoise *denoise,
+                                            const diti_cogvideox_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_cogvideox_turn(model, denoise, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_cogvideox_write_ids(const diti_cogvideox *model, diti_plan *plan, diti_tensor ids,
+                                           dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t count = model->config.learned, i;
+    uint32_t *values = (uint32_t *)diti_alloc_array(env, count, sizeof *values);
+    dit_result result;
+    if (!values) return diti_fail_memory(err, "the positions");
+    for (i = 0; i < count; i++) values[i] = i;
+    result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
+    diti_free(env, values);
+    return result;
+}
+
+static dit_result diti_cogvideox_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    static const float offset = 2; /* as all pipelines set it */
+    const diti_cogvideox *model = diti_cogvideox_of(transformer);
+    const diti_cogvideox_state *state = (const diti_cogvideox_state *)denoise->family;
+    if (state->ids) DITI_TRY(diti_cogvideox_write_ids(model, plan, state->ids, err));
+    if (state->positions && !state->ids)
+        DITI_TRY(diti_cogvideox_write_positions(model, plan, denoise, state->positions, err));
+    if (state->cosines) DITI_TRY(diti_cogvideox_write_turn(model, plan, denoise, state, err));
+    if (state->offset) DITI_TRY(diti_write_sinusoids(plan, state->offset, &offset, 1, 0, err));
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_cogvideox_begin(diti_pass *p) {
+    diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    diti_joint_begin(p, &state->modulation);
+    if (!state->cosines) return;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+}
+
+static diti_tensor diti_cogvideox_embed(diti_pass *p) {
+    const diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_cogvideox_of(p->model)->patch, state->positions);
+}
+
+/* CogVideoXBlock.forward, docs/models.md 3.8 step 4; x F32 [items * (text + video), D] is changed in place. */
+static diti_tensor diti_cogvideox_run_block(diti_pass *p, diti_tensor x) {
+    const diti_cogvideox_block *w = &diti_cogvideox_of(p->model)->blocks[p->index];
+    const diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    diti_tensor h;
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_cogvideox_modulation);
+    p->modulation.chunks = 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    return x;
+}
+
+/* Two norms with affine, one behind the other, of the video alone; the second is modulated. */
+static diti_tensor diti_cogvideox_final(diti_pass *p, diti_tensor x) {
+    const diti_cogvideox *model = diti_cogvideox_of(p->model);
+    diti_tensor y = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, p->width, "norm_final"), rows;
+    uint32_t i, all = p->text + p->image;
+    diti_norm_desc desc = DITI_ZERO;
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_norm_desc first = DITI_ZERO;
+        first.eps = model->config.eps;
+        first.weight = &model->norm_final.weight;
+        first.bias = &model->norm_final.bias;
+        first.out = diti_tensor_view(p->graph, y, i * p->image, p->image, 0, p->width);
+        first.name = "norm_final";
+        diti_norm(p->graph, diti_tensor_view(p->graph, x, i * all + p->text, p->image, 0, p->width), &first);
+    }
+    rows =
+        diti_joint_at(p, &diti_cogvideox_at(p->denoise)->modulation, model->config.blocks, diti_cogvideox_modulation);
+    desc.shift = diti_tensor_view(p->graph, rows, 0, p->prompts, 0, p->width);
+    desc.scale = diti_tensor_view(p->graph, rows, 0, p->prompts, p->width, p->width);
+    desc.rows_per_group = p->items * p->image / p->prompts;
+    return diti_output(p, diti_sublayer_norm(p, y, &desc, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_COGVIDEOX_5B "THUDM/CogVideoX-5b"
+static const diti_place diti_cogvideox_places[] = {
+    {"2b", DIT_ROLE_TRANSFORMER, "THUDM/CogVideoX-2b: transformer/"},
+    {"2b", DIT_ROLE_VAE, "THUDM/CogVideoX-2b: vae/"},
+    {"2b", DIT_ROLE_SCHEDULER, "THUDM/CogVideoX-2b: scheduler/"},
+    {"5b-i2v", DIT_ROLE_TRANSFORMER, "THUDM/CogVideoX-5b-I2V: transformer/"},
+    {"1.5-5b-i2v", DIT_ROLE_TRANSFORMER, "THUDM/CogVideoX1.5-5B-I2V: transformer/"},
+    {"1.5", DIT_ROLE_TRANSFORMER, "THUDM/CogVideoX1.5-5B: transformer/"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_COGVIDEOX_5B ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_COGVIDEOX_5B ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_COGVIDEOX_5B ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_COGVIDEOX_5B ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_COGVIDEOX_5B ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_cogvideox_family(void) {
+    static const diti_family family = {
+        "cogvideox",
+        "CogVideoX",
+        {"CogVideoXTransformer3DModel",
+         NULL,
+         {"patch_embed.text_proj.weight", "transformer_blocks.0.norm1.linear.weight", "norm_final.weight", NULL},
+         {"patch_embed.text_proj.weight", "transformer_blocks.0.norm1.linear.weight", "norm_final.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_cogvideox), diti_cogvideox_read, diti_cogvideox_load, NULL},
+        NULL,
+        {16, 0.7f, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_cogvideox_places,
+        sizeof(diti_cogvideox_state),
+        diti_cogvideox_prepare,
+        diti_cogvideox_begin,
+        diti_cogvideox_embed,
+        diti_cogvideox_run_block,
+        diti_cogvideox_final,
+        diti_cogvideox_write_inputs};
+    return &family;
+}
+
+#endif
+
 #ifndef DIT_NO_FLUX
 
 /* ==== src/model/flux.c ==== */
@@ -33809,7 +34369,7 @@ static void diti_flux_prepare(diti_pass *p) {
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, pooled);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
@@ -34288,7 +34848,8 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
+    state->modulation.active =
+        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -34419,6 +34980,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_stdit_family(void);
 DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
 DIT_INTERNAL const diti_family *diti_latte_family(void);
+DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -34462,6 +35024,11 @@ static const diti_family_row diti_families[] = {
     {diti_latte_family, "Latte", NULL},
 #else
     {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
+#endif
+#ifndef DIT_NO_COGVIDEOX
+    {diti_cogvideox_family, "CogVideoX", NULL},
+#else
+    {NULL, "CogVideoX", "DIT_NO_COGVIDEOX"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

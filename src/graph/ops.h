@@ -192,7 +192,8 @@ typedef struct diti_patches {
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
 } diti_patches;
-DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches); /* of one batch item */
+/* How many tokens a batch item has. */
+DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
 /* Patches (docs/models.md 2.6): out [batch * tokens, C * pt * p * p], column (c, dt, dy, dx), times *input when given
    (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, const diti_patches *patches,

@@ -67,6 +67,23 @@ DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float
     }
 }
 
+DIT_INTERNAL void diti_grid_fit(double base_rows, double base_columns, uint32_t rows, uint32_t columns,
+                                diti_grid_axis *y, diti_grid_axis *x) {
+    bool tall = (double)rows / columns > base_rows / base_columns;
+    y->count = rows;
+    x->count = columns;
+    y->length = tall ? base_rows : rint(base_columns / columns * rows);
+    x->length = tall ? rint(base_rows / rows * columns) : base_columns;
+    y->first = rint((base_rows - y->length) / 2);
+    x->first = rint((base_columns - x->length) / 2);
+}
+
+DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool linspace) {
+    double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
+    if (!linspace) return (float)(axis->first + i * (axis->length / n));
+    return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
+}
+
 /* ---- what several families are made of ---- */
 
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
@@ -86,11 +103,12 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
+    uint32_t dim = plan->tensors[input].columns;
+    float *rows = (float *)diti_alloc_array(env, (size_t)count * dim, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the timestep table");
-    diti_sinusoid(values, count, 256, shift, rows);
-    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_sinusoid(values, count, dim, shift, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * dim * sizeof(float), err);
     diti_free(env, rows);
     return result;
 }

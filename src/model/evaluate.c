@@ -63,16 +63,17 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     return patches;
 }
 
-DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
+/* Patches of planes, of the rows that the devices of a sequence divide: [batch * rows, columns]. */
+static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor planes, uint32_t channels,
+                                             diti_tensor scale) {
     const diti_denoise *denoise = p->denoise;
     const diti_token_range *at = &denoise->token_range;
-    uint32_t channels = p->model->traits.latent_channels, area = p->model->traits.patch * p->model->traits.patch;
+    uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
-    diti_tensor latent = denoise->latent;
     if (at->patch_rows < at->all)
-        latent = diti_tensor_view(p->graph, latent, 0, denoise->batch * channels, at->patch_first * area,
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
                                   at->patch_rows * area);
-    return diti_patchify(p->graph, latent, &patches, denoise->input_scale);
+    return diti_patchify(p->graph, planes, &patches, scale);
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -95,28 +96,47 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 
 /* ---- the family's functions ---- */
 
+/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
+static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
+                               diti_tensor positions, diti_tensor out) {
+    uint32_t i, first = 0;
+    for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
+        uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
+        diti_linear_desc desc = DITI_ZERO;
+        if (parts[1]) {
+            desc.cut.columns[0].first = first;
+            desc.cut.columns[0].count = columns;
+        }
+        desc.bias = i ? NULL : &layer->bias;
+        desc.residual = i ? out : positions;
+        desc.out = out;
+        desc.name = "patch_embed";
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        first += columns;
+    }
+}
+
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions) {
     diti_graph *graph = p->graph;
+    const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_token_range_patchify(p);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    uint32_t i, rows = p->text + p->image, width = p->width;
+    diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
+    parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
+    if (traits->condition_channels)
+        parts[1] = diti_token_range_patchify(p, p->denoise->condition, traits->condition_channels, 0);
+    x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
     if (positions && !repeats) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_token_range_first(p->denoise, i % p->denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
+        uint32_t text_row = prompt * at->all_text + at->first_text;
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        desc.bias = &layer->bias;
-        desc.residual = repeats ? 0 : positions;
-        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
+        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
@@ -140,6 +160,12 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
+    if (!denoise->condition != !transformer->traits.condition_channels) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s %s %s", transformer->family->title,
+                        transformer->traits.variant,
+                        denoise->condition ? "takes no picture as a condition" : "needs a picture as a condition");
+        return;
+    }
     if (denoise->frame_steps && !transformer->traits.frame_steps) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
                         transformer->family->title);

@@ -339,7 +339,7 @@ static void diti_flux_prepare(diti_pass *p) {
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, pooled);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");

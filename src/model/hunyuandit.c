@@ -347,39 +347,14 @@ static void diti_hunyuandit_load(diti_component *component, diti_loader *loader)
 /* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
  */
 
-typedef struct diti_hunyuandit_axis {
-    uint32_t count;
-    double first, length; /* in the base grid */
-} diti_hunyuandit_axis;
-
-static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns, diti_hunyuandit_axis *y,
-                                diti_hunyuandit_axis *x) {
-    double base = 64.0 / patch;
-    bool tall = rows > columns;
-    y->count = rows;
-    x->count = columns;
-    y->length = tall ? base : rint(base / columns * rows);
-    x->length = tall ? rint(base / rows * columns) : base;
-    y->first = rint((base - y->length) / 2);
-    x->first = rint((base - x->length) / 2);
-}
-
-/* The place of token i: equal steps from the first one on, or as numpy's linspace between ends that diffusers cuts
-   short since 0.32. The two are one where first is 0. */
-static float diti_hunyuandit_place(const diti_hunyuandit_axis *axis, uint32_t i, bool linspace) {
-    double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
-    if (!linspace) return (float)(axis->first + i * (axis->length / n));
-    return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
-}
-
 /* Half a head turns with x, the other half with y: columns [0, head_dim / 4) and behind, of rows [tokens, head_dim /
  * 2]. */
-static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_hunyuandit_axis *y,
-                                 const diti_hunyuandit_axis *x, float *cosines, float *sines) {
+static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_grid_axis *y, const diti_grid_axis *x,
+                                 float *cosines, float *sines) {
     uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
     for (token = 0; token < tokens; token++) {
-        float at_x = diti_hunyuandit_place(x, token % x->count, config->linspace),
-              at_y = diti_hunyuandit_place(y, token / x->count, config->linspace);
+        float at_x = diti_grid_place(x, token % x->count, config->linspace),
+              at_y = diti_grid_place(y, token / x->count, config->linspace);
         size_t row = (size_t)token * 2 * quarter;
         for (k = 0; k < 2 * quarter; k++) {
             float frequency = 1.0f / powf(10000.0f, (float)(2 * (k % quarter)) / (float)(2 * quarter));
@@ -557,11 +532,11 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
                                                   const diti_denoise *denoise, const diti_hunyuandit_state *state,
                                                   dit_error *err) {
     uint32_t patch = model->config.patch;
-    diti_hunyuandit_axis y, x;
+    diti_grid_axis y, x;
     size_t count;
     float *tables;
     dit_result result;
-    diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
+    diti_grid_fit(64.0 / patch, 64.0 / patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail_memory(err, "the position tables");

@@ -31,16 +31,16 @@ DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t r
 
 /* ---- modulation ---- */
 
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
-    uint32_t i, steps, prompts, width;
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled,
+                                              uint32_t prompts) {
+    uint32_t i, steps, width;
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
     steps = diti_tensor_get(graph, time)->rows;
     width = diti_tensor_get(graph, time)->columns;
-    prompts = diti_tensor_get(graph, pooled)->rows;
     all = diti_tensor_new(graph, DITI_F32, steps, prompts * width, "conditioning");
     for (i = 0; i < prompts; i++) {
-        diti_add_rows(graph, time, diti_tensor_view(graph, pooled, i, 1, 0, width),
+        diti_add_rows(graph, time, pooled ? diti_tensor_view(graph, pooled, i, 1, 0, width) : 0,
                       diti_tensor_view(graph, all, 0, steps, i * width, width), "conditioning");
     }
     return diti_silu(graph, all, "conditioning_silu");
@@ -53,7 +53,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, active)->rows;
-    columns = chunks * diti_tensor_get(graph, active)->columns;
+    columns = chunks * p->width;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
         const diti_fused_linear *fused = &layers->streams[i];
@@ -82,7 +82,8 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
                                      diti_joint_make *make) {
     uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
-    diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, p->width), table;
+    uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
+    diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
     state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {

@@ -17,7 +17,7 @@ typedef struct diti_latte_config {
     uint32_t caption;     /* columns of the text encoder's output */
     uint32_t sample_size; /* height of the latents of the training: its grid is the unit of positions */
     uint32_t frames;      /* latent frames of the training */
-    double space, time;   /* what positions in a frame and in time are divided by */
+    double space, time;   /* divisors of positions in a frame and in time */
     float eps;
     bool rotates; /* queries and keys of both kinds of attention */
 } diti_latte_config;

@@ -33,6 +33,7 @@ typedef struct diti_model_traits {
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
     uint32_t latent_channels; /* C */
+    uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height and width */
@@ -112,9 +113,11 @@ typedef struct diti_denoise {
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
                                          them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
-    const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
-                           what its pipelines say for a picture of these pixels */
-    diti_tensor latent; /* state, planar F32 [batch * C, frames * height * width] */
+    const float *micro;    /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
+                              what its pipelines say for a picture of these pixels */
+    diti_tensor latent;    /* state, planar F32 [batch * C, frames * height * width] */
+    diti_tensor condition; /* planar F32 [batch * condition_channels, frames * height * width], which is not scaled; 0
+                              where traits.condition_channels is 0 */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                        unequal number, and rows that nothing reads */
@@ -299,6 +302,16 @@ typedef struct diti_grid {
     float divide_y, divide_x, interpolation;
 } diti_grid;
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
+/* docs/models.md 3.5: the places of tokens along a side of a grid that is fitted into the grid of the training, whole
+   and in the middle: equal steps from the first one on, or, with linspace, as numpy's between ends that diffusers cuts
+   short since 0.32. The two are one where first is 0. */
+typedef struct diti_grid_axis {
+    uint32_t count;
+    double first, length; /* in the base grid */
+} diti_grid_axis;
+DIT_INTERNAL void diti_grid_fit(double base_rows, double base_columns, uint32_t rows, uint32_t columns,
+                                diti_grid_axis *y, diti_grid_axis *x);
+DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool linspace);
 /* docs/models.md 2.3: rows [count, dim] of sines, then cosines, of i / divide. dim is even. */
 DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim, float *out);
 /* docs/models.md 2.5: cosines and sines [count, dim / 2] of i * 10000^(-2 j / dim) for positions i / divide, cut to
@@ -316,10 +329,10 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
                                      uint32_t columns, const char *name);
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
-/* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
+/* Sinusoids of values as an input's content, F32 [count, columns]. shift: docs/models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
-/* Those of the timesteps of all steps, F32 [steps, 256], and, where the input has one more row, of timestep 0. */
+/* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
 DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
@@ -354,12 +367,13 @@ DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream);
    Pairs are fixed when a model is loaded. The ops below know from a pair which columns a device computes, whether the
    norm before it writes int8, and which rows it is about. --- */
 typedef enum diti_streams {
-    DITI_STREAMS_ONE,  /* all rows have the same weights */
-    DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
-    DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
+    DITI_STREAMS_ONE,    /* all rows have the same weights */
+    DITI_STREAMS_TWO,    /* layers are pairs, text's and the image's; text's second one may be missing */
+    DITI_STREAMS_SHARED, /* all rows have the same weights, but text and image a modulation each */
+    DITI_STREAMS_IMAGE   /* image rows alone are meant of a residual stream that has text, too */
 } diti_streams;
-/* The rows that attend each other: all of an item, those of a frame, or those of a position in all frames. Of a frame
-   they lie side by side; of a position they are as far apart as a frame is long, and stay there. */
+/* The rows that attend each other: all of an item, the tokens of a frame, which lie side by side, or those of a
+   position in all frames, which are as far apart as a frame is long, and stay there. */
 typedef enum diti_attend_axis { DITI_ATTEND_ALL, DITI_ATTEND_SPATIAL, DITI_ATTEND_TEMPORAL } diti_attend_axis;
 typedef struct diti_sublayer {
     diti_streams streams;
@@ -378,8 +392,10 @@ typedef struct diti_sublayer {
     /* norm and rotation of heads of q (kind 0) or k (1), in place; NULL: norms, and the pass's tables */
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
-        *beside; /* reads the same norm, and stands beside this one in the second layer's input */
-    float eps;   /* eps of the norm before the sublayer */
+        *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float eps;                       /* eps of the norm before the sublayer */
+    const diti_layer *norm;          /* its weight and bias; NULL: none */
+    const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
@@ -504,9 +520,7 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
-   an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
+/* Of the rows that the devices of a sequence divide, the row at which an image's own ones begin. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
@@ -552,8 +566,10 @@ typedef struct diti_pair { /* one layer for text and one for the image; text may
 typedef struct diti_fused_linear_pair {
     diti_fused_linear streams[DITI_JOINT_STREAMS];
 } diti_fused_linear_pair;
-/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
+/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * columns], of time [steps, columns] and pooled [prompts,
+   columns]; pooled 0: silu(time[step]). */
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled,
+                                              uint32_t prompts);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
 DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
                                              const diti_fused_linear_pair *layers, uint32_t chunks);

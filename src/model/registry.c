@@ -8,6 +8,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_stdit_family(void);
 DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
 DIT_INTERNAL const diti_family *diti_latte_family(void);
+DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -51,6 +52,11 @@ static const diti_family_row diti_families[] = {
     {diti_latte_family, "Latte", NULL},
 #else
     {NULL, "Latte and Open-Sora-Plan", "DIT_NO_LATTE"},
+#endif
+#ifndef DIT_NO_COGVIDEOX
+    {diti_cogvideox_family, "CogVideoX", NULL},
+#else
+    {NULL, "CogVideoX", "DIT_NO_COGVIDEOX"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

@@ -27,7 +27,7 @@ typedef struct diti_stdit_config {
 
 /* ---- weights, by the names of the original, which no other code base has changed ---- */
 
-/* Attention within frames and within positions. Of v1.0 and v1.1 the second part has neither text nor feed-forward; its
+/* Attention within frames and within positions. The second part has neither text nor feed-forward in v1.0 and v1.1; its
    table is [3, D] in v1.1, and v1.0 has none. */
 enum { DITI_STDIT_SPATIAL, DITI_STDIT_TEMPORAL, DITI_STDIT_PARTS };
 typedef struct diti_stdit_block {

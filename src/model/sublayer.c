@@ -135,10 +135,10 @@ static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
-/* Both streams', F32 [2 * prompts, D]: a prompt's text row, then its image row. */
+/* Both streams', F32 [2 * groups, D]: a prompt's text row, then its image row. */
 static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t rows = 2 * p->prompts;
+    uint32_t rows = 2 * diti_modulation_groups(p);
     diti_tensor tables = diti_tensor_reshape(p->graph, m->rows, rows, m->chunks * p->width);
     return diti_tensor_view(p->graph, tables, 0, rows, (uint32_t)which * p->width, p->width);
 }
@@ -181,6 +181,8 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
+    desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
+    desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
     desc->reader = diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
@@ -208,7 +210,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
     if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
-    if (sublayer->streams == DITI_STREAMS_TWO) {
+    if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
         desc.rows_per_group = diti_pass_all(p) / p->prompts;
@@ -304,12 +306,18 @@ static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *subl
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
 }
 
-/* RMS norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
+/* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
 static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text;
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer), width;
     diti_qkv_desc post = DITI_ZERO;
-    if (!sublayer->norms && !p->cosines) return;
-    post.heads = diti_tensor_columns(p->graph, x) / sublayer->head_dim;
+    if (!sublayer->norms && !sublayer->head_norms[0] && !p->cosines) return;
+    width = diti_tensor_columns(p->graph, x);
+    if (sublayer->head_norms[0] && !kind) {
+        diti_sublayer_post(p, diti_tensor_view(p->graph, x, 0, rows, 0, width / 2), 1, sublayer);
+        diti_sublayer_post(p, diti_tensor_view(p->graph, x, 0, rows, width / 2, width / 2), 2, sublayer);
+        return;
+    }
+    post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
     post.eps = 1e-6f;
@@ -326,6 +334,12 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
+    if (sublayer->head_norms[0]) {
+        post.norm = DITI_QKV_LAYER;
+        post.weight = &sublayer->head_norms[kind - 1]->weight;
+        post.bias = &sublayer->head_norms[kind - 1]->bias;
+        post.kinds = post.kind = 0;
+    }
     diti_qk_norm_rope(p->graph, x, &post);
 }
 
@@ -416,16 +430,18 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
-    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_column_shard_input(p, h, reader);
+    uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
+    if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
-        if (!sublayer->out[i].weight.part_count) continue;
+        if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_pass_all(p) / p->prompts;
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_column_shard_add(p, h, &sublayer->out[i], sublayer, &desc);
+        diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
@@ -451,6 +467,7 @@ static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modu
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h) {
     switch (sublayer->streams) {
+    case DITI_STREAMS_SHARED:
     case DITI_STREAMS_TWO: diti_sublayer_add_two(p, x, gate, sublayer, h); return;
     case DITI_STREAMS_IMAGE: diti_sublayer_add_image(p, x, gate, sublayer, h); return;
     default: diti_sublayer_add_one(p, x, gate, sublayer, h); return;

@@ -18,11 +18,13 @@
 #include "model/sd3.c"
 #include "model/stdit.c"
 #include "model/latte.c"
+#include "model/cogvideox.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
 #include "golden_bert.h"
 #include "golden_clip.h"
+#include "golden_cogvideox.h"
 #include "golden_flux.h"
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
@@ -57,6 +59,7 @@ static const golden_family families[] = {
     {"FLUX.1", golden_is_flux, golden_run_flux},
     {"Open-Sora", golden_is_stdit, golden_run_stdit},
     {"Latte", golden_is_latte, golden_run_latte},
+    {"CogVideoX", golden_is_cogvideox, golden_run_cogvideox},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -72,7 +75,7 @@ static const char *const own_folders[] = {
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 12, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 16 };
+enum { FEW_FOLDERS = 13, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 17 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -86,6 +89,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/gguf_flux_sdcpp",
     "tests/fixtures/stdit1",
     "tests/fixtures/osp11_lattet2v_rope",
+    "tests/fixtures/cogvideox_5b_i2v",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
@@ -152,9 +156,9 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"cogvideox*",      "flux2", "gemma2_text", "lumina2",  "mistral_text", "pipe_latte",
-                                        "pipe_cogvideox*", "qwen*", "sana*",       "vae_dcae", "vae_flux2",    "wan",
-                                        "wan22_*",         "zimage"};
+    static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "pipe_latte", "pipe_cogvideox*",
+                                        "qwen*", "sana*",       "vae_dcae", "vae_flux2",    "wan",        "wan22_*",
+                                        "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

@@ -53,12 +53,12 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
 static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const char *cosines, const char *sines) {
     const diti_hunyuandit_config *config = &c->model->config;
     uint32_t head = config->head_dim, tokens = c->base.denoise.token_range.rows, i;
-    diti_hunyuandit_axis y, x;
+    diti_grid_axis y, x;
     uint64_t count[2];
     char name[2][96];
     float *table = (float *)calloc((size_t)tokens * head, sizeof *table), *wanted[2];
-    diti_hunyuandit_fit(config->patch, c->base.denoise.height / config->patch, c->base.denoise.width / config->patch,
-                        &y, &x);
+    diti_grid_fit(64.0 / config->patch, 64.0 / config->patch, c->base.denoise.height / config->patch,
+                  c->base.denoise.width / config->patch, &y, &x);
     diti_hunyuandit_turn(config, &y, &x, table, table + (size_t)tokens * head / 2);
     wanted[0] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, cosines, name[0]), &count[0]);
     wanted[1] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, sines, name[1]), &count[1]);

@@ -43,7 +43,7 @@ static inline void golden_latte_inputs(golden_latte_case *c) {
     d->step = golden_give_u32(&c->base.m, 0);
 }
 
-/* What block `block` leaves, in the order of dit.h's rows: attention between frames is recorded position by position.
+/* The result of block `block`, in the order of dit.h's rows: attention between frames is recorded position by position.
  */
 static inline float *golden_latte_recorded(golden_latte_case *c, uint32_t block) {
     const diti_denoise *d = &c->base.denoise;

@@ -11,6 +11,7 @@
 #define DIT_NO_HUNYUANDIT
 #define DIT_NO_STDIT
 #define DIT_NO_LATTE
+#define DIT_NO_COGVIDEOX
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -82,6 +83,7 @@ int main(void) {
     check_model("tests/fixtures/hunyuandit_v12", "DIT_NO_HUNYUANDIT left HunyuanDiT out of this build");
     check_model("tests/fixtures/stdit1/model.safetensors", "DIT_NO_STDIT left Open-Sora out of this build");
     check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE left Latte and Open-Sora-Plan out of this build");
+    check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX left CogVideoX out of this build");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

@@ -953,89 +953,115 @@ static void test_hunyuan_batches(diti_device *device) {
 /* Prompts of `lengths` tokens, one after the other in `rows` rows of which the rest is nobody's. */
 /* --- clips --- */
 
-enum { CLIP_FRAMES = 4, CLIP_SIDE = 8, CLIP_TOKENS = 10, CLIP = 4 * CLIP_FRAMES * CLIP_SIDE * CLIP_SIDE };
+typedef struct clip_case {
+    const char *path, *config;
+    uint32_t frames, height, width, tokens;
+    bool gives;     /* frames may be given */
+    size_t devices; /* of test_clips */
+} clip_case;
+enum { CLIP = 16 * 3 * 8 * 12 }; /* the most values of a latent */
 
 /* Clips [first, first + batch) of a batch of two, both branches, in the second of three steps; given: which frames of
    either clip are given, as bits, or NULL where the model is not told of frames. */
-static void run_clips(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch,
-                      const uint32_t *given, float *out) {
+static void run_clips(diti_device *device, const diti_transformer *model, const clip_case *c, uint32_t first,
+                      uint32_t batch, const uint32_t *given, float *out) {
     static const float times[3] = {700, 321, 5};
-    uint32_t i, step = 1, items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 1}, {0, 0, CLIP_TOKENS, 7}}, rows[3 * 4 * CLIP_FRAMES];
+    const diti_model_traits *traits = &model->traits;
+    uint32_t i, step = 1, items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 1}, {0, 0, 0, 7}}, rows[3 * 4 * 4];
+    uint32_t plane = c->frames * c->height * c->width, clip = traits->latent_channels * plane;
+    uint32_t more = traits->condition_channels * plane;
     diti_denoise d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;
+    items[1][2] = c->tokens;
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "prepare", false);
     d.batch = batch;
     d.branches = d.text_batch = 2;
-    d.frames = CLIP_FRAMES;
-    d.height = d.width = CLIP_SIDE;
+    d.frames = c->frames;
+    d.height = c->height;
+    d.width = c->width;
     d.steps = 3;
-    d.text_tokens = CLIP_TOKENS;
-    d.pixels[0] = d.pixels[1] = 8 * CLIP_SIDE;
-    d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, CLIP / 4, "latent");
-    d.text = diti_tensor_input(&graph, DITI_F32, 2 * CLIP_TOKENS, model->traits.text_columns, "text");
+    d.text_tokens = c->tokens;
+    d.pixels[0] = 8 * c->height;
+    d.pixels[1] = 8 * c->width;
+    d.latent = diti_tensor_input(&graph, DITI_F32, traits->latent_channels * batch, plane, "latent");
+    if (more) d.condition = diti_tensor_input(&graph, DITI_F32, traits->condition_channels * batch, plane, "condition");
+    d.text = diti_tensor_input(&graph, DITI_F32, 2 * c->tokens, traits->text_columns, "text");
     d.text_items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "items");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    if (given) d.frame_steps = diti_tensor_input(&graph, DITI_U32, 3, 2 * batch * CLIP_FRAMES, "frames");
+    if (given) d.frame_steps = diti_tensor_input(&graph, DITI_U32, 3, 2 * batch * c->frames, "frames");
     diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
-    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, CLIP / 4);
-    for (i = 0; given && i < 3 * 2 * batch * CLIP_FRAMES; i++) {
-        uint32_t clip = first + i / CLIP_FRAMES % batch;
-        rows[i] = given[clip] >> i % CLIP_FRAMES & 1 ? 3 : i / (2 * batch * CLIP_FRAMES);
-    }
+    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * traits->latent_channels, plane);
+    for (i = 0; given && i < 3 * 2 * batch * c->frames; i++)
+        rows[i] = given[first + i / c->frames % batch] >> i % c->frames & 1 ? 3 : i / (2 * batch * c->frames);
     if (plan_of(&graph, &plan)) {
-        fill(plan, d.latent, batch * CLIP, first * CLIP);
-        fill(plan, d.text, 2 * CLIP_TOKENS * model->traits.text_columns, 99);
-        CHECK(diti_plan_write(plan, d.text_items, items, sizeof items, NULL) == DIT_OK &&
+        fill(plan, d.latent, batch * clip, first * clip);
+        if (more) fill(plan, d.condition, batch * more, 7919 + first * more);
+        fill(plan, d.text, 2 * c->tokens * traits->text_columns, 99);
+        CHECK((traits->joint || diti_plan_write(plan, d.text_items, items, sizeof items, NULL) == DIT_OK) &&
               diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK &&
-              (!given || diti_plan_write(plan, d.frame_steps, rows, 3 * 2 * batch * CLIP_FRAMES * sizeof *rows, NULL) ==
-                             DIT_OK) &&
+              (!given ||
+               diti_plan_write(plan, d.frame_steps, rows, 3 * 2 * batch * c->frames * sizeof *rows, NULL) == DIT_OK) &&
               model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
-        finish(plan, kept, out, (size_t)2 * batch * CLIP * sizeof *out);
+        finish(plan, kept, out, (size_t)2 * batch * clip * sizeof *out);
     }
     diti_plan_destroy(plan);
     diti_free(&model->component.env, d.family);
 }
 
-/* Clips of a batch are what each of them is alone, with the frames given that each has; frames of which none is given
-   are as if none had been named; and where a device binds few bytes at once, nothing changes. */
-static void test_clips(const diti_env *env, const char *path, bool gives) {
-    static const char *const overrides[] = {"rung=base", "rung=base,storage_range=100K", "rung=base,storage_range=50K"};
+/* Clips of a batch are what each of them is alone, with the frames given that each has. Frames of which none is given
+   are as if none had been named. */
+static void compare_clips(diti_device *device, const diti_transformer *model, const clip_case *c, const float *both) {
     static const uint32_t frames[2] = {5, 0}, none[2] = {0, 0};
-    static float both[4 * CLIP], one[2 * CLIP], plain[2 * CLIP], limited[4 * CLIP];
-    image file = image_open(env, path, NULL, NULL);
-    const uint32_t *given = gives ? frames : NULL;
+    static float one[2 * CLIP], plain[2 * CLIP];
+    size_t clip = (size_t)model->traits.latent_channels * c->frames * c->height * c->width;
     uint32_t i;
-    for (i = 0; i < DITI_COUNT(overrides); i++) {
+    for (i = 0; i < 2; i++) {
+        run_clips(device, model, c, i, 1, c->gives ? frames : NULL, one);
+        CHECK_MESSAGE(!memcmp(one, both + i * clip, clip * sizeof *one), "%s: unconditional %u", c->path, (unsigned)i);
+        CHECK_MESSAGE(!memcmp(one + clip, both + (2 + i) * clip, clip * sizeof *one), "%s: conditional %u", c->path,
+                      (unsigned)i);
+    }
+    CHECK(memcmp(one, one + clip, clip * sizeof *one) != 0);
+    if (!c->gives) return;
+    run_clips(device, model, c, 1, 1, NULL, plain);
+    CHECK(!memcmp(one, plain, 2 * clip * sizeof *one));
+    run_clips(device, model, c, 0, 1, none, plain);
+    CHECK(memcmp(both, plain, clip * sizeof *both) != 0);
+}
+
+/* Nothing changes where a device binds few bytes at once. */
+static void test_clips(const diti_env *env, const clip_case *c) {
+    static const char *const overrides[] = {"rung=base", "rung=base,storage_range=100K", "rung=base,storage_range=50K"};
+    static const uint32_t frames[2] = {5, 0};
+    static float both[4 * CLIP], limited[4 * CLIP];
+    image file = image_open(env, c->path, NULL, NULL);
+    diti_json *json = NULL;
+    uint32_t i;
+    CHECK(diti_json_parse(env, c->config, strlen(c->config), "config.json", &json, NULL) == DIT_OK);
+    for (i = 0; i < c->devices; i++) {
         diti_device *device = open_device(env, overrides[i]);
-        dit_error err = DITI_ZERO;
         diti_transformer *model = NULL;
+        dit_error err = DITI_ZERO;
+        size_t count;
         if (device &&
-            CHECK_MESSAGE(diti_transformer_load(device, env, NULL, file.checkpoint, "", NULL, &model, &err) == DIT_OK,
+            CHECK_MESSAGE(diti_transformer_load(device, env, json, file.checkpoint, "", NULL, &model, &err) == DIT_OK,
                           "%s", err.message)) {
-            run_clips(device, model, 0, 2, given, i ? limited : both);
-            if (i) CHECK_MESSAGE(!memcmp(both, limited, sizeof both), "%s with %s", path, overrides[i]);
-        }
-        if (!i && model) {
-            CHECK(finite_and_alive(both, DITI_COUNT(both)));
-            run_clips(device, model, 0, 1, given, one);
-            CHECK(!memcmp(one, both, CLIP * sizeof *one) && !memcmp(one + CLIP, both + 2 * CLIP, CLIP * sizeof *one));
-            run_clips(device, model, 1, 1, given, one);
-            CHECK(!memcmp(one, both + CLIP, CLIP * sizeof *one));
-            CHECK(!memcmp(one + CLIP, both + 3 * CLIP, CLIP * sizeof *one));
-            run_clips(device, model, 1, 1, NULL, plain);
-            CHECK(!memcmp(one, plain, sizeof one));
-            if (gives) {
-                run_clips(device, model, 0, 1, none, plain);
-                CHECK(memcmp(both, plain, CLIP * sizeof *both) != 0);
-            }
+            count = (size_t)4 * model->traits.latent_channels * c->frames * c->height * c->width;
+            run_clips(device, model, c, 0, 2, c->gives ? frames : NULL, i ? limited : both);
+            CHECK(finite_and_alive(both, count));
+            if (i)
+                CHECK_MESSAGE(!memcmp(both, limited, count * sizeof *both), "%s with %s", c->path, overrides[i]);
+            else
+                compare_clips(device, model, c, both);
         }
         diti_transformer_destroy(model);
         if (device) diti_device_close(device);
     }
+    diti_json_free(env, json);
     image_close(&file);
 }
 
@@ -1102,6 +1128,16 @@ static void test_unequal_prompts(diti_device *device) {
 
 int main(void) {
     const char *way = getenv("DIT_TEST_WAY");
+    static const clip_case clips[] = {
+        {"tests/fixtures/stdit1/model.safetensors", "{}", 4, 8, 8, 10, true, 3},
+        {"tests/fixtures/osp11_lattet2v_rope/model.safetensors",
+         "{\"_class_name\": \"LatteT2V\", \"use_rope\": true, \"num_attention_heads\": 2, \"attention_head_dim\": 36}",
+         4, 8, 8, 10, false, 3},
+        {"tests/fixtures/cogvideox_5b_i2v/model.safetensors",
+         "{\"max_text_seq_length\": 7, \"sample_width\": 12, \"sample_height\": 8, "
+         "\"use_rotary_positional_embeddings\": true}",
+         3, 8, 12, 7, false, 2}};
+    size_t i;
     bool slow = way && !strcmp(way, "swiftshader") && !test_first_driver(); /* all pipelines are compiled anew */
     diti_env env = test_env(NULL);
     diti_device *device;
@@ -1122,8 +1158,7 @@ int main(void) {
         diti_device_close(device);
     }
     if (test_first_driver()) test_limits();
-    if (test_first_driver()) test_clips(&env, "tests/fixtures/stdit1/model.safetensors", true);
-    if (test_first_driver()) test_clips(&env, "tests/fixtures/osp11_lattet2v_rope/model.safetensors", false);
+    for (i = 0; i < DITI_COUNT(clips) && test_first_driver(); i++) test_clips(&env, &clips[i]);
     test_vulkan_end();
     return TEST_END("model");
 }

@@ -42,6 +42,9 @@ static const architecture architectures[] = {
     {"Open-Sora v1.2", published_stdit_3, 1207.6, "stdit", "v1.2"},
     {"Latte-1", published_latte, 1057.2, "latte", "1"},
     {"Open-Sora-Plan v1.1", published_lattet2v, 1057.2, "latte", "open-sora-plan-v1.1"},
+    {"CogVideoX-2b", published_cogvideox_2b, 1693, "cogvideox", "2b"},
+    {"CogVideoX-5b", published_cogvideox_5b, 5570, "cogvideox", "5b"},
+    {"CogVideoX1.5-5b", published_cogvideox15, 5570, "cogvideox", "1.5-5b"},
 };
 
 /* ---- headers alone ---- */

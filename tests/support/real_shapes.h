@@ -400,6 +400,20 @@ static inline void real_rows(real_file *file, uint64_t rows, uint64_t columns, c
     real_table(file, rows, columns, name, name, 0);
 }
 
+static inline void real_named_layer(real_file *file, uint64_t rows, uint64_t columns, const char *block,
+                                    const char *name, uint32_t index) {
+    char text[112];
+    diti_format(text, sizeof text, "%s.%s", block, name);
+    real_layer(file, rows, columns, text, text, index);
+}
+
+static inline void real_named_norm(real_file *file, uint64_t size, bool bias, const char *block, const char *name,
+                                   uint32_t index) {
+    char text[112];
+    diti_format(text, sizeof text, "%s%s%s", block, block[0] ? "." : "", name);
+    real_norm(file, size, bias, text, text, index);
+}
+
 /* A block's attention and, where it has them, text and feed-forward; of Open-Sora, whose names are the same everywhere.
    part: "blocks.%u.", "attn". */
 static inline void real_stdit_part(real_file *file, uint64_t width, const char *block, const char *attention,
@@ -500,21 +514,38 @@ static inline void real_latte(real_file *file, bool plan) {
     file->original = original;
 }
 
+/* CogVideoX under diffusers' names alone; frames: of a patch. */
+static inline void real_cogvideox(real_file *file, uint64_t width, uint32_t blocks, uint64_t frames) {
+    static const char block[] = "transformer_blocks.%u";
+    static const char *const layers[] = {"attn1.to_q",    "attn1.to_k", "attn1.to_v",   "attn1.to_out.0",
+                                         "ff.net.0.proj", "ff.net.2",   "norm1.linear", "norm2.linear"};
+    static const uint32_t rows[] = {1, 1, 1, 1, 4, 1, 6, 6}, columns[] = {1, 1, 1, 1, 1, 4, 0, 0};
+    const uint64_t shape[4] = {width, 16, 2, 2};
+    uint32_t i, k;
+    if (frames > 1) {
+        real_layer(file, width, 16 * 4 * frames, "patch_embed.proj", "patch_embed.proj", 0);
+    } else {
+        real_tensor_of(file, shape, 4, 0, 0.125, "patch_embed.proj", "patch_embed.proj", 0, ".weight");
+        real_vector(file, width, 0, "patch_embed.proj", "patch_embed.proj", 0, ".bias");
+    }
+    real_layer(file, width, 4096, "patch_embed.text_proj", "patch_embed.text_proj", 0);
+    real_layer(file, 512, width, "time_embedding.linear_1", "time_embedding.linear_1", 0);
+    real_layer(file, 512, 512, "time_embedding.linear_2", "time_embedding.linear_2", 0);
+    for (i = 0; i < blocks; i++) {
+        for (k = 0; k < DITI_COUNT(layers); k++)
+            real_named_layer(file, rows[k] * width, columns[k] ? columns[k] * width : 512, block, layers[k], i);
+        real_named_norm(file, width, true, block, "norm1.norm", i);
+        real_named_norm(file, width, true, block, "norm2.norm", i);
+        real_named_norm(file, 64, true, block, "attn1.norm_q", i);
+        real_named_norm(file, 64, true, block, "attn1.norm_k", i);
+    }
+    real_named_norm(file, width, true, "", "norm_final", 0);
+    real_layer(file, 2 * width, 512, "norm_out.linear", "norm_out.linear", 0);
+    real_named_norm(file, width, true, "", "norm_out.norm", 0);
+    real_layer(file, 16 * 4 * frames, width, "proj_out", "proj_out", 0);
+}
+
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
-
-static inline void real_named_layer(real_file *file, uint64_t rows, uint64_t columns, const char *block,
-                                    const char *name, uint32_t index) {
-    char text[112];
-    diti_format(text, sizeof text, "%s.%s", block, name);
-    real_layer(file, rows, columns, text, text, index);
-}
-
-static inline void real_named_norm(real_file *file, uint64_t size, bool bias, const char *block, const char *name,
-                                   uint32_t index) {
-    char text[112];
-    diti_format(text, sizeof text, "%s%s%s", block, block[0] ? "." : "", name);
-    real_norm(file, size, bias, text, text, index);
-}
 
 /* CLIP (docs/models.md 5.2); projected: with the matrix that pooled outputs go through. */
 static inline void real_clip(real_file *file, uint64_t width, uint32_t layers, bool projected) {
@@ -690,6 +721,9 @@ static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200)
 static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300); }
 static inline void published_latte(real_file *file) { real_latte(file, false); }
 static inline void published_lattet2v(real_file *file) { real_latte(file, true); }
+static inline void published_cogvideox_2b(real_file *file) { real_cogvideox(file, 1920, 30, 1); }
+static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 42, 1); }
+static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
