@@ -31,6 +31,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool forgets;                  /* a state that becomes zero where a segment is to run again, too */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -143,6 +144,7 @@ typedef struct diti_graph {
     bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
     diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
+    bool int8_feedback;            /* what that loses in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
     struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */

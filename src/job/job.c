@@ -131,7 +131,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "clip_skip";
     else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
              now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-             now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+             now->int8_feedback != then->int8_feedback || now->int8_kept != then->int8_kept ||
+             memcmp(now->shares, then->shares, sizeof now->shares) != 0)
         what = "split";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";

@@ -545,6 +545,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     out->patches = plan->patches;
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
+    out->int8_feedback = plan->feedback;
     out->int8_kept = plan->kept_int8;
     out->any = plan->any;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
@@ -565,6 +566,7 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
     plan.patches = patches;
     plan.warmup = request->shape.warmup;
     plan.int8 = request->shape.int8_payload;
+    plan.feedback = request->shape.int8_feedback;
     plan.kept_int8 = request->shape.int8_kept;
     if (!diti_patches_used(&request->shape)) return DIT_OK;
     if (request->guidance.skip_layer > 0)

@@ -5,13 +5,15 @@
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-        "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
+        "and int8, int8:e or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
     diti_split_method method;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
         if (out->int8) return "int8 stands in it twice";
         out->int8 = true;
+        out->feedback = diti_starts_with(*at, ":e");
+        if (out->feedback) *at += 2;
         return **at == ',' || **at == 0 ? NULL : usage;
     }
     if (diti_starts_with(*at, "shard")) {
@@ -48,12 +50,13 @@ DIT_INTERNAL dit_result diti_split_parse_plan(const char *text, diti_split_plan 
         at += 4;
         out->any = diti_starts_with(at, ":any");
         if (out->any) at += 4;
-        out->int8 = diti_equal(at, ",int8");
+        out->feedback = diti_equal(at, ",int8:e");
+        out->int8 = out->feedback || diti_equal(at, ",int8");
         automatic = !*at || out->int8;
         at = text;
     }
     if (automatic) return DIT_OK;
-    out->any = out->int8 = false;
+    out->any = out->int8 = out->feedback = false;
     do {
         wrong = diti_split_parse_item(&at, out);
     } while (!wrong && *at++);
@@ -105,7 +108,9 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
     if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
     length = strlen(out);
     diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
-                plan->int8 ? ",int8" : "");
+                plan->feedback ? ",int8:e"
+                : plan->int8   ? ",int8"
+                               : "");
     return out;
 }
 

@@ -1,6 +1,6 @@
 /* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
- * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "kept": "f16" or "i8", "shard": false, "shares": [0.5, 0.5, 0.5,
- * 0.5]}. Format, version, split and shares must be there; other keys are ignored. */
+ * "patches": 1, "warmup": 1, "payload": "f16", "i8" or "i8e", "kept": "f16" or "i8", "shard": false, "shares": [0.5,
+ * 0.5, 0.5, 0.5]}. Format, version, split and shares must be there; other keys are ignored. */
 #include "io/io.h"
 #include "split/split.h"
 
@@ -18,7 +18,10 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
                 "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
                 "  \"shares\": [",
                 plan->note, diti_split_print(&split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
+                plan->feedback ? "i8e"
+                : plan->int8   ? "i8"
+                               : "f16",
+                plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
     for (rank = 0; rank < ranks; rank++) {
         at = strlen(out);
         diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -43,8 +46,9 @@ static const char *diti_split_read_values(const diti_json *root, diti_settings *
     const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
     double version = diti_setting_number(settings, "version", 0, 0, 1e9);
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";
-    plan->int8 = diti_equal(payload, "i8");
-    if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+    plan->feedback = diti_equal(payload, "i8e");
+    plan->int8 = plan->feedback || diti_equal(payload, "i8");
+    if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is none of f16, i8 and i8e";
     plan->kept_int8 = diti_equal(kept, "i8");
     if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
     if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)

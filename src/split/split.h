@@ -97,6 +97,7 @@ typedef struct diti_split_plan {
     diti_split split;
     uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
     bool int8;                         /* devices send values as int8 */
+    bool feedback;                     /* and in the next step what that has lost */
     bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                          /* auto may choose methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
@@ -105,7 +106,8 @@ typedef struct diti_split_plan {
 
 /* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
  * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
- * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
+ * of them, ":m8w2k8", behind int8 ":e" (its error is fed back into the next step); else there are as many patches as
+ * stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 /* Whether the picture stays that of one device, but for rounding. */
 DIT_INTERNAL DITI_UNUSED bool diti_split_is_exact(uint32_t axis);

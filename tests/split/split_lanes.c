@@ -235,6 +235,61 @@ static void test_relay(const char *overrides, const uint32_t *places) {
     dit_context_destroy(context);
 }
 
+/* --- int8 payloads: what rounding loses comes behind it --- */
+
+static diti_tensor pattern;
+static bool feeds_back;
+
+static void emit_payload(mesh *m, uint32_t self, diti_graph *graph) {
+    diti_tensor payload, values;
+    start(m, self, graph, 0);
+    if (!self) pattern = diti_tensor_input(graph, DITI_F32, ROWS, COLUMNS, "pattern");
+    diti_graph_segment(graph, "step", true);
+    graph->int8_payload = true;
+    graph->int8_feedback = feeds_back;
+    if (!self) diti_exchange_end(graph, diti_exchange_begin(graph, diti_payload(graph, pattern), 1, true));
+    if (!self) return;
+    payload = diti_tensor_new(graph, DITI_I8, ROWS, COLUMNS, "payload");
+    diti_exchange_end(graph, diti_exchange_begin(graph, payload, 0, false));
+    values = diti_tensor_new(graph, DITI_F32, ROWS, COLUMNS, "values");
+    diti_payload_unpack(graph, payload, values);
+    scaled(graph, values, 1, m->y[1], m->y[1]);
+}
+
+/* The root of the mean square of the error of the mean of 16 steps of what came; and again in a second run. */
+static double mean_error(dit_context *context, bool feedback) {
+    static float sent[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    double error[2] = {0, 1};
+    uint32_t i, k;
+    mesh m = {0};
+    feeds_back = feedback;
+    for (i = 0; i < ROWS * COLUMNS; i++) sent[i] = sinf((float)i * 1.37f) * (float)(1 + i % 5);
+    if (!CHECK_MESSAGE(make(&m, context, emit_payload, 2, NULL) == DIT_OK, "%s", err.message)) return 1;
+    CHECK(diti_plan_write(m.plans[0], pattern, sent, sizeof sent, &err) == DIT_OK);
+    for (k = 0; k < 2; k++) {
+        m.runs[0] = m.runs[1] = "01111111111111111";
+        CHECK_MESSAGE(run(&m) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(m.plans[1], m.y[1], got, sizeof got, &err) == DIT_OK);
+        for (i = 0, error[k] = 0; i < ROWS * COLUMNS; i++)
+            error[k] += (got[i] / 16.0 - sent[i]) * (got[i] / 16.0 - sent[i]);
+        diti_mesh_settle(m.mesh);
+    }
+    CHECK(error[0] == error[1]); /* every run begins without an error */
+    drop(&m);
+    return sqrt(error[0] / (ROWS * COLUMNS));
+}
+
+static void test_feedback(void) {
+    dit_context *context = open_context(pair, NULL);
+    double without, with;
+    if (!context) return;
+    without = mean_error(context, false);
+    with = mean_error(context, true);
+    printf("int8 payloads: the mean of 16 steps is off by %.2g, with the error fed back by %.2g\n", without, with);
+    CHECK(without > 1e-4 && with < 0.15 * without);
+    dit_context_destroy(context);
+}
+
 /* --- plans that do not fit together --- */
 
 enum { MISMATCH_BYTES, MISMATCH_CARRIED, MISMATCH_NUMBER, MISMATCH_SEGMENT, MISMATCH_PEER, MISMATCHES };
@@ -561,6 +616,7 @@ int main(void) {
     test_failures();
     test_cache();
     test_flow();
+    test_feedback();
     if (full()) test_overlap("ring4");
     if (full()) test_overlap("ulysses2");
     test_vulkan_end();
