@@ -204,8 +204,8 @@
                          follow each other                 slightly
        ",shard"          after cfg, ulysses, ring: each    equal           matrices of its own       its own blocks, and
                          device keeps every N-th block                     blocks, to all others     room for two more
-       ",int8"           after any: heads, keys and        differs         about a quarter of F32,   as without
-                         values are sent as int8           slightly        half of F16
+       ",int8" ",int8:e" after any: heads, keys, values    differs         a quarter of F32, half    as without; with :e
+                         as int8; :e feeds the error back  slightly        of F16                    F32 of all of it
        "auto"            what is predicted to be fastest of all that keep the picture but for rounding, on all devices
                          or fewer; devices and links are measured once, when the first such job is made, and dit_memory
                          tells what was chosen; where weights fit no other way, shard and grids of tensor count, too
@@ -15154,6 +15154,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool forgets;                  /* a state that becomes zero where a segment is to run again, too */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -15266,6 +15267,7 @@ typedef struct diti_graph {
     bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
     diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
+    bool int8_feedback;            /* what that loses in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
     struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */
@@ -18987,7 +18989,7 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 /* ---- payloads ---- */
 
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
-    if (!diti_graph_failed(graph) && graph->guard_alike) diti_guard_pass(graph, own, received);
+    if (!diti_graph_failed(graph) && graph->guard_alike && !graph->int8_feedback) diti_guard_pass(graph, own, received);
 }
 
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
@@ -18995,8 +18997,32 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
+/* x and what its rounding has lost so far, F32 and so without an exponent, is rounded; what that loses is kept for the
+   next run of the segment. Over n of them the mean of what was sent is off by a rounding over n, not by a rounding. */
+static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (diti_graph_failed(graph)) return 0;
+    graph->tensors[lost].forgets = true;
+    desc.name = "payload";
+    desc.out_f32 = true;
+    desc.add = lost;
+    sum = diti_elementwise(graph, x, &desc);
+    payload = diti_quantize(graph, sum, false, "payload");
+    desc.scale = -1;
+    desc.add = sum;
+    desc.out = lost;
+    x = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, "payload");
+    diti_dequantize(graph, payload, x, "payload");
+    diti_elementwise(graph, x, &desc);
+    return payload;
+}
+
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
     if (diti_graph_failed(graph) || !graph->int8_payload) return x;
+    if (graph->int8_feedback && graph->segments[graph->segment_count - 1].repeated)
+        return diti_payload_feedback(graph, x);
     return diti_quantize(graph, x, false, "payload");
 }
 
@@ -22843,10 +22869,24 @@ static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
                : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
 }
 
+static void diti_record_forget(const diti_plan *plan, VkCommandBuffer commands) {
+    VkDeviceSize offset, size;
+    size_t i;
+    for (i = 0; i < plan->tensor_count; i++) {
+        VkBuffer buffer;
+        if (!plan->tensors[i].forgets) continue;
+        buffer = diti_plan_buffer(plan, (diti_tensor)i, &offset, &size);
+        plan->device->vk.CmdFillBuffer(commands, buffer, offset, size & ~(VkDeviceSize)3, 0);
+    }
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+}
+
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
     DITI_TRY(diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err));
     DITI_TRY(diti_record_begin(plan, plan->restore, false, err));
     diti_plan_record_guards(plan, plan->restore);
+    diti_record_forget(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
 
@@ -40959,6 +40999,7 @@ typedef struct diti_split_plan {
     diti_split split;
     uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
     bool int8;                         /* devices send values as int8 */
+    bool feedback;                     /* and in the next step what that has lost */
     bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                          /* auto may choose methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
@@ -40967,7 +41008,8 @@ typedef struct diti_split_plan {
 
 /* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
  * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
- * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
+ * of them, ":m8w2k8", behind int8 ":e" (its error is fed back into the next step); else there are as many patches as
+ * stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 /* Whether the picture stays that of one device, but for rounding. */
 DIT_INTERNAL DITI_UNUSED bool diti_split_is_exact(uint32_t axis);
@@ -43606,13 +43648,15 @@ DIT_INTERNAL bool diti_split_cuts_blocks(const diti_split *split) {
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-        "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
+        "and int8, int8:e or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
     diti_split_method method;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
         if (out->int8) return "int8 stands in it twice";
         out->int8 = true;
+        out->feedback = diti_starts_with(*at, ":e");
+        if (out->feedback) *at += 2;
         return **at == ',' || **at == 0 ? NULL : usage;
     }
     if (diti_starts_with(*at, "shard")) {
@@ -43649,12 +43693,13 @@ DIT_INTERNAL dit_result diti_split_parse_plan(const char *text, diti_split_plan 
         at += 4;
         out->any = diti_starts_with(at, ":any");
         if (out->any) at += 4;
-        out->int8 = diti_equal(at, ",int8");
+        out->feedback = diti_equal(at, ",int8:e");
+        out->int8 = out->feedback || diti_equal(at, ",int8");
         automatic = !*at || out->int8;
         at = text;
     }
     if (automatic) return DIT_OK;
-    out->any = out->int8 = false;
+    out->any = out->int8 = out->feedback = false;
     do {
         wrong = diti_split_parse_item(&at, out);
     } while (!wrong && *at++);
@@ -43706,7 +43751,9 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
     if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
     length = strlen(out);
     diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
-                plan->int8 ? ",int8" : "");
+                plan->feedback ? ",int8:e"
+                : plan->int8   ? ",int8"
+                               : "");
     return out;
 }
 
@@ -44058,8 +44105,8 @@ DIT_INTERNAL uint32_t diti_split_choose(const diti_split_request *request, diti_
 
 /* ==== src/split/plan_file.c ==== */
 /* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
- * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "kept": "f16" or "i8", "shard": false, "shares": [0.5, 0.5, 0.5,
- * 0.5]}. Format, version, split and shares must be there; other keys are ignored. */
+ * "patches": 1, "warmup": 1, "payload": "f16", "i8" or "i8e", "kept": "f16" or "i8", "shard": false, "shares": [0.5,
+ * 0.5, 0.5, 0.5]}. Format, version, split and shares must be there; other keys are ignored. */
 
 DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
                                          dit_error *err) {
@@ -44075,7 +44122,10 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
                 "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
                 "  \"shares\": [",
                 plan->note, diti_split_print(&split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
+                plan->feedback ? "i8e"
+                : plan->int8   ? "i8"
+                               : "f16",
+                plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
     for (rank = 0; rank < ranks; rank++) {
         at = strlen(out);
         diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -44100,8 +44150,9 @@ static const char *diti_split_read_values(const diti_json *root, diti_settings *
     const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
     double version = diti_setting_number(settings, "version", 0, 0, 1e9);
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";
-    plan->int8 = diti_equal(payload, "i8");
-    if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+    plan->feedback = diti_equal(payload, "i8e");
+    plan->int8 = plan->feedback || diti_equal(payload, "i8");
+    if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is none of f16, i8 and i8e";
     plan->kept_int8 = diti_equal(kept, "i8");
     if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
     if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
@@ -44427,6 +44478,7 @@ typedef struct diti_job_shape {
     bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
+    bool int8_feedback;              /* and what that loses in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
@@ -48519,6 +48571,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     out->patches = plan->patches;
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
+    out->int8_feedback = plan->feedback;
     out->int8_kept = plan->kept_int8;
     out->any = plan->any;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
@@ -48539,6 +48592,7 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
     plan.patches = patches;
     plan.warmup = request->shape.warmup;
     plan.int8 = request->shape.int8_payload;
+    plan.feedback = request->shape.int8_feedback;
     plan.kept_int8 = request->shape.int8_kept;
     if (!diti_patches_used(&request->shape)) return DIT_OK;
     if (request->guidance.skip_layer > 0)
@@ -48977,6 +49031,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_tensor guards;
     uint32_t prepare;
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
+    graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
@@ -50270,6 +50325,7 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
     plan.patches = shape->patches;
     plan.warmup = shape->warmup;
     plan.int8 = shape->int8_payload;
+    plan.feedback = shape->int8_feedback;
     plan.kept_int8 = shape->int8_kept;
     if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
     return diti_split_print_plan(&plan, out);
@@ -51244,7 +51300,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "clip_skip";
     else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
              now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-             now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+             now->int8_feedback != then->int8_feedback || now->int8_kept != then->int8_kept ||
+             memcmp(now->shares, then->shares, sizeof now->shares) != 0)
         what = "split";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";
