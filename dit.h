@@ -29947,7 +29947,8 @@ static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *subl
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
 static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer), width;
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer),
+             width;
     diti_qkv_desc post = DITI_ZERO;
     if (!sublayer->norms && !sublayer->head_norms[0] && !p->cosines) return;
     width = diti_tensor_columns(p->graph, x);
@@ -35419,9 +35420,9 @@ struct diti_vae {
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
-    struct diti_cogvideox *cogvideox;
-    struct diti_wan *wan;
-    struct diti_hunyuanvideo *hunyuanvideo;
+    struct diti_cogvideox_vae *cogvideox;
+    struct diti_wan_vae *wan;
+    struct diti_hunyuanvideo_vae *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -35461,9 +35462,9 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
@@ -37535,7 +37536,7 @@ DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
 /* AutoencoderKLCogVideoX (docs/models.md 4.3). The decoder's norms are scaled and shifted by what two convolutions of 1
    x 1 x 1 make of the latent, nearest to each pixel. These are computed at the latent's size, where they are small. */
 
-struct diti_cogvideox {
+struct diti_cogvideox_vae {
     diti_kl_half decoder, encoder;
     diti_fused_linear *conditions; /* scale and shift of the decoder's norms, in the order of computing */
     uint32_t condition_count;
@@ -37544,16 +37545,16 @@ struct diti_cogvideox {
 
 #define DITI_COGVIDEOX_FRAMES 2u /* latent frames of a chunk */
 
-static bool diti_cogvideox_is(diti_loader *loader, const diti_json *config) {
+static bool diti_cogvideox_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLCogVideoX") ||
            diti_loader_find(loader, "decoder.mid_block.resnets.0.norm1.conv_y.conv.weight");
 }
 
 /* ---- loading ---- */
 
-static void diti_cogvideox_load_norm(diti_vae *vae, diti_loader *loader, diti_layer *out, uint32_t channels,
-                                     bool decoder, const char *name) {
-    struct diti_cogvideox *own = vae->cogvideox;
+static void diti_cogvideox_vae_load_norm(diti_vae *vae, diti_loader *loader, diti_layer *out, uint32_t channels,
+                                         bool decoder, const char *name) {
+    struct diti_cogvideox_vae *own = vae->cogvideox;
     char texts[3][48];
     const char *names[2];
     diti_format(texts[0], sizeof texts[0], "%s%s", name, decoder ? ".norm_layer" : "");
@@ -37567,41 +37568,41 @@ static void diti_cogvideox_load_norm(diti_vae *vae, diti_loader *loader, diti_la
                            vae->traits.latent_channels, true);
 }
 
-static uint32_t diti_cogvideox_load_resnet(diti_vae *vae, diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
-                                           bool decoder, const char *name) {
+static uint32_t diti_cogvideox_vae_load_resnet(diti_vae *vae, diti_loader *loader, diti_kl_resnet *out,
+                                               uint32_t channels, bool decoder, const char *name) {
     char scope[128];
     diti_format(scope, sizeof scope, "%s", loader->scope);
     diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_cogvideox_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
+    diti_cogvideox_vae_load_norm(vae, loader, &out->norm1, channels, decoder, "norm1");
     out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
-    diti_cogvideox_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
+    diti_cogvideox_vae_load_norm(vae, loader, &out->norm2, out->channels, decoder, "norm2");
     diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
     if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
     diti_loader_scope(loader, "%s", scope);
     return out->channels;
 }
 
-static void diti_cogvideox_load_mid(diti_vae *vae, diti_loader *loader, diti_kl_half *half, uint32_t channels,
-                                    bool decoder) {
-    diti_cogvideox_load_resnet(vae, loader, &half->mid[0], channels, decoder, "mid_block.resnets.0");
-    diti_cogvideox_load_resnet(vae, loader, &half->mid[1], channels, decoder, "mid_block.resnets.1");
+static void diti_cogvideox_vae_load_mid(diti_vae *vae, diti_loader *loader, diti_kl_half *half, uint32_t channels,
+                                        bool decoder) {
+    diti_cogvideox_vae_load_resnet(vae, loader, &half->mid[0], channels, decoder, "mid_block.resnets.0");
+    diti_cogvideox_vae_load_resnet(vae, loader, &half->mid[1], channels, decoder, "mid_block.resnets.1");
 }
 
-static uint32_t diti_cogvideox_load_level(diti_vae *vae, diti_loader *loader, diti_kl_level *level, uint32_t channels,
-                                          bool decoder) {
+static uint32_t diti_cogvideox_vae_load_level(diti_vae *vae, diti_loader *loader, diti_kl_level *level,
+                                              uint32_t channels, bool decoder) {
     const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
     char name[64];
     uint32_t i;
     for (i = 0; i < level->count; i++) {
         diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
-        channels = diti_cogvideox_load_resnet(vae, loader, &level->resnets[i], channels, decoder, name);
+        channels = diti_cogvideox_vae_load_resnet(vae, loader, &level->resnets[i], channels, decoder, name);
     }
     diti_format(name, sizeof name, "%s.weight", sampler);
     if (diti_loader_find(loader, name)) diti_video_load_conv(loader, &level->resample, channels, sampler);
     return channels;
 }
 
-static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+static void diti_cogvideox_vae_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
     const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
     uint32_t i, channels, norms = 5;
     char resnets[64];
@@ -37620,34 +37621,34 @@ static void diti_cogvideox_load_half(diti_vae *vae, diti_loader *loader, diti_kl
             (diti_fused_linear *)diti_component_array(&vae->base, loader, norms, sizeof *vae->cogvideox->conditions);
     if (loader->error.result) return;
     channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
-    if (decoder) diti_cogvideox_load_mid(vae, loader, half, channels, true);
+    if (decoder) diti_cogvideox_vae_load_mid(vae, loader, half, channels, true);
     for (i = 0; i < half->level_count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
-        channels = diti_cogvideox_load_level(vae, loader, &half->levels[i], channels, decoder);
+        channels = diti_cogvideox_vae_load_level(vae, loader, &half->levels[i], channels, decoder);
         diti_loader_scope(loader, "%s.", name);
     }
-    if (!decoder) diti_cogvideox_load_mid(vae, loader, half, channels, false);
-    diti_cogvideox_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
+    if (!decoder) diti_cogvideox_vae_load_mid(vae, loader, half, channels, false);
+    diti_cogvideox_vae_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
-static void diti_cogvideox_load(diti_vae *vae, diti_loader *loader) {
-    struct diti_cogvideox *own = vae->cogvideox;
+static void diti_cogvideox_vae_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_cogvideox_vae *own = vae->cogvideox;
     if (diti_loader_find(loader, "decoder.conv_in.conv.weight"))
-        diti_cogvideox_load_half(vae, loader, &own->decoder, true);
+        diti_cogvideox_vae_load_half(vae, loader, &own->decoder, true);
     if (diti_loader_find(loader, "encoder.conv_in.conv.weight"))
-        diti_cogvideox_load_half(vae, loader, &own->encoder, false);
+        diti_cogvideox_vae_load_half(vae, loader, &own->encoder, false);
     vae->traits.has_decoder = own->decoder.present;
     vae->traits.has_encoder = own->encoder.present;
 }
 
 /* ---- configuration ---- */
 
-static dit_result diti_cogvideox_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
-    vae->cogvideox = (struct diti_cogvideox *)diti_component_array(&vae->base, loader, 1, sizeof *vae->cogvideox);
+    vae->cogvideox = (struct diti_cogvideox_vae *)diti_component_array(&vae->base, loader, 1, sizeof *vae->cogvideox);
     if (!vae->cogvideox) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
     if (!vae->traits.latent_channels)
@@ -37660,7 +37661,7 @@ static dit_result diti_cogvideox_read(diti_vae *vae, diti_loader *loader, const 
     return settings.result;
 }
 
-static dit_result diti_cogvideox_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+static dit_result diti_cogvideox_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
     const diti_kl_half *half = vae->traits.has_decoder ? &vae->cogvideox->decoder : &vae->cogvideox->encoder;
     uint32_t i;
     (void)config;
@@ -37678,7 +37679,7 @@ static dit_result diti_cogvideox_finish(diti_vae *vae, const diti_json *config, 
 /* ---- chunks ---- */
 
 /* Frames that a chunk becomes. An odd number keeps its first frame. */
-static uint32_t diti_cogvideox_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+static uint32_t diti_cogvideox_vae_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t i;
     for (i = 0; i < vae->cogvideox->time_levels; i++)
         frames = diti_blended_frames(encode ? DITI_BLEND_HALVES : DITI_BLEND_DOUBLE, frames, frames % 2);
@@ -37686,8 +37687,8 @@ static uint32_t diti_cogvideox_frames(const diti_vae *vae, uint32_t frames, bool
 }
 
 /* The first chunk takes what others leave over. */
-static bool diti_cogvideox_cut(const diti_vae *vae, uint32_t frames, bool encode, uint32_t index, uint32_t *first,
-                               uint32_t *count) {
+static bool diti_cogvideox_vae_cut(const diti_vae *vae, uint32_t frames, bool encode, uint32_t index, uint32_t *first,
+                                   uint32_t *count) {
     uint32_t most = DITI_COGVIDEOX_FRAMES * (encode ? vae->frame_factor : 1), rest = frames % most;
     uint32_t chunks = frames / most ? frames / most : 1;
     if (index >= chunks) return false;
@@ -37696,26 +37697,26 @@ static bool diti_cogvideox_cut(const diti_vae *vae, uint32_t frames, bool encode
     return true;
 }
 
-static uint32_t diti_cogvideox_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+static uint32_t diti_cogvideox_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t index, first, count, made = 0, factor = vae->frame_factor;
     uint32_t latent = frames % (2 * factor) == 1 ? (frames - 1) / factor + 1 : frames / factor;
     if (!encode) {
-        for (index = 0; diti_cogvideox_cut(vae, latent, false, index, &first, &count); index++)
-            made += diti_cogvideox_frames(vae, count, false);
+        for (index = 0; diti_cogvideox_vae_cut(vae, latent, false, index, &first, &count); index++)
+            made += diti_cogvideox_vae_frames(vae, count, false);
         return made == frames ? latent : 0;
     }
-    for (index = 0; diti_cogvideox_cut(vae, frames, true, index, &first, &count); index++)
-        made += diti_cogvideox_frames(vae, count, true);
+    for (index = 0; diti_cogvideox_vae_cut(vae, frames, true, index, &first, &count); index++)
+        made += diti_cogvideox_vae_frames(vae, count, true);
     return made;
 }
 
-static bool diti_cogvideox_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+static bool diti_cogvideox_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     const diti_vae *vae = clip->vae;
     uint32_t frames = clip->encode ? clip->pixels.frames : clip->latent.frames, i, first, count;
     for (i = 0; i <= index; i++) {
-        if (!diti_cogvideox_cut(vae, frames, clip->encode, i, &first, &count)) return false;
+        if (!diti_cogvideox_vae_cut(vae, frames, clip->encode, i, &first, &count)) return false;
         out->out_first += i ? out->out_frames : 0;
-        out->out_frames = diti_cogvideox_frames(vae, count, clip->encode);
+        out->out_frames = diti_cogvideox_vae_frames(vae, count, clip->encode);
     }
     out->first = first;
     out->frames = count;
@@ -37725,18 +37726,18 @@ static bool diti_cogvideox_chunk(const diti_vae_clip *clip, uint32_t index, diti
 
 /* ---- computing ---- */
 
-typedef struct diti_cogvideox_pass {
+typedef struct diti_cogvideox_vae_pass {
     diti_vae_clip *clip;
     diti_video size, coarse; /* x; the chunk's latent */
     diti_tensor latent;      /* 0: the encoder's norms have no conditions */
     uint32_t norm;           /* number of the next one */
-} diti_cogvideox_pass;
+} diti_cogvideox_vae_pass;
 
-static diti_video_input diti_cogvideox_norm(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *norm,
-                                            const diti_layer *reader) {
+static diti_video_input diti_cogvideox_vae_norm(diti_cogvideox_vae_pass *pass, diti_tensor x, const diti_layer *norm,
+                                                const diti_layer *reader) {
     diti_vae_clip *clip = pass->clip;
     diti_graph *graph = clip->graph;
-    const struct diti_cogvideox *own = clip->vae->cogvideox;
+    const struct diti_cogvideox_vae *own = clip->vae->cogvideox;
     uint32_t channels = diti_tensor_columns(graph, x), rows = diti_tensor_rows(graph, pass->latent);
     diti_condition_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
@@ -37765,12 +37766,13 @@ static diti_video_input diti_cogvideox_norm(diti_cogvideox_pass *pass, diti_tens
     return in;
 }
 
-static diti_tensor diti_cogvideox_resnet(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_resnet *resnet) {
+static diti_tensor diti_cogvideox_vae_resnet(diti_cogvideox_vae_pass *pass, diti_tensor x,
+                                             const diti_kl_resnet *resnet) {
     diti_vae_clip *clip = pass->clip;
     diti_conv_desc more = DITI_ZERO;
-    diti_video_input in = diti_cogvideox_norm(pass, x, &resnet->norm1, &resnet->conv1);
+    diti_video_input in = diti_cogvideox_vae_norm(pass, x, &resnet->norm1, &resnet->conv1);
     diti_tensor h = diti_video_conv(clip, &pass->size, in, &resnet->conv1, NULL, "vae_conv1");
-    in = diti_cogvideox_norm(pass, h, &resnet->norm2, &resnet->conv2);
+    in = diti_cogvideox_vae_norm(pass, h, &resnet->norm2, &resnet->conv2);
     if (resnet->shortcut.weight.part_count)
         x = diti_video_conv(clip, &pass->size, diti_video_plain(clip, &pass->size, x, NULL), &resnet->shortcut, NULL,
                             "vae_shortcut");
@@ -37779,8 +37781,8 @@ static diti_tensor diti_cogvideox_resnet(diti_cogvideox_pass *pass, diti_tensor 
 }
 
 /* Pairs of frames become their mean before the convolution of pictures that halves them in space. */
-static diti_tensor diti_cogvideox_resample(diti_cogvideox_pass *pass, diti_tensor x, const diti_layer *layer,
-                                           bool time) {
+static diti_tensor diti_cogvideox_vae_resample(diti_cogvideox_vae_pass *pass, diti_tensor x, const diti_layer *layer,
+                                               bool time) {
     diti_vae_clip *clip = pass->clip;
     diti_video *size = &pass->size;
     bool encode = clip->encode;
@@ -37810,14 +37812,14 @@ static diti_tensor diti_cogvideox_resample(diti_cogvideox_pass *pass, diti_tenso
     return x;
 }
 
-static diti_tensor diti_cogvideox_mid(diti_cogvideox_pass *pass, diti_tensor x, const diti_kl_half *half) {
-    return diti_cogvideox_resnet(pass, diti_cogvideox_resnet(pass, x, &half->mid[0]), &half->mid[1]);
+static diti_tensor diti_cogvideox_vae_mid(diti_cogvideox_vae_pass *pass, diti_tensor x, const diti_kl_half *half) {
+    return diti_cogvideox_vae_resnet(pass, diti_cogvideox_vae_resnet(pass, x, &half->mid[0]), &half->mid[1]);
 }
 
-static diti_tensor diti_cogvideox_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
-    const struct diti_cogvideox *own = clip->vae->cogvideox;
+static diti_tensor diti_cogvideox_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_cogvideox_vae *own = clip->vae->cogvideox;
     const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
-    diti_cogvideox_pass pass = DITI_ZERO;
+    diti_cogvideox_vae_pass pass = DITI_ZERO;
     diti_video_input in;
     uint32_t i, j;
     pass.clip = clip;
@@ -37827,21 +37829,23 @@ static diti_tensor diti_cogvideox_run(diti_vae_clip *clip, const diti_vae_chunk 
     pass.latent = clip->encode ? 0 : x;
     in = diti_video_plain(clip, &pass.size, x, &half->conv_in);
     x = diti_video_conv(clip, &pass.size, in, &half->conv_in, NULL, "vae_conv_in");
-    if (!clip->encode) x = diti_cogvideox_mid(&pass, x, half);
+    if (!clip->encode) x = diti_cogvideox_vae_mid(&pass, x, half);
     for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
-        for (j = 0; j < half->levels[i].count; j++) x = diti_cogvideox_resnet(&pass, x, &half->levels[i].resnets[j]);
+        for (j = 0; j < half->levels[i].count; j++)
+            x = diti_cogvideox_vae_resnet(&pass, x, &half->levels[i].resnets[j]);
         if (half->levels[i].resample.weight.part_count)
-            x = diti_cogvideox_resample(&pass, x, &half->levels[i].resample, i < own->time_levels);
+            x = diti_cogvideox_vae_resample(&pass, x, &half->levels[i].resample, i < own->time_levels);
     }
-    if (clip->encode) x = diti_cogvideox_mid(&pass, x, half);
-    in = diti_cogvideox_norm(&pass, x, &half->norm_out, &half->conv_out);
+    if (clip->encode) x = diti_cogvideox_vae_mid(&pass, x, half);
+    in = diti_cogvideox_vae_norm(&pass, x, &half->norm_out, &half->conv_out);
     return diti_video_conv(clip, &pass.size, in, &half->conv_out, NULL, "vae_conv_out");
 }
 
-DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLCogVideoX", diti_cogvideox_is,     diti_cogvideox_read,
-                                         diti_cogvideox_load,      diti_cogvideox_finish, diti_cogvideox_latent_frames,
-                                         diti_cogvideox_chunk,     diti_cogvideox_run};
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLCogVideoX",  diti_cogvideox_vae_is,
+                                         diti_cogvideox_vae_read,   diti_cogvideox_vae_load,
+                                         diti_cogvideox_vae_finish, diti_cogvideox_vae_latent_frames,
+                                         diti_cogvideox_vae_chunk,  diti_cogvideox_vae_run};
     return &kind;
 }
 
@@ -37850,27 +37854,27 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void) {
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
    whose frames are not doubled. */
 
-typedef struct diti_wan_level {
+typedef struct diti_wan_vae_level {
     diti_kl_level level;
     diti_layer time; /* doubles or halves the frames; no parts where the level does not */
-} diti_wan_level;
-typedef struct diti_wan_half {
+} diti_wan_vae_level;
+typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
     diti_kl_resnet mid[2];
     diti_layer norm, qkv, out; /* attention of the middle */
-    diti_wan_level *levels;
+    diti_wan_vae_level *levels;
     uint32_t level_count;
     bool present;
-} diti_wan_half;
-struct diti_wan {
-    diti_wan_half decoder, encoder;
+} diti_wan_vae_half;
+struct diti_wan_vae {
+    diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
 
-static bool diti_wan_is(diti_loader *loader, const diti_json *config) {
+static bool diti_wan_vae_is(diti_loader *loader, const diti_json *config) {
     static const char *const names[] = {"decoder.mid_block.resnets.0.norm1.gamma",
                                         "encoder.mid_block.resnets.0.norm1.gamma", "decoder.middle.0.residual.0.gamma",
                                         "encoder.middle.0.residual.0.gamma"};
@@ -37884,7 +37888,7 @@ static bool diti_wan_is(diti_loader *loader, const diti_json *config) {
 /* ---- the original's names ---- */
 
 /* The part of a name that stands behind a block. */
-static bool diti_wan_leaf(const char *leaf, char *out, size_t size) {
+static bool diti_wan_vae_leaf(const char *leaf, char *out, size_t size) {
     static const char *const pairs[][2] = {{"norm1.", "residual.0."},
                                            {"conv1.", "residual.2."},
                                            {"norm2.", "residual.3."},
@@ -37898,44 +37902,45 @@ static bool diti_wan_leaf(const char *leaf, char *out, size_t size) {
 }
 
 /* A name that begins with a number and a dot: the number, and what stands behind them; NULL: it does not. */
-static const char *diti_wan_number(const char *name, unsigned *out) {
+static const char *diti_wan_vae_number(const char *name, unsigned *out) {
     char *end;
     *out = (unsigned)strtoul(name, &end, 10);
     return end != name && *end == '.' ? end + 1 : NULL;
 }
 
 /* Blocks: 2.2 numbers them by level, 2.1 all in a row. */
-static const char *diti_wan_block_name(const struct diti_wan *wan, bool decoder, const char *rest, char *out,
-                                       size_t size) {
+static const char *diti_wan_vae_block_name(const struct diti_wan_vae *wan, bool decoder, const char *rest, char *out,
+                                           size_t size) {
     const char *half = decoder ? "decoder" : "encoder", *list = decoder ? "upsamples" : "downsamples", *leaf;
     unsigned level, block = wan->rows[decoder ? 0 : 1];
     char text[160];
-    rest = diti_wan_number(rest, &level);
+    rest = diti_wan_vae_number(rest, &level);
     if (!rest) return NULL;
     if (diti_starts_with(rest, "resnets."))
-        leaf = diti_wan_number(rest + strlen("resnets."), &block);
+        leaf = diti_wan_vae_number(rest + strlen("resnets."), &block);
     else if (diti_starts_with(rest, "upsamplers.0."))
         leaf = rest + strlen("upsamplers.0.");
     else if (diti_starts_with(rest, "upsampler.") || diti_starts_with(rest, "downsampler."))
         leaf = strchr(rest, '.') + 1;
-    else if (!wan->residual && !decoder && diti_wan_leaf(rest, text, sizeof text)) /* a flat list in diffusers, too */
+    else if (!wan->residual && !decoder &&
+             diti_wan_vae_leaf(rest, text, sizeof text)) /* a flat list in diffusers, too */
         return diti_format(out, size, "encoder.downsamples.%u.%s", level, text) ? out : NULL;
     else
         return NULL;
-    if (!leaf || !diti_wan_leaf(leaf, text, sizeof text)) return NULL;
+    if (!leaf || !diti_wan_vae_leaf(leaf, text, sizeof text)) return NULL;
     if (wan->residual)
         return diti_format(out, size, "%s.%s.%u.%s.%u.%s", half, list, level, list, block, text) ? out : NULL;
     return diti_format(out, size, "%s.%s.%u.%s", half, list, level * (wan->rows[0] + 1) + block, text) ? out : NULL;
 }
 
-static const char *diti_wan_name(void *user, const char *name, char *out, size_t size) {
+static const char *diti_wan_vae_name(void *user, const char *name, char *out, size_t size) {
     static const char *const pairs[][2] = {{"mid_block.resnets.0.", "middle.0."},
                                            {"mid_block.attentions.0.", "middle.1."},
                                            {"mid_block.resnets.1.", "middle.2."},
                                            {"conv_in.", "conv1."},
                                            {"norm_out.", "head.0."},
                                            {"conv_out.", "head.2."}};
-    const struct diti_wan *wan = (const struct diti_wan *)user;
+    const struct diti_wan_vae *wan = (const struct diti_wan_vae *)user;
     bool decoder = diti_starts_with(name, "decoder.");
     const char *rest = name + strlen("decoder.");
     char text[160];
@@ -37946,9 +37951,9 @@ static const char *diti_wan_name(void *user, const char *name, char *out, size_t
         return diti_format(out, size, "conv2.%s", name + strlen("post_quant_conv.")) ? out : NULL;
     if (!decoder && !diti_starts_with(name, "encoder.")) return NULL;
     if (diti_starts_with(rest, decoder ? "up_blocks." : "down_blocks."))
-        return diti_wan_block_name(wan, decoder, strchr(rest, '.') + 1, out, size);
+        return diti_wan_vae_block_name(wan, decoder, strchr(rest, '.') + 1, out, size);
     for (i = 0; i < DITI_COUNT(pairs); i++) {
-        if (!diti_starts_with(rest, pairs[i][0]) || !diti_wan_leaf(rest + strlen(pairs[i][0]), text, sizeof text))
+        if (!diti_starts_with(rest, pairs[i][0]) || !diti_wan_vae_leaf(rest + strlen(pairs[i][0]), text, sizeof text))
             continue;
         return diti_format(out, size, "%s.%s%s", decoder ? "decoder" : "encoder", pairs[i][1], text) ? out : NULL;
     }
@@ -37957,36 +37962,38 @@ static const char *diti_wan_name(void *user, const char *name, char *out, size_t
 
 /* ---- loading ---- */
 
-static void diti_wan_load_norm(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+static void diti_wan_vae_load_norm(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
     char full[80];
     memset(out, 0, sizeof *out);
     diti_format(full, sizeof full, "%s.gamma", name);
     diti_load_vector(loader, &out->weight, 1, channels, full);
 }
 
-static uint32_t diti_wan_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+static uint32_t diti_wan_vae_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
+                                         const char *name) {
     char scope[128];
     diti_format(scope, sizeof scope, "%s", loader->scope);
     diti_loader_scope(loader, "%s%s", scope, name);
-    diti_wan_load_norm(loader, &out->norm1, channels, "norm1");
+    diti_wan_vae_load_norm(loader, &out->norm1, channels, "norm1");
     out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
-    diti_wan_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_wan_vae_load_norm(loader, &out->norm2, out->channels, "norm2");
     diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
     if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
     diti_loader_scope(loader, "%s", scope);
     return out->channels;
 }
 
-static void diti_wan_load_mid(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
-    diti_wan_load_resnet(loader, &half->mid[0], channels, "mid_block.resnets.0.");
-    diti_wan_load_norm(loader, &half->norm, channels, "mid_block.attentions.0.norm");
+static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, uint32_t channels) {
+    diti_wan_vae_load_resnet(loader, &half->mid[0], channels, "mid_block.resnets.0.");
+    diti_wan_vae_load_norm(loader, &half->norm, channels, "mid_block.attentions.0.norm");
     diti_load_layer(loader, &half->qkv, 3 * channels, channels, 1, "mid_block.attentions.0.to_qkv");
     diti_load_layer(loader, &half->out, channels, channels, 1, "mid_block.attentions.0.proj");
-    diti_wan_load_resnet(loader, &half->mid[1], channels, "mid_block.resnets.1.");
+    diti_wan_vae_load_resnet(loader, &half->mid[1], channels, "mid_block.resnets.1.");
 }
 
 /* name: of the sampler, with a dot; no parts where there is none. */
-static uint32_t diti_wan_load_sampler(diti_loader *loader, diti_wan_level *level, uint32_t channels, const char *name) {
+static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
+                                          const char *name) {
     char full[64], weight[80];
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
@@ -37997,8 +38004,8 @@ static uint32_t diti_wan_load_sampler(diti_loader *loader, diti_wan_level *level
     return diti_video_load_conv(loader, &level->level.resample, channels, full);
 }
 
-static uint32_t diti_wan_load_level(diti_loader *loader, diti_wan_level *level, uint32_t channels,
-                                    const char *sampler) {
+static uint32_t diti_wan_vae_load_level(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
+                                        const char *sampler) {
     char name[32];
     uint32_t i;
     level->level.count = diti_loader_count(loader, "resnets.", ".conv1.weight");
@@ -38009,52 +38016,52 @@ static uint32_t diti_wan_load_level(diti_loader *loader, diti_wan_level *level, 
     }
     for (i = 0; i < level->level.count; i++) {
         diti_format(name, sizeof name, "resnets.%u.", (unsigned)i);
-        channels = diti_wan_load_resnet(loader, &level->level.resnets[i], channels, name);
+        channels = diti_wan_vae_load_resnet(loader, &level->level.resnets[i], channels, name);
     }
-    return diti_wan_load_sampler(loader, level, channels, sampler);
+    return diti_wan_vae_load_sampler(loader, level, channels, sampler);
 }
 
 /* Resnets and samplers one after the other: a sampler ends a level. */
-static uint32_t diti_wan_load_flat(diti_loader *loader, diti_wan_half *half, uint32_t channels) {
+static uint32_t diti_wan_vae_load_flat(diti_loader *loader, diti_wan_vae_half *half, uint32_t channels) {
     uint32_t i;
     char name[64];
     for (i = 0; i < 64 && half->level_count <= DITI_KL_MAX_LEVELS && !loader->error.result; i++) {
-        diti_wan_level *level = &half->levels[half->level_count];
+        diti_wan_vae_level *level = &half->levels[half->level_count];
         diti_format(name, sizeof name, "down_blocks.%u.conv1.weight", (unsigned)i);
         if (diti_loader_find(loader, name)) {
             if (level->level.count >= DITI_KL_MAX_RESNETS) break;
             diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
-            channels = diti_wan_load_resnet(loader, &level->level.resnets[level->level.count++], channels, name);
+            channels = diti_wan_vae_load_resnet(loader, &level->level.resnets[level->level.count++], channels, name);
             continue;
         }
         diti_format(name, sizeof name, "down_blocks.%u.resample.1.weight", (unsigned)i);
         if (!diti_loader_find(loader, name) || half->level_count + 1 == DITI_KL_MAX_LEVELS) break;
         diti_format(name, sizeof name, "down_blocks.%u.", (unsigned)i);
-        channels = diti_wan_load_sampler(loader, level, channels, name);
+        channels = diti_wan_vae_load_sampler(loader, level, channels, name);
         half->level_count++;
     }
     half->level_count++;
     return channels;
 }
 
-static void diti_wan_load_half(diti_vae *vae, diti_loader *loader, diti_wan_half *half, bool decoder) {
-    const struct diti_wan *own = vae->wan;
+static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_vae_half *half, bool decoder) {
+    const struct diti_wan_vae *own = vae->wan;
     const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
     const char *sampler = !decoder ? "downsampler." : own->residual ? "upsampler." : "upsamplers.0.";
     uint32_t i, count = DITI_KL_MAX_LEVELS, channels;
     char before[32];
     diti_loader_scope(loader, "%s.", name);
-    half->levels = (diti_wan_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
     channels = 3 * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
-    if (decoder) diti_wan_load_mid(loader, half, channels);
+    if (decoder) diti_wan_vae_load_mid(loader, half, channels);
     diti_format(before, sizeof before, "%s.", blocks);
     count = diti_loader_count(loader, before, ".resnets.0.conv1.weight");
     if (!decoder && !own->residual) {
-        channels = diti_wan_load_flat(loader, half, channels);
+        channels = diti_wan_vae_load_flat(loader, half, channels);
     } else if (!count || count > DITI_KL_MAX_LEVELS) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s has %u levels, not 1 to %u",
                   diti_checkpoint_name(loader->checkpoint), name, (unsigned)count, DITI_KL_MAX_LEVELS);
@@ -38062,25 +38069,25 @@ static void diti_wan_load_half(diti_vae *vae, diti_loader *loader, diti_wan_half
     }
     for (i = 0; i < count && (decoder || own->residual) && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)i);
-        channels = diti_wan_load_level(loader, &half->levels[i], channels, sampler);
+        channels = diti_wan_vae_load_level(loader, &half->levels[i], channels, sampler);
         half->level_count++;
     }
     diti_loader_scope(loader, "%s.", name);
-    if (!decoder) diti_wan_load_mid(loader, half, channels);
-    diti_wan_load_norm(loader, &half->norm_out, channels, "norm_out");
+    if (!decoder) diti_wan_vae_load_mid(loader, half, channels);
+    diti_wan_vae_load_norm(loader, &half->norm_out, channels, "norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
-static void diti_wan_load(diti_vae *vae, diti_loader *loader) {
-    struct diti_wan *own = vae->wan;
+static void diti_wan_vae_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_wan_vae *own = vae->wan;
     uint32_t latent = vae->traits.latent_channels;
     if (diti_loader_find(loader, "decoder.conv_in.weight")) {
         diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
-        diti_wan_load_half(vae, loader, &own->decoder, true);
+        diti_wan_vae_load_half(vae, loader, &own->decoder, true);
     }
     if (diti_loader_find(loader, "encoder.conv_in.weight")) {
-        diti_wan_load_half(vae, loader, &own->encoder, false);
+        diti_wan_vae_load_half(vae, loader, &own->encoder, false);
         diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
     }
     vae->traits.has_decoder = own->decoder.present;
@@ -38090,23 +38097,23 @@ static void diti_wan_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Means and deviations of the published autoencoders' latents, with 16 and with 48 channels. */
-static const float diti_wan_means[] = {
+static const float diti_wan_vae_means[] = {
     -0.7571f, -0.7089f, -0.9113f, 0.1075f, -0.1745f, 0.9653f,  -0.1517f, 1.5508f,  0.4134f,  -0.0715f, 0.5517f,
     -0.3632f, -0.1922f, -0.9497f, 0.2503f, -0.2921f, -0.2289f, -0.0052f, -0.1323f, -0.2339f, -0.2799f, 0.0174f,
     0.1838f,  0.1557f,  -0.1382f, 0.0542f, 0.2813f,  0.0891f,  0.157f,   -0.0098f, 0.0375f,  -0.1825f, -0.2246f,
     -0.1207f, -0.0698f, 0.5109f,  0.2665f, -0.2108f, -0.2158f, 0.2502f,  -0.2055f, -0.0322f, 0.1109f,  0.1567f,
     -0.0729f, 0.0899f,  -0.2799f, -0.123f, -0.0313f, -0.1649f, 0.0117f,  0.0723f,  -0.2839f, -0.2083f, -0.052f,
     0.3748f,  0.0152f,  0.1957f,  0.1433f, -0.2944f, 0.3573f,  -0.0548f, -0.1681f, -0.0667f};
-static const float diti_wan_deviations[] = {
+static const float diti_wan_vae_deviations[] = {
     2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.2196f, 1.7708f, 2.6052f, 2.0743f, 3.2687f, 2.1526f, 2.8652f, 1.5579f, 1.6382f,
     1.1253f, 2.8251f, 1.916f,  0.4765f, 1.0364f, 0.4514f, 1.1677f, 0.5313f, 0.499f,  0.4818f, 0.5013f, 0.8158f, 1.0344f,
     0.5894f, 1.0901f, 0.6885f, 0.6165f, 0.8454f, 0.4978f, 0.5759f, 0.3523f, 0.7135f, 0.6804f, 0.5833f, 1.4146f, 0.8986f,
     0.5659f, 0.7069f, 0.5338f, 0.4889f, 0.4917f, 0.4069f, 0.4999f, 0.6866f, 0.4093f, 0.5709f, 0.6065f, 0.6415f, 0.4944f,
     0.5726f, 1.2042f, 0.5458f, 1.6887f, 0.3971f, 1.06f,   0.3943f, 0.5537f, 0.5444f, 0.4089f, 0.7468f, 0.7744f};
 
-static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
-    struct diti_wan *own = (struct diti_wan *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -38117,7 +38124,7 @@ static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_j
                     diti_loader_find(loader, "decoder.up_blocks.0.upsampler.resample.1.weight") ||
                     diti_loader_find(loader, "encoder.down_blocks.0.resnets.0.conv1.weight");
     if (diti_loader_find(loader, "decoder.conv1.weight") || diti_loader_find(loader, "encoder.conv1.weight")) {
-        loader->rename = diti_wan_name;
+        loader->rename = diti_wan_vae_name;
         loader->user = own;
     }
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
@@ -38133,8 +38140,8 @@ static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_j
     first = latent == 48 ? 16 : 0;
     for (i = 0; i < latent; i++) {
         bool known = latent == 16 || latent == 48;
-        vae->traits.shifts[i] = known ? diti_wan_means[first + i] : 0;
-        vae->traits.scales[i] = known ? diti_wan_deviations[first + i] : 1;
+        vae->traits.shifts[i] = known ? diti_wan_vae_means[first + i] : 0;
+        vae->traits.scales[i] = known ? diti_wan_vae_deviations[first + i] : 1;
     }
     diti_video_read_list(&settings, "latents_mean", latent, vae->traits.shifts);
     diti_video_read_list(&settings, "latents_std", latent, vae->traits.scales);
@@ -38145,8 +38152,8 @@ static dit_result diti_wan_read(diti_vae *vae, diti_loader *loader, const diti_j
     return settings.result;
 }
 
-static dit_result diti_wan_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
-    const diti_wan_half *half = vae->traits.has_decoder ? &vae->wan->decoder : &vae->wan->encoder;
+static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const diti_wan_vae_half *half = vae->traits.has_decoder ? &vae->wan->decoder : &vae->wan->encoder;
     uint32_t i;
     (void)config;
     (void)err;
@@ -38161,12 +38168,12 @@ static dit_result diti_wan_finish(diti_vae *vae, const diti_json *config, dit_er
 
 /* ---- chunks ---- */
 
-static uint32_t diti_wan_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
-static bool diti_wan_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     uint32_t factor = clip->vae->frame_factor, first = index ? 1 + (index - 1) * factor : 0,
              frames = index ? factor : 1;
     if (index >= clip->latent.frames) return false;
@@ -38180,8 +38187,8 @@ static bool diti_wan_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_c
 
 /* ---- computing ---- */
 
-static diti_tensor diti_wan_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                      const diti_wan_half *half) {
+static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                          const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
     uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
     diti_attention_desc desc = DITI_ZERO;
@@ -38205,14 +38212,16 @@ static diti_tensor diti_wan_attention(diti_vae_clip *clip, const diti_video *siz
     return diti_linear(graph, h, &half->out.weight, &linear);
 }
 
-static diti_tensor diti_wan_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x, const diti_wan_half *half) {
+static diti_tensor diti_wan_vae_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                    const diti_wan_vae_half *half) {
     x = diti_video_resnet(clip, size, x, &half->mid[0]);
-    x = diti_wan_attention(clip, size, x, half);
+    x = diti_wan_vae_attention(clip, size, x, half);
     return diti_video_resnet(clip, size, x, &half->mid[1]);
 }
 
 /* Twice the frames, but in the first chunk, and twice the size. */
-static diti_tensor diti_wan_up(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+static diti_tensor diti_wan_vae_up(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                   const diti_wan_vae_level *level) {
     diti_conv_desc more = DITI_ZERO;
     diti_block_desc spread = DITI_ZERO;
     if (level->time.weight.part_count && clip->first) {
@@ -38238,7 +38247,8 @@ static diti_tensor diti_wan_up(diti_vae_clip *clip, diti_video *size, diti_tenso
 }
 
 /* Half the size, and but in the first chunk half the frames, which are read with the last one of the chunk before. */
-static diti_tensor diti_wan_down(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_wan_level *level) {
+static diti_tensor diti_wan_vae_down(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                     const diti_wan_vae_level *level) {
     diti_conv_desc more = DITI_ZERO;
     more.stride = 2;
     more.pad_after = 1;
@@ -38259,8 +38269,8 @@ static diti_tensor diti_wan_down(diti_vae_clip *clip, diti_video *size, diti_ten
 }
 
 /* Version 2.2: what the level makes of x, and x itself as large. from: x; size: what the level has made. */
-static diti_tensor diti_wan_shortcut(diti_vae_clip *clip, const diti_wan_level *level, diti_tensor x, diti_tensor made,
-                                     const diti_video *from) {
+static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae_level *level, diti_tensor x,
+                                         diti_tensor made, const diti_video *from) {
     diti_block_desc block = DITI_ZERO;
     uint32_t in = diti_tensor_columns(clip->graph, x), out = diti_tensor_columns(clip->graph, made);
     bool encode = clip->encode;
@@ -38281,20 +38291,20 @@ static diti_tensor diti_wan_shortcut(diti_vae_clip *clip, const diti_wan_level *
     return encode ? diti_gather_frames(clip->graph, x, &block) : diti_spread_frames(clip->graph, x, &block);
 }
 
-static diti_tensor diti_wan_level_run(diti_vae_clip *clip, diti_video *size, diti_tensor x,
-                                      const diti_wan_level *level) {
+static diti_tensor diti_wan_vae_level_run(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                          const diti_wan_vae_level *level) {
     diti_tensor from = x;
     diti_video before = *size;
     bool samples = level->level.resample.weight.part_count != 0;
     uint32_t i;
     for (i = 0; i < level->level.count; i++) x = diti_video_resnet(clip, size, x, &level->level.resnets[i]);
-    if (samples) x = clip->encode ? diti_wan_down(clip, size, x, level) : diti_wan_up(clip, size, x, level);
+    if (samples) x = clip->encode ? diti_wan_vae_down(clip, size, x, level) : diti_wan_vae_up(clip, size, x, level);
     if (!clip->vae->wan->residual || (!clip->encode && !samples)) return x;
-    return diti_wan_shortcut(clip, level, from, x, &before);
+    return diti_wan_vae_shortcut(clip, level, from, x, &before);
 }
 
 /* Patches of pixels: column x counts slower than line y. */
-static diti_block_desc diti_wan_patches(const struct diti_wan *own, const diti_video *size) {
+static diti_block_desc diti_wan_vae_patches(const struct diti_wan_vae *own, const diti_video *size) {
     diti_block_desc patches = DITI_ZERO;
     patches.clip = *size;
     patches.time = 1;
@@ -38307,9 +38317,9 @@ static diti_block_desc diti_wan_patches(const struct diti_wan *own, const diti_v
     return patches;
 }
 
-static diti_tensor diti_wan_finish_picture(diti_vae_clip *clip, const diti_video *size, diti_tensor x) {
-    const struct diti_wan *own = clip->vae->wan;
-    diti_block_desc patches = diti_wan_patches(own, size);
+static diti_tensor diti_wan_vae_finish_picture(diti_vae_clip *clip, const diti_video *size, diti_tensor x) {
+    const struct diti_wan_vae *own = clip->vae->wan;
+    diti_block_desc patches = diti_wan_vae_patches(own, size);
     diti_blend_desc same = DITI_ZERO;
     if (own->patch > 1) {
         patches.columns = 3;
@@ -38324,16 +38334,16 @@ static diti_tensor diti_wan_finish_picture(diti_vae_clip *clip, const diti_video
     return diti_blend_frames(clip->graph, x, &same);
 }
 
-static diti_tensor diti_wan_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
-    const struct diti_wan *own = clip->vae->wan;
-    const diti_wan_half *half = clip->encode ? &own->encoder : &own->decoder;
+static diti_tensor diti_wan_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_wan_vae *own = clip->vae->wan;
+    const diti_wan_vae_half *half = clip->encode ? &own->encoder : &own->decoder;
     diti_video size = clip->encode ? clip->pixels : clip->latent;
     diti_block_desc patches;
     diti_video_input in;
     uint32_t i;
     size.frames = chunk->frames;
     if (clip->encode && own->patch > 1) {
-        patches = diti_wan_patches(own, &size);
+        patches = diti_wan_vae_patches(own, &size);
         patches.columns = 3 * own->patch * own->patch;
         x = diti_gather_frames(clip->graph, x, &patches);
         size.height /= own->patch;
@@ -38344,20 +38354,20 @@ static diti_tensor diti_wan_run(diti_vae_clip *clip, const diti_vae_chunk *chunk
                             "vae_post_quant");
     in = diti_video_plain(clip, &size, x, &half->conv_in);
     x = diti_video_conv(clip, &size, in, &half->conv_in, NULL, "vae_conv_in");
-    if (!clip->encode) x = diti_wan_mid(clip, &size, x, half);
+    if (!clip->encode) x = diti_wan_vae_mid(clip, &size, x, half);
     for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++)
-        x = diti_wan_level_run(clip, &size, x, &half->levels[i]);
-    if (clip->encode) x = diti_wan_mid(clip, &size, x, half);
+        x = diti_wan_vae_level_run(clip, &size, x, &half->levels[i]);
+    if (clip->encode) x = diti_wan_vae_mid(clip, &size, x, half);
     in = diti_video_norm(clip, &size, x, &half->norm_out, true, true, &half->conv_out);
     x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
-    if (!clip->encode) return diti_wan_finish_picture(clip, &size, x);
+    if (!clip->encode) return diti_wan_vae_finish_picture(clip, &size, x);
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
 }
 
-DIT_INTERNAL const diti_video_kind *diti_wan_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_is,     diti_wan_read,
-                                         diti_wan_load,      diti_wan_finish, diti_wan_latent_frames,
-                                         diti_wan_chunk,     diti_wan_run};
+DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_vae_is,     diti_wan_vae_read,
+                                         diti_wan_vae_load,  diti_wan_vae_finish, diti_wan_vae_latent_frames,
+                                         diti_wan_vae_chunk, diti_wan_vae_run};
     return &kind;
 }
 
@@ -38366,19 +38376,19 @@ DIT_INTERNAL const diti_video_kind *diti_wan_kind(void) {
 /* AutoencoderKLHunyuanVideo (docs/models.md 4.10): the blocks of AutoencoderKL with convolutions over time, whose
    padding repeats frames and pixels, and attention in which a token sees its own and earlier frames. */
 
-struct diti_hunyuanvideo {
+struct diti_hunyuanvideo_vae {
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant;
     uint32_t time_levels; /* so many levels change the number of frames, too: the last of those that change the size */
 };
 
-static bool diti_hunyuanvideo_is(diti_loader *loader, const diti_json *config) {
+static bool diti_hunyuanvideo_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLHunyuanVideo") ||
            diti_loader_find(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight") ||
            diti_loader_find(loader, "encoder.down_blocks.0.downsamplers.0.conv.conv.weight");
 }
 
-static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+static void diti_hunyuanvideo_vae_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
     static const char *const qkv[] = {"mid_block.attentions.0.to_q", "mid_block.attentions.0.to_k",
                                       "mid_block.attentions.0.to_v"};
     diti_video_load_resnet(loader, &half->mid[0], channels, "conv_shortcut", "mid_block.resnets.0");
@@ -38391,7 +38401,7 @@ static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, 
     diti_video_load_resnet(loader, &half->mid[1], channels, "conv_shortcut", "mid_block.resnets.1");
 }
 
-static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+static void diti_hunyuanvideo_vae_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
     const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
     const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
     char weight[64];
@@ -38399,7 +38409,7 @@ static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti
     diti_loader_scope(loader, "%s.", name);
     if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.norm1.weight", 0)) return;
     channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
-    if (decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    if (decoder) diti_hunyuanvideo_vae_load_mid(loader, half, channels);
     diti_format(weight, sizeof weight, "%s.conv.weight", sampler);
     for (i = 0; i < half->level_count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
@@ -38408,32 +38418,33 @@ static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti
             diti_video_load_conv(loader, &half->levels[i].resample, channels, sampler);
         diti_loader_scope(loader, "%s.", name);
     }
-    if (!decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    if (!decoder) diti_hunyuanvideo_vae_load_mid(loader, half, channels);
     diti_load_norm(loader, &half->norm_out, channels, "conv_norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
-static void diti_hunyuanvideo_load(diti_vae *vae, diti_loader *loader) {
-    struct diti_hunyuanvideo *own = vae->hunyuanvideo;
+static void diti_hunyuanvideo_vae_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_hunyuanvideo_vae *own = vae->hunyuanvideo;
     uint32_t latent = vae->traits.latent_channels;
     if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
         diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
-        diti_hunyuanvideo_load_half(vae, loader, &own->decoder, true);
+        diti_hunyuanvideo_vae_load_half(vae, loader, &own->decoder, true);
     }
     if (diti_loader_find(loader, "encoder.conv_in.conv.weight")) {
-        diti_hunyuanvideo_load_half(vae, loader, &own->encoder, false);
+        diti_hunyuanvideo_vae_load_half(vae, loader, &own->encoder, false);
         diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
     }
     vae->traits.has_decoder = own->decoder.present;
     vae->traits.has_encoder = own->encoder.present;
 }
 
-static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_hunyuanvideo_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config,
+                                             dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
     vae->hunyuanvideo =
-        (struct diti_hunyuanvideo *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
+        (struct diti_hunyuanvideo_vae *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
     if (!vae->hunyuanvideo) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
     if (!vae->traits.latent_channels)
@@ -38446,7 +38457,7 @@ static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, con
     return settings.result;
 }
 
-static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+static dit_result diti_hunyuanvideo_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
     const diti_kl_half *half = vae->traits.has_decoder ? &vae->hunyuanvideo->decoder : &vae->hunyuanvideo->encoder;
     uint32_t i, levels = 0;
     (void)config;
@@ -38465,13 +38476,13 @@ static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *confi
 
 /* ---- the whole clip is one chunk ---- */
 
-static uint32_t diti_hunyuanvideo_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+static uint32_t diti_hunyuanvideo_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t factor, latent = frames;
     for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
     return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
 }
 
-static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+static bool diti_hunyuanvideo_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
     return index == 0;
@@ -38480,8 +38491,8 @@ static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, d
 /* ---- computing ---- */
 
 /* One head. The keys of a frame's queries are those of its own and of earlier frames. */
-static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                               const diti_kl_attention *attention) {
+static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                   const diti_kl_attention *attention) {
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
@@ -38508,16 +38519,16 @@ static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_v
     return diti_linear(graph, out, &attention->out.weight, &linear);
 }
 
-static diti_tensor diti_hunyuanvideo_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                         const diti_kl_half *half) {
+static diti_tensor diti_hunyuanvideo_vae_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                             const diti_kl_half *half) {
     x = diti_video_resnet(clip, size, x, &half->mid[0]);
-    if (half->attention.present) x = diti_hunyuanvideo_attention(clip, size, x, &half->attention);
+    if (half->attention.present) x = diti_hunyuanvideo_vae_attention(clip, size, x, &half->attention);
     return diti_video_resnet(clip, size, x, &half->mid[1]);
 }
 
 /* Nearest neighbours, of which the first frame gets none in time, and a convolution; or one with strides. */
-static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
-                                              const diti_layer *layer, bool time) {
+static diti_tensor diti_hunyuanvideo_vae_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                                  const diti_layer *layer, bool time) {
     diti_blend_desc blend = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
     if (clip->encode) {
@@ -38546,8 +38557,8 @@ static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *s
     return x;
 }
 
-static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
-    const struct diti_hunyuanvideo *own = clip->vae->hunyuanvideo;
+static diti_tensor diti_hunyuanvideo_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_hunyuanvideo_vae *own = clip->vae->hunyuanvideo;
     const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
     diti_video size = clip->encode ? clip->pixels : clip->latent;
     diti_video_input in;
@@ -38557,25 +38568,25 @@ static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chu
         x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
                             "vae_post_quant");
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
-    if (!clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    if (!clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
     for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
         for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, &size, x, &half->levels[i].resnets[j]);
         if (half->levels[i].resample.weight.part_count)
-            x = diti_hunyuanvideo_resample(clip, &size, x, &half->levels[i].resample,
-                                           i + own->time_levels + 1 >= half->level_count);
+            x = diti_hunyuanvideo_vae_resample(clip, &size, x, &half->levels[i].resample,
+                                               i + own->time_levels + 1 >= half->level_count);
     }
-    if (clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    if (clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
     in = diti_video_norm(clip, &size, x, &half->norm_out, true, false, NULL);
     x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
     if (!clip->encode) return x;
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
 }
 
-DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo", diti_hunyuanvideo_is,
-                                         diti_hunyuanvideo_read,      diti_hunyuanvideo_load,
-                                         diti_hunyuanvideo_finish,    diti_hunyuanvideo_latent_frames,
-                                         diti_hunyuanvideo_chunk,     diti_hunyuanvideo_run};
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo",  diti_hunyuanvideo_vae_is,
+                                         diti_hunyuanvideo_vae_read,   diti_hunyuanvideo_vae_load,
+                                         diti_hunyuanvideo_vae_finish, diti_hunyuanvideo_vae_latent_frames,
+                                         diti_hunyuanvideo_vae_chunk,  diti_hunyuanvideo_vae_run};
     return &kind;
 }
 
@@ -38624,9 +38635,9 @@ static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti
     size_t i;
     kinds[0] = diti_opensora_kind();
     kinds[1] = diti_causal_kind();
-    kinds[2] = diti_cogvideox_kind();
-    kinds[3] = diti_wan_kind();
-    kinds[4] = diti_hunyuanvideo_kind();
+    kinds[2] = diti_cogvideox_vae_kind();
+    kinds[3] = diti_wan_vae_kind();
+    kinds[4] = diti_hunyuanvideo_vae_kind();
     for (i = 0; i < DITI_COUNT(kinds); i++)
         if (kinds[i]->is(loader, config)) return kinds[i];
     return NULL;

@@ -84,23 +84,28 @@ ivec4 quants_of(const uint block, const uint e) {
     uint i = e & 15u, half_shift = e >> 2 & 4u, k_shift = e >> 3 & 4u; // a block of 32: low nibbles are elements 0..15
     uvec4 each = uvec4(0u, 1u, 2u, 3u);
     ivec4 quants = ivec4(0);
-    if (TYPE == TYPE_Q8_0) quants = ivec4(bytes_at(block + 2u + e) << 24) >> 24;
-    else if (TYPE == TYPE_Q4_0) quants = ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
-    else if (TYPE == TYPE_Q4_1) quants = ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
+    if (TYPE == TYPE_Q8_0)
+        quants = ivec4(bytes_at(block + 2u + e) << 24) >> 24;
+    else if (TYPE == TYPE_Q4_0)
+        quants = ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
+    else if (TYPE == TYPE_Q4_1)
+        quants = ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
     else if (TYPE == TYPE_Q5_0)
-        quants = ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u)
-                                                                        << 4) -
-               16;
+        quants =
+            ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u) << 4) -
+            16;
     else if (TYPE == TYPE_Q5_1)
-        quants = ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u)
-                                                                        << 4);
-    else if (TYPE == TYPE_Q2_K) quants = ivec4(k2_bits(block + 16u, e));
+        quants =
+            ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u) << 4);
+    else if (TYPE == TYPE_Q2_K)
+        quants = ivec4(k2_bits(block + 16u, e));
     else if (TYPE == TYPE_Q3_K)
         quants = ivec4(k2_bits(block + 32u, e)) - 4 + ivec4(bytes_at(block + e % 32u) >> e / 32u & 1u) * 4;
-    else if (TYPE == TYPE_Q4_K) quants = ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
+    else if (TYPE == TYPE_Q4_K)
+        quants = ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
     else if (TYPE == TYPE_Q5_K)
         quants = ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u |
-                     (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
+                       (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
     else if (TYPE == TYPE_Q6_K) {
         uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
         uvec4 nibbles = bytes_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;

@@ -308,7 +308,8 @@ static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *subl
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
 static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
-    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer), width;
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer),
+             width;
     diti_qkv_desc post = DITI_ZERO;
     if (!sublayer->norms && !sublayer->head_norms[0] && !p->cosines) return;
     width = diti_tensor_columns(p->graph, x);

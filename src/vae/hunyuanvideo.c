@@ -3,19 +3,19 @@
 /* AutoencoderKLHunyuanVideo (docs/models.md 4.10): the blocks of AutoencoderKL with convolutions over time, whose
    padding repeats frames and pixels, and attention in which a token sees its own and earlier frames. */
 
-struct diti_hunyuanvideo {
+struct diti_hunyuanvideo_vae {
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant;
     uint32_t time_levels; /* so many levels change the number of frames, too: the last of those that change the size */
 };
 
-static bool diti_hunyuanvideo_is(diti_loader *loader, const diti_json *config) {
+static bool diti_hunyuanvideo_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLHunyuanVideo") ||
            diti_loader_find(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight") ||
            diti_loader_find(loader, "encoder.down_blocks.0.downsamplers.0.conv.conv.weight");
 }
 
-static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
+static void diti_hunyuanvideo_vae_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {
     static const char *const qkv[] = {"mid_block.attentions.0.to_q", "mid_block.attentions.0.to_k",
                                       "mid_block.attentions.0.to_v"};
     diti_video_load_resnet(loader, &half->mid[0], channels, "conv_shortcut", "mid_block.resnets.0");
@@ -28,7 +28,7 @@ static void diti_hunyuanvideo_load_mid(diti_loader *loader, diti_kl_half *half, 
     diti_video_load_resnet(loader, &half->mid[1], channels, "conv_shortcut", "mid_block.resnets.1");
 }
 
-static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
+static void diti_hunyuanvideo_vae_load_half(diti_vae *vae, diti_loader *loader, diti_kl_half *half, bool decoder) {
     const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks." : "down_blocks.";
     const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0.conv";
     char weight[64];
@@ -36,7 +36,7 @@ static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti
     diti_loader_scope(loader, "%s.", name);
     if (!diti_video_load_levels(vae, loader, half, blocks, ".resnets.0.norm1.weight", 0)) return;
     channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : 3, "conv_in");
-    if (decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    if (decoder) diti_hunyuanvideo_vae_load_mid(loader, half, channels);
     diti_format(weight, sizeof weight, "%s.conv.weight", sampler);
     for (i = 0; i < half->level_count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s.%s%u.", name, blocks, (unsigned)i);
@@ -45,32 +45,33 @@ static void diti_hunyuanvideo_load_half(diti_vae *vae, diti_loader *loader, diti
             diti_video_load_conv(loader, &half->levels[i].resample, channels, sampler);
         diti_loader_scope(loader, "%s.", name);
     }
-    if (!decoder) diti_hunyuanvideo_load_mid(loader, half, channels);
+    if (!decoder) diti_hunyuanvideo_vae_load_mid(loader, half, channels);
     diti_load_norm(loader, &half->norm_out, channels, "conv_norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
     diti_loader_scope(loader, "%s", "");
 }
 
-static void diti_hunyuanvideo_load(diti_vae *vae, diti_loader *loader) {
-    struct diti_hunyuanvideo *own = vae->hunyuanvideo;
+static void diti_hunyuanvideo_vae_load(diti_vae *vae, diti_loader *loader) {
+    struct diti_hunyuanvideo_vae *own = vae->hunyuanvideo;
     uint32_t latent = vae->traits.latent_channels;
     if (diti_loader_find(loader, "decoder.conv_in.conv.weight")) {
         diti_video_load_conv(loader, &own->post_quant, latent, "post_quant_conv");
-        diti_hunyuanvideo_load_half(vae, loader, &own->decoder, true);
+        diti_hunyuanvideo_vae_load_half(vae, loader, &own->decoder, true);
     }
     if (diti_loader_find(loader, "encoder.conv_in.conv.weight")) {
-        diti_hunyuanvideo_load_half(vae, loader, &own->encoder, false);
+        diti_hunyuanvideo_vae_load_half(vae, loader, &own->encoder, false);
         diti_video_load_conv(loader, &own->quant, 2 * latent, "quant_conv");
     }
     vae->traits.has_decoder = own->decoder.present;
     vae->traits.has_encoder = own->encoder.present;
 }
 
-static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_hunyuanvideo_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config,
+                                             dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     uint32_t ratio = diti_setting_size(&settings, "temporal_compression_ratio", 4, 64);
     vae->hunyuanvideo =
-        (struct diti_hunyuanvideo *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
+        (struct diti_hunyuanvideo_vae *)diti_component_array(&vae->base, loader, 1, sizeof *vae->hunyuanvideo);
     if (!vae->hunyuanvideo) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
     if (!vae->traits.latent_channels)
@@ -83,7 +84,7 @@ static dit_result diti_hunyuanvideo_read(diti_vae *vae, diti_loader *loader, con
     return settings.result;
 }
 
-static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+static dit_result diti_hunyuanvideo_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
     const diti_kl_half *half = vae->traits.has_decoder ? &vae->hunyuanvideo->decoder : &vae->hunyuanvideo->encoder;
     uint32_t i, levels = 0;
     (void)config;
@@ -102,13 +103,13 @@ static dit_result diti_hunyuanvideo_finish(diti_vae *vae, const diti_json *confi
 
 /* ---- the whole clip is one chunk ---- */
 
-static uint32_t diti_hunyuanvideo_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+static uint32_t diti_hunyuanvideo_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t factor, latent = frames;
     for (factor = vae->frame_factor; factor > 1; factor /= 2) latent = (latent + 1) / 2;
     return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
 }
 
-static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+static bool diti_hunyuanvideo_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
     return index == 0;
@@ -117,8 +118,8 @@ static bool diti_hunyuanvideo_chunk(const diti_vae_clip *clip, uint32_t index, d
 /* ---- computing ---- */
 
 /* One head. The keys of a frame's queries are those of its own and of earlier frames. */
-static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                               const diti_kl_attention *attention) {
+static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                   const diti_kl_attention *attention) {
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
@@ -145,16 +146,16 @@ static diti_tensor diti_hunyuanvideo_attention(diti_vae_clip *clip, const diti_v
     return diti_linear(graph, out, &attention->out.weight, &linear);
 }
 
-static diti_tensor diti_hunyuanvideo_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                         const diti_kl_half *half) {
+static diti_tensor diti_hunyuanvideo_vae_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                             const diti_kl_half *half) {
     x = diti_video_resnet(clip, size, x, &half->mid[0]);
-    if (half->attention.present) x = diti_hunyuanvideo_attention(clip, size, x, &half->attention);
+    if (half->attention.present) x = diti_hunyuanvideo_vae_attention(clip, size, x, &half->attention);
     return diti_video_resnet(clip, size, x, &half->mid[1]);
 }
 
 /* Nearest neighbours, of which the first frame gets none in time, and a convolution; or one with strides. */
-static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
-                                              const diti_layer *layer, bool time) {
+static diti_tensor diti_hunyuanvideo_vae_resample(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                                  const diti_layer *layer, bool time) {
     diti_blend_desc blend = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
     if (clip->encode) {
@@ -183,8 +184,8 @@ static diti_tensor diti_hunyuanvideo_resample(diti_vae_clip *clip, diti_video *s
     return x;
 }
 
-static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
-    const struct diti_hunyuanvideo *own = clip->vae->hunyuanvideo;
+static diti_tensor diti_hunyuanvideo_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_hunyuanvideo_vae *own = clip->vae->hunyuanvideo;
     const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
     diti_video size = clip->encode ? clip->pixels : clip->latent;
     diti_video_input in;
@@ -194,24 +195,24 @@ static diti_tensor diti_hunyuanvideo_run(diti_vae_clip *clip, const diti_vae_chu
         x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
                             "vae_post_quant");
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
-    if (!clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    if (!clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
     for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
         for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, &size, x, &half->levels[i].resnets[j]);
         if (half->levels[i].resample.weight.part_count)
-            x = diti_hunyuanvideo_resample(clip, &size, x, &half->levels[i].resample,
-                                           i + own->time_levels + 1 >= half->level_count);
+            x = diti_hunyuanvideo_vae_resample(clip, &size, x, &half->levels[i].resample,
+                                               i + own->time_levels + 1 >= half->level_count);
     }
-    if (clip->encode) x = diti_hunyuanvideo_mid(clip, &size, x, half);
+    if (clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
     in = diti_video_norm(clip, &size, x, &half->norm_out, true, false, NULL);
     x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
     if (!clip->encode) return x;
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
 }
 
-DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo", diti_hunyuanvideo_is,
-                                         diti_hunyuanvideo_read,      diti_hunyuanvideo_load,
-                                         diti_hunyuanvideo_finish,    diti_hunyuanvideo_latent_frames,
-                                         diti_hunyuanvideo_chunk,     diti_hunyuanvideo_run};
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo",  diti_hunyuanvideo_vae_is,
+                                         diti_hunyuanvideo_vae_read,   diti_hunyuanvideo_vae_load,
+                                         diti_hunyuanvideo_vae_finish, diti_hunyuanvideo_vae_latent_frames,
+                                         diti_hunyuanvideo_vae_chunk,  diti_hunyuanvideo_vae_run};
     return &kind;
 }

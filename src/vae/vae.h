@@ -168,9 +168,9 @@ struct diti_vae {
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
-    struct diti_cogvideox *cogvideox;
-    struct diti_wan *wan;
-    struct diti_hunyuanvideo *hunyuanvideo;
+    struct diti_cogvideox_vae *cogvideox;
+    struct diti_wan_vae *wan;
+    struct diti_hunyuanvideo_vae *hunyuanvideo;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -210,9 +210,9 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_cogvideox_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_wan_kind(void);
-DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);

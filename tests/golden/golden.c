@@ -156,9 +156,9 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "pipe_latte", "pipe_cogvideox*",
-                                        "qwen*", "sana*",       "vae_dcae", "vae_flux2",    "wan",        "wan22_*",
-                                        "zimage"};
+    static const char *const later[] = {
+        "flux2", "gemma2_text", "lumina2",   "mistral_text", "pipe_latte", "pipe_cogvideox*", "qwen*",
+        "sana*", "vae_dcae",    "vae_flux2", "wan",          "wan22_*",    "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;
