@@ -234,8 +234,8 @@
      host. A way that fails its test is left out, with a warning.
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
-   - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
-     In several processes, in divided layers of HunyuanDiT and in the decoder it ends the job with DIT_ERROR_NOT_FINITE.
+   - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
+     DIT_ERROR_NOT_FINITE in the decoder, in divided layers of HunyuanDiT and in ulysses, ring, pipefusion over ranks.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -43509,14 +43509,16 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
+   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
+   process. Of devices in other processes nobody here knows with what they compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
     if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < share->assignment.share_total)
-        return false; /* others are in another process */
+    if (!context) return false;
+    if (context->device_count < share->assignment.share_total)
+        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
