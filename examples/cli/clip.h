@@ -71,8 +71,10 @@ static bool clip_has_program(const char *name) {
     const char *path = getenv("PATH"), *end;
 #ifdef _WIN32
     const char separator = ';', *ending = ".exe";
+    const int runs = 0; /* Windows tells whether it is there */
 #else
     const char separator = ':', *ending = "";
+    const int runs = X_OK;
 #endif
     char full[PATH_SIZE];
     struct stat info;
@@ -80,7 +82,7 @@ static bool clip_has_program(const char *name) {
         end = strchr(path, separator);
         if (!end) end = path + strlen(path);
         if (snprintf(full, sizeof full, "%.*s/%s%s", (int)(end - path), path, name, ending) < (int)sizeof full &&
-            stat(full, &info) == 0 && (info.st_mode & S_IFMT) == S_IFREG && access(full, 1) == 0)
+            stat(full, &info) == 0 && (info.st_mode & S_IFMT) == S_IFREG && access(full, runs) == 0)
             return true;
     }
     return false;

@@ -146,7 +146,7 @@ static bool has_second_latent(const char *sampler, uint32_t steps) {
     return (is_double(sampler) || diti_equal(sampler, "pndm")) && steps > 1;
 }
 
-/* What is shown of every step must be the known x0, whatever the sampler remembers in its place. */
+/* Every step must show the known x0, whatever the sampler remembers in its place. */
 static bool shows_x0(const perfect *model, const diti_schedule *schedule, double x0) {
     uint32_t i;
     for (i = 0; i < schedule->count; i++) {
@@ -616,6 +616,8 @@ static void test_draws(const diti_env *env) {
     for (i = 0; i < schedule.count; i++) CHECK(schedule.steps[i].draws == ancestral[i]);
     diti_schedule_free(env, &schedule);
     CHECK(diti_dynamic_guidance(6, 50, 50) == 1 && fabs(diti_dynamic_guidance(6, 50, 0) - 7) < 1e-12);
+    /* what diffusers' pipe_cogvideox_5b shows: its first latent solved for the scale, in double from floats */
+    CHECK(fabs(diti_dynamic_guidance(6, 4, 999) - 4.7558802) < 1e-6);
 }
 
 /* lambda_min_clipped keeps the noisiest training steps out: the first step is the last one whose ln(alpha / noise) is

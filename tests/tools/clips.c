@@ -320,7 +320,7 @@ static void test_ffmpeg(void) {
     }
 }
 
-/* ---- What cannot be ---- */
+/* ---- Outputs that cannot be ---- */
 
 static void refused(const char *path, const char *says) {
     char why[256];
