@@ -107,14 +107,16 @@ static dit_result diti_selftest_attention(diti_device *device, bool int8, bool w
 
 /* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
 static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
-    const uint32_t used = device->coop_attention;
+    const uint32_t used = device->coop_attention, team = device->attention_team;
     const bool khr = device->coop_attention_khr;
     dit_result result;
     device->coop_attention = coop;
     device->coop_attention_khr = coop == 1;
+    device->attention_team = 0; /* broadcasts are a class of their own */
     result = diti_selftest_attention(device, false, coop == 1, agrees, err);
     device->coop_attention = used;
     device->coop_attention_khr = khr;
+    device->attention_team = team;
     return result;
 }
 
@@ -131,6 +133,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention_of(device, 1, agrees, err);
     case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
+    case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
@@ -232,6 +235,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,
                                          DITI_CLASS_HALF_ATTENTION,
+                                         DITI_CLASS_BROADCAST_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION_I8,
                                          DITI_CLASS_DOT_ATTENTION};
     diti_selftest test;

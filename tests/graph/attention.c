@@ -636,6 +636,7 @@ static void test_half(void) {
     device = open_rung("rung=half,portions=0,cpu=0"); /* more threads for large heads, as Intel's GPUs have them */
     if (device) {
         problem p = {.head_dim = 128, .heads = 1, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        device->attention_team = 0;
         check(device, p, "attention_half");
         p.head_dim = 260;
         check(device, p, "attention_half");
@@ -649,6 +650,30 @@ static void test_half(void) {
         check(device,
               (problem){.head_dim = 128, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1},
               "attention_half");
+    diti_device_close(device);
+}
+
+/* Weights that threads read from each other, as on Intel's GPUs: a thread's keys and channels follow from the driver's
+   subgroups. Sums are F32 throughout, so that large scores need no second attempt. */
+static void test_broadcast(void) {
+    problem p = {.head_dim = 20, .heads = 2, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+    diti_device *device = open_rung("rung=fp16,portions=0,cpu=0");
+    if (!device || !device->attention_team) printf("skipped: attention by broadcasts (the device has none)\n");
+    if (device && device->attention_team) {
+        CHECK(device->attention_team == device->limits.subgroup_size);
+        test_shapes(device, "attention_broadcast");
+        check(device, p, "attention_broadcast");
+        p.head_dim = 160;
+        p.queries = 150;
+        check(device, p, "attention_broadcast");
+        p.queries = 530; /* more threads, with the same sums */
+        p.size = 60;
+        if (sweep) check(device, p, "attention_broadcast");
+        p.head_dim = 164;
+        if (sweep) check(device, p, "attention_gpu");
+        test_merge(device, 5, 1e-5, "attention_broadcast");
+        test_slices(device, "attention_broadcast");
+    }
     diti_device_close(device);
 }
 
@@ -684,6 +709,7 @@ int main(void) {
     if (device) test_merge(device, 5, 1e-5, device->is_cpu ? "attention_cpu" : "attention_gpu");
     diti_device_close(device);
     test_half();
+    test_broadcast();
     test_dot();
     if (sweep) test_vector_descent();
     device = open_rung("rung=coop");
