@@ -387,6 +387,9 @@ typedef struct diti_device {
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
+    uint32_t coop_layout; /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
+                             attention_direct.comp may be used: the bits of a thread's number that choose a column and,
+                             from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
     bool coop_attention_i8; /* attention_coop.comp may have queries and keys of int8 */
     bool half_attention;    /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;     /* int8 queries and keys by the integer dot product, after the self-test */
