@@ -37,8 +37,8 @@ bmg      Intel Xe2, Arc B580
 EOF
 }
 
-# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model. What a
-# self-test would find stands in overrides: how NVK lays out matrices is read from its source.
+# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model. The
+# overrides say what a self-test would find: how NVK lays out matrices is read from its source.
 describe() {
     overrides=
     case $1 in

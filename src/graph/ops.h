@@ -142,7 +142,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
    thread and each of its elements the number of that element in a matrix of sums and in a first operand, then how many
    a thread has of either. */
 DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph);
-/* What that means for m rows and n columns: coop_layout of a diti_device. */
+/* The member coop_layout of a diti_device that follows from these, for m rows and n columns. */
 DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n);
 
 /* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as

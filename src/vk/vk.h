@@ -130,7 +130,7 @@ enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
 typedef struct diti_portions {
     /* without matrices */
     uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
-    uint32_t attention_team;    /* the same of attention by broadcasts */
+    uint32_t attention_team;    /* threads of a subgroup in attention by broadcasts; 0: there is none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
     uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
@@ -376,7 +376,7 @@ typedef struct diti_device {
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    uint32_t attention_team;    /* the same of attention_broadcast */
+    uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */

@@ -612,7 +612,7 @@ static void spread(bool swapped) {
     found[128] = found[129] = 8;
 }
 
-/* What layouts mean: the bits of a thread's number and of an element's number that choose a column. */
+/* A layout is told by the bits of a thread's number and of an element's number that choose a column. */
 static void test_layouts(void) {
     float nvidia[2 * (16 * 16 + 2)];
     spread(false);
