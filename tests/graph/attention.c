@@ -795,17 +795,6 @@ int main(void) {
         test_direct();
     }
     diti_device_close(device);
-    device = open_rung("rung=coop,layout=7,cpu=0"); /* more matrices, rows and subgroups */
-    if (device) {
-        problem p = {.head_dim = 72, .heads = 1, .batch = 1, .queries = 21, .keys = 77, .size = 2, .values = 1};
-        check(device, p, "attention_direct");
-        p.queries = 613; /* two matrices of queries in a subgroup */
-        p.keys = 131;
-        if (sweep) check(device, p, "attention_direct");
-        p.head_dim = 88; /* subgroups share queries */
-        if (sweep) check(device, p, "attention_coop");
-    }
-    diti_device_close(device);
     device = open_rung("rung=coop2");
     if (device) {
         test_shapes(device, "attention_coop2");
