@@ -37,11 +37,13 @@ bmg      Intel Xe2, Arc B580
 EOF
 }
 
-# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model.
+# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model. The
+# overrides say what a self-test would find: how NVK lays out matrices is read from its source.
 describe() {
+    overrides=
     case $1 in
-    turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 ;;
-    ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 ;;
+    turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 overrides=layout=1283 ;;
+    ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
@@ -94,7 +96,7 @@ run() { # run GPU PROGRAM...
  "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "feigned_negotiate"}}}
 EOF
     libraries=${library%/*}
-    exec env "$model" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
+    exec env "$model" "FEIGNED_OVERRIDES=${FEIGNED_OVERRIDES:-$overrides}" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
         VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/build/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \
         MESA_SHADER_CACHE_DISABLE=true "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}${FEIGNED_LIBRARIES:+:$FEIGNED_LIBRARIES}" "$@"
 }

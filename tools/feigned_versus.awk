@@ -43,6 +43,8 @@ END {
     if (module[best] == "gemm_half") round = c[10] * c[11] * c[14] * 4 * lanes
     if (module[best] == "attention_coop") round = c[7] * c[10] * c[11] * 2 * part[2] / c[14]
     if (module[best] == "attention_half") round = part[3] * part[4] / groups[best] * c[6] * 2 * part[2] * lanes / c[0]
+    if (module[best] == "attention_direct") round = c[7] * c[10] * c[11] * 2 * part[2]
+    if (module[best] == "attention_broadcast") round = c[10] * c[11] * c[12] * 2 * part[2]
     if (who == "ggml" && part[1] == "attention") round = c[1] * c[2] * (c[3] + c[4]) * lanes / c[0]
     instructions = number[4]
     if (number[5] == 1) instructions += ((round - number[3]) / number[6]) * number[7]

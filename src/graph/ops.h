@@ -139,6 +139,12 @@ typedef struct diti_qkv_desc {
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
+/* Asks how a subgroup spreads the elements of a matrix over its threads (shaders/coop_layout.comp): F32, for each
+   thread and each of its elements the number of that element in a matrix of sums and in a first operand, then how many
+   a thread has of either. */
+DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph);
+/* The member coop_layout of a diti_device that follows from these, for m rows and n columns. */
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n);
 
 /* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
    A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of

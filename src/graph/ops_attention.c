@@ -127,6 +127,31 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     return keys >= 16;
 }
 
+/* Each thread has two keys of a tile. A subgroup has as many queries as there are registers for their outputs and for
+   the next tile, of which a thread of a large workgroup has less; heads wider than 160 spill. */
+static bool diti_attention_tiles_broadcast(const diti_device *device, const diti_attention_shape *shape,
+                                           diti_attention_tiles *out) {
+    const uint32_t team = device->attention_team, columns = 2;
+    uint32_t quads = shape->head_dim / 4, rows = 0, padded, bytes;
+    if (device->rung < DITI_RUNG_FP16 || !team || shape->head_dim % 4 || shape->head_dim > 160) return false;
+    padded = (uint32_t)diti_align_up(quads, team / 4);
+    out->group = shape->queries > 512 || shape->head_dim > 96 ? 256 : 128;
+    if (out->group > device->limits.group_invocations) out->group = 128;
+    for (; out->group >= 32; out->group /= 2) {
+        rows = shape->head_dim <= (out->group == 256 ? 128u : 96u) ? 4 : 2;
+        out->block = out->group / team * rows;
+        bytes = columns * team * (padded + 1) * 16 + out->block * (padded + team / 4) * 8;
+        if (bytes <= device->limits.shared_bytes) break;
+    }
+    out->kernel = DITI_KERNEL_ATTENTION_BROADCAST;
+    out->quads = quads;
+    out->constants[4] = rows;
+    out->constants[5] = columns;
+    out->constants[6] = team;
+    out->constant_count = 7;
+    return out->group >= 32;
+}
+
 static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
     diti_tune_case wanted = DITI_ZERO;
     if (format == DITI_I8) return 0;
@@ -318,7 +343,7 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     uint32_t quads = (shape->head_dim + 3) / 4;
     bool fits, int8 = format == DITI_I8;
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
-        diti_attention_tiles_half(device, shape, tiles))
+        (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
     fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
                                    : diti_attention_tiles_gpu(device, quads, tiles);

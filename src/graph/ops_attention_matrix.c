@@ -13,6 +13,7 @@ typedef struct diti_attention_matrix {
     uint32_t share;                                   /* subgroups that have the same queries */
     bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
     bool registers; /* scores stay in them: attention_coop2.comp */
+    bool direct;    /* scores stay in them, too, since the layout of matrices allows it: attention_direct.comp */
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -46,6 +47,7 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     if (!out->registers && !device->is_cpu)
         while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
     if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
+    out->direct = device->coop_layout && !out->registers && !int8 && s->n == s->k && out->share == 1;
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
@@ -64,6 +66,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    if (a->direct) return bytes + (a->keys + rows) * 4;
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
@@ -119,7 +122,9 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
-    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2 : DITI_KERNEL_ATTENTION_COOP;
+    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2
+                  : a.direct  ? DITI_KERNEL_ATTENTION_DIRECT
+                              : DITI_KERNEL_ATTENTION_COOP;
     out->group = a.subgroups * a.lanes;
     out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;
@@ -135,5 +140,50 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[9] = a.keys / a.shape.n;
     if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
     out->constant_count = a.registers ? 8 : 10;
+    if (a.direct) {
+        c[9] = device->coop_layout & 255u;
+        c[10] = device->coop_layout >> 8;
+        out->constant_count = 11;
+    }
     return true;
+}
+
+/* --- the layout of matrices --- */
+
+DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph) {
+    const diti_coop *coop = &graph->device->coop;
+    const diti_coop_shape *shape = &coop->subgroup_shape[DITI_COOP_F16];
+    diti_tensor found = diti_tensor_state(graph, DITI_F32, 1, 2 * (shape->m * shape->n + 2), "layout");
+    diti_dispatch dispatch;
+    if (!diti_op_begin(graph, &dispatch, "layout", DITI_KERNEL_COOP_LAYOUT, coop->subgroup)) return 0;
+    dispatch.constants[6] = coop->subgroup;
+    dispatch.constants[7] = shape->m;
+    dispatch.constants[8] = shape->n;
+    dispatch.constant_count = 9;
+    diti_op_bind(graph, &dispatch, 3, found, 1, false, true);
+    diti_op_emit(graph, &dispatch, 1, 2);
+    return found;
+}
+
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n) {
+    uint32_t elements = m * n / lanes, threads = 0, columns = 0, bit, i, place, row;
+    uint8_t seen[1024] = DITI_ZERO; /* no side of a matrix is longer than 32, see coop.c */
+    if (!elements || lanes > 256 || elements > 256 || m * n > sizeof seen) return 0;
+    if (found[2 * m * n] != (float)elements || found[2 * m * n + 1] != (float)elements) return 0;
+    for (i = 0; i < m * n; i++) {
+        if (!(found[2 * i] >= 0) || found[2 * i] >= (float)(m * n) || found[2 * i] != found[2 * i + 1]) return 0;
+        place = (uint32_t)found[2 * i];
+        if (seen[place]++) return 0;
+    }
+    row = (uint32_t)found[0] / n;
+    for (bit = 1; bit < lanes; bit *= 2)
+        if ((uint32_t)found[2 * bit * elements] / n == row) threads |= bit;
+    for (bit = 1; bit < elements; bit *= 2)
+        if ((uint32_t)found[2 * bit] / n == row) columns |= bit;
+    for (i = 0; i < m * n; i++) { /* elements that differ in these bits alone make up a row */
+        uint32_t first = (i / elements & ~threads) * elements + (i % elements & ~columns);
+        if ((uint32_t)found[2 * i] / n != (uint32_t)found[2 * first] / n) return 0;
+    }
+    for (bit = 1, i = 1; bit < 256; bit *= 2) i *= (threads & bit ? 2u : 1u) * (columns & bit ? 2u : 1u);
+    return i == n ? threads | columns << 8 : 0;
 }

@@ -15,7 +15,10 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
         device->coop_attention_i8 = same->coop_attention_i8;
+        device->coop_layout = same->coop_layout;
         device->half_attention = same->half_attention;
+        device->team = same->team;
+        device->attention_team = same->attention_team;
         device->dot_attention = same->dot_attention;
         device->speed = same->speed;
         device->calibrated = same->calibrated;

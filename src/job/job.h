@@ -471,6 +471,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
                                              dit_error *err);
+/* Finds coop_layout of a device, which has matrices of halves. */
+DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err);
 /* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */

@@ -118,3 +118,26 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
     diti_free(&device->env, halves);
     return result;
 }
+
+DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err) {
+    const diti_coop_shape *shape = &device->coop.subgroup_shape[DITI_COOP_F16];
+    const size_t count = 2 * ((size_t)shape->m * shape->n + 2);
+    float *found = (float *)diti_alloc_array(&device->env, count, sizeof *found);
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor tensor;
+    dit_result result;
+    *layout = 0;
+    if (!found) return diti_fail_memory(err, "the device self-test");
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "self-test", false);
+    tensor = diti_coop_layout(&graph);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_read(plan, tensor, found, count * sizeof *found, err);
+    if (result >= 0) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape->m, shape->n);
+    diti_plan_destroy(plan);
+    diti_free(&device->env, found);
+    return result;
+}

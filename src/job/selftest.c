@@ -107,18 +107,45 @@ static dit_result diti_selftest_attention(diti_device *device, bool int8, bool w
 
 /* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
 static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
-    const uint32_t used = device->coop_attention;
+    const uint32_t used = device->coop_attention, team = device->attention_team;
     const bool khr = device->coop_attention_khr;
     dit_result result;
     device->coop_attention = coop;
     device->coop_attention_khr = coop == 1;
+    device->attention_team = 0; /* broadcasts are a class of their own */
     result = diti_selftest_attention(device, false, coop == 1, agrees, err);
     device->coop_attention = used;
     device->coop_attention_khr = khr;
+    device->attention_team = team;
     return result;
 }
 
-static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
+static uint64_t diti_selftest_layout_key(const diti_device *device) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("layout of matrices", 18)};
+    return diti_hash(parts, sizeof parts);
+}
+
+/* Attention on the matrices of VK_KHR_cooperative_matrix: with weights in registers where the layout of matrices allows
+   that and the results are right, else through shared memory. The cache blob keeps the layout beside the proof. */
+static dit_result diti_selftest_coop_attention(diti_device *device, const char *overrides, bool *agrees,
+                                               dit_error *err) {
+    char told[16];
+    if (!diti_override_text(overrides, "layout", told, sizeof told))
+        DITI_TRY(diti_probe_layout(device, &device->coop_layout, err));
+    DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+    if (!*agrees && device->coop_layout) {
+        diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong with weights in registers",
+                 device->info.name);
+        device->coop_layout = 0;
+        DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+    }
+    if (!diti_tuned_put(device, diti_selftest_layout_key(device), device->coop_layout))
+        return diti_fail_memory(err, "the device self-test");
+    return DIT_OK;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, const char *overrides, bool *agrees,
+                                    dit_error *err) {
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
@@ -129,8 +156,9 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
-    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention_of(device, 1, agrees, err);
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
     case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
+    case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
@@ -166,7 +194,7 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     uint64_t key = diti_proof_key(device, which);
     dit_result result;
     if (which != DITI_CLASSES) diti_marks_add(marks, key);
-    result = diti_selftest_run(device, which, good, &test->why);
+    result = diti_selftest_run(device, which, overrides, good, &test->why);
     if (result >= 0 && diti_override_is(overrides, "selftest_lose", name))
         result = diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", &test->why);
     if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
@@ -194,6 +222,8 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
         *good = false;
         return DIT_OK;
     }
+    if (which == DITI_CLASS_COOP_ATTENTION && *good)
+        diti_tuned_find(device, diti_selftest_layout_key(device), &device->coop_layout);
     if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
     return diti_selftest_prove(test, which, good);
 }
@@ -232,6 +262,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,
                                          DITI_CLASS_HALF_ATTENTION,
+                                         DITI_CLASS_BROADCAST_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION_I8,
                                          DITI_CLASS_DOT_ATTENTION};
     diti_selftest test;

@@ -110,10 +110,10 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
 }
 
-/* The size of the subgroups that share a tile's rows by broadcasts: what the portions say, as near as the device comes;
-   0: they are not used. */
-static uint32_t diti_device_team(const diti_device *device, const diti_identity *id) {
-    uint32_t team = device->portions->team, least = id->least_subgroup, most = id->most_subgroup;
+/* The size of the subgroups that share rows by broadcasts: what the portions say, as near as the device comes; 0: they
+   are not used. */
+static uint32_t diti_device_team(const diti_device *device, const diti_identity *id, uint32_t team) {
+    uint32_t least = id->least_subgroup, most = id->most_subgroup;
     if (!team || !device->broadcasts || device->is_cpu || (least != most && !device->states_team)) return 0;
     team = team < least ? least : team > most ? most : team;
     return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
@@ -139,7 +139,8 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     diti_identify(&device->vk, device->physical, &id);
     device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
-    device->team = diti_device_team(device, &id);
+    device->team = diti_device_team(device, &id, device->portions->team);
+    device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
@@ -230,7 +231,7 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
-    if (!device->team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    if (!device->team && !device->attention_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }
@@ -246,6 +247,7 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
+    device->coop_layout = (uint32_t)diti_override_number(overrides, "layout", 0);
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     device->dot_attention = device->dot;

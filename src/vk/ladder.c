@@ -13,6 +13,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "coop2_attention",
                                         "coop_attention",
                                         "half_attention",
+                                        "broadcast_attention",
                                         "coop_attention_i8",
                                         "dot_attention",
                                         "base"};
@@ -35,6 +36,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
     case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
+    case DITI_CLASS_BROADCAST_ATTENTION: return device->attention_team && device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
     case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
     case DITI_CLASSES: break;
@@ -84,6 +86,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         if (device->coop_attention == 1) device->coop_attention = 0;
         break;
     case DITI_CLASS_HALF_ATTENTION: device->half_attention = false; break;
+    case DITI_CLASS_BROADCAST_ATTENTION: device->attention_team = 0; break;
     case DITI_CLASS_COOP_ATTENTION_I8: device->coop_attention_i8 = false; break;
     case DITI_CLASS_DOT_ATTENTION: device->dot_attention = false; break;
     case DITI_CLASSES: break;

@@ -24,6 +24,7 @@ static const char *const diti_override_keys[] = {
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "decode",        /* 0: packed weights are always expanded before a product */

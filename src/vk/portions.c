@@ -15,21 +15,22 @@ typedef struct diti_portions_line {
 static const diti_portions_line diti_portions_table[] = {
     /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
        take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
-       1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. */
-    {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
+       1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention
+       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. */
+    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
        none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
-    {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
+    {0x8086, 16, {0, 0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
        Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of
        matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. */
-    {0x1002, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
+    {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
        heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
-    {0x10de, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
+    {0x10de, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
     /* others, of which no compiler told */
-    {0, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
+    {0, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
     const diti_portions_line *line = diti_portions_table;

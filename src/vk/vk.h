@@ -61,20 +61,21 @@ typedef enum diti_rung {
 /* Kinds of kernels above the base rung. Each has to prove itself on a device (job/selftest.c); without one, the next
    lower kind does its work (ladder.c). */
 typedef enum diti_class {
-    DITI_CLASS_COOP2,             /* products, on rung coop2 */
-    DITI_CLASS_COOP,              /* products on rung coop, and all else with matrices on either rung */
-    DITI_CLASS_HALF,              /* gemm_half: rung half, and what fits no matrix above it */
-    DITI_CLASS_FP16,              /* all other kernels, with halves in memory */
-    DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
-    DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
-    DITI_CLASS_DOT,               /* products of int8 rows by the integer dot product */
-    DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
-    DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
-    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
-    DITI_CLASS_HALF_ATTENTION,    /* attention_half */
-    DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
-    DITI_CLASS_DOT_ATTENTION,     /* attention with int8 queries and keys by the integer dot product */
-    DITI_CLASSES                  /* none: the base rung, below which there is nothing */
+    DITI_CLASS_COOP2,               /* products, on rung coop2 */
+    DITI_CLASS_COOP,                /* products on rung coop, and all else with matrices on either rung */
+    DITI_CLASS_HALF,                /* gemm_half: rung half, and what fits no matrix above it */
+    DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
+    DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
+    DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
+    DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
+    DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
+    DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
+    DITI_CLASS_COOP_ATTENTION,      /* attention_coop with halves; with the one above, that is for heads above 256 */
+    DITI_CLASS_HALF_ATTENTION,      /* attention_half */
+    DITI_CLASS_BROADCAST_ATTENTION, /* attention_broadcast, where it takes the place of attention_half */
+    DITI_CLASS_COOP_ATTENTION_I8,   /* attention_coop with int8 queries and keys */
+    DITI_CLASS_DOT_ATTENTION,       /* attention with int8 queries and keys by the integer dot product */
+    DITI_CLASSES                    /* none: the base rung, below which there is nothing */
 } diti_class;
 #define DITI_CLASS_BIT(c) (1u << (c))
 
@@ -122,13 +123,14 @@ enum {
     DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
 };
 
-/* Sizes of subgroups that gemm_broadcast has tiles for. */
+/* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
 enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
 
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
     uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
+    uint32_t attention_team;    /* threads of a subgroup in attention by broadcasts; 0: there is none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
     uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
@@ -188,7 +190,7 @@ typedef struct diti_limits {
 
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
-#define DITI_CONSTANT_TEAM 12u  /* size of gemm_broadcast's subgroups */
+#define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
 #define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -374,7 +376,8 @@ typedef struct diti_device {
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
+    uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
+    bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
@@ -384,12 +387,15 @@ typedef struct diti_device {
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;  /* attention_coop.comp may have queries and keys of int8 */
-    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
-    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
-    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;    /* version of Vulkan that both the device and its instance have */
-    diti_features features;  /* enabled */
+    uint32_t coop_layout; /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
+                             attention_direct.comp may be used: the bits of a thread's number that choose a column and,
+                             from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
+    bool coop_attention_i8; /* attention_coop.comp may have queries and keys of int8 */
+    bool half_attention;    /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;     /* int8 queries and keys by the integer dot product, after the self-test */
+    bool unverified;        /* override: also what has never run on any driver that dit was tested with */
+    uint32_t api_version;   /* version of Vulkan that both the device and its instance have */
+    diti_features features; /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
     bool validated; /* a validation layer watches: what it cannot see to be right is ordered by barriers */

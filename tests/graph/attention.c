@@ -605,6 +605,73 @@ static diti_device *open_rung(const char *overrides) {
     return device;
 }
 
+static float found[2 * (8 * 8 + 2)];
+/* A layout of 8 x 8 over 8 threads: thread and element are row and column; swapped: the other way round. */
+static void spread(bool swapped) {
+    for (uint32_t i = 0; i < 64; i++) found[2 * i] = found[2 * i + 1] = (float)(swapped ? i % 8 * 8 + i / 8 : i);
+    found[128] = found[129] = 8;
+}
+
+/* A layout is told by the bits of a thread's number and of an element's number that choose a column. */
+static void test_layouts(void) {
+    float nvidia[2 * (16 * 16 + 2)];
+    spread(false);
+    CHECK(diti_coop_layout_of(found, 8, 8, 8) == 7 << 8);
+    spread(true);
+    CHECK(diti_coop_layout_of(found, 8, 8, 8) == 7);
+    found[1] = 8, found[3] = 0; /* the operand's elements lie elsewhere */
+    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    spread(true);
+    found[2] = found[3] = 0; /* one twice, another one nowhere */
+    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    spread(true);
+    found[4] = found[5] = NAN;
+    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    spread(true);
+    found[129] = 16; /* the operand is there twice, as on RDNA3 */
+    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    spread(true);
+    found[0] = found[1] = 9, found[18] = found[19] = 0; /* no pattern of bits: two places have changed */
+    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    for (uint32_t i = 0; i < 256; i++) { /* as NVIDIA's matrices lie */
+        uint32_t thread = i / 8, e = i % 8, row = thread / 4 + (e & 2) * 4,
+                 column = thread % 4 * 2 + (e & 1) + (e & 4) * 2;
+        nvidia[2 * i] = nvidia[2 * i + 1] = (float)(row * 16 + column);
+    }
+    nvidia[512] = nvidia[513] = 8;
+    CHECK(diti_coop_layout_of(nvidia, 32, 16, 16) == (3 | 5 << 8));
+}
+
+/* Weights in registers: the self-test finds the layout, production uses it, and a wrong one is found out. */
+static void test_direct(void) {
+    static const struct {
+        const char *overrides;
+        uint32_t layout;
+        const char *module;
+    } cases[] = {{"rung=coop", 7, "attention_direct"},
+                 {"rung=coop,layout=0", 0, "attention_coop"},
+                 {"rung=coop,layout=1792", 0, "attention_coop"}}; /* elements are columns: Mesa's are rows */
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        problem p = {.head_dim = 72, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
+        dit_context_desc desc = {0};
+        dit_context *context = NULL;
+        dit_error err = {0};
+        static unsigned char blob[1 << 22];
+        desc.overrides = cases[i].overrides;
+        if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
+        CHECK_MESSAGE(context->device->coop_layout == cases[i].layout, "%s: %u", cases[i].overrides,
+                      context->device->coop_layout);
+        check(context->device, p, cases[i].module);
+        desc.cache = blob;
+        desc.cache_size = sizeof blob;
+        CHECK_MESSAGE(dit_context_save_cache(context, blob, &desc.cache_size, &err) == DIT_OK, "%s", err.message);
+        dit_context_destroy(context);
+        if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
+        CHECK(context->device->coop_layout == cases[i].layout); /* told by the blob: nothing was run for it */
+        dit_context_destroy(context);
+    }
+}
+
 static void test_half(void) {
     static const uint32_t lengths[5][4] = {
         {30, 7, 0, 30}, {0, 9, 30, 0}, {9, 1, 7, 1}, {10, 20, 0, 77}, {37, 40, 0, 33}};
@@ -636,6 +703,7 @@ static void test_half(void) {
     device = open_rung("rung=half,portions=0,cpu=0"); /* more threads for large heads, as Intel's GPUs have them */
     if (device) {
         problem p = {.head_dim = 128, .heads = 1, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        device->attention_team = 0;
         check(device, p, "attention_half");
         p.head_dim = 260;
         check(device, p, "attention_half");
@@ -649,6 +717,30 @@ static void test_half(void) {
         check(device,
               (problem){.head_dim = 128, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1},
               "attention_half");
+    diti_device_close(device);
+}
+
+/* Weights that threads read from each other, as on Intel's GPUs: a thread's keys and channels follow from the driver's
+   subgroups. Sums are F32 throughout, so that large scores need no second attempt. */
+static void test_broadcast(void) {
+    problem p = {.head_dim = 20, .heads = 2, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+    diti_device *device = open_rung("rung=fp16,portions=0,cpu=0");
+    if (!device || !device->attention_team) printf("skipped: attention by broadcasts (the device has none)\n");
+    if (device && device->attention_team) {
+        CHECK(device->attention_team == device->limits.subgroup_size);
+        test_shapes(device, "attention_broadcast");
+        check(device, p, "attention_broadcast");
+        p.head_dim = 160;
+        p.queries = 150;
+        check(device, p, "attention_broadcast");
+        p.queries = 530; /* more threads, with the same sums */
+        p.size = 60;
+        if (sweep) check(device, p, "attention_broadcast");
+        p.head_dim = 164;
+        if (sweep) check(device, p, "attention_gpu");
+        test_merge(device, 5, 1e-5, "attention_broadcast");
+        test_slices(device, "attention_broadcast");
+    }
     diti_device_close(device);
 }
 
@@ -683,7 +775,9 @@ int main(void) {
     device = open_rung("rung=base");
     if (device) test_merge(device, 5, 1e-5, device->is_cpu ? "attention_cpu" : "attention_gpu");
     diti_device_close(device);
+    test_layouts();
     test_half();
+    test_broadcast();
     test_dot();
     if (sweep) test_vector_descent();
     device = open_rung("rung=coop");
@@ -691,6 +785,14 @@ int main(void) {
         test_shapes(device, "attention_coop");
         test_merge(device, 5, 5e-4, "attention_coop"); /* weights are halves: parts round them differently */
         test_slices(device, "attention_coop");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=coop,layout=7"); /* Mesa's software driver */
+    if (device) {
+        test_shapes(device, "attention_direct");
+        test_merge(device, 5, 5e-4, "attention_direct");
+        test_slices(device, "attention_direct");
+        test_direct();
     }
     diti_device_close(device);
     device = open_rung("rung=coop2");

@@ -263,6 +263,7 @@ static void test_compile(uint64_t fp16, uint64_t base) {
    their place. */
 static void test_broadcast(void) {
     static const char *const wrong[] = {"selftest_fail=broadcast", "fail_pipeline=gemm_broadcast"};
+    const char *attention = "rung=fp16,cpu=0,portions=0,selftest_fail=broadcast_attention";
     dit_context *context = open_good("rung=base,cpu=0,portions=0", NULL, NULL, "base");
     size_t i;
     if (context) CHECK(context->device->team == context->device->limits.subgroup_size);
@@ -275,6 +276,10 @@ static void test_broadcast(void) {
         CHECK_MESSAGE(strstr(said, "fails the self-test of broadcast"), "%s", said);
         dit_context_destroy(context);
     }
+    if (!getenv("DIT_TEST_ALL") || strcmp(getenv("DIT_TEST_ALL"), "1")) return;
+    context = open_good(attention, NULL, NULL, "fp16, no broadcast_attention");
+    if (context) CHECK(context->device->team && !context->device->attention_team);
+    dit_context_destroy(context);
 }
 
 /* Makes a job and says what the device is then. */
