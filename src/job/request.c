@@ -604,7 +604,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 }
 
 static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
-    if (!model->transformer->traits.default_frames) return DIT_OK;
+    if (!model->transformer || !model->transformer->traits.default_frames) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
                      model->info.family, model->info.variant);
@@ -614,8 +614,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
                                     diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
-    DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_clip(model, err));
+    DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));

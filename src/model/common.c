@@ -84,6 +84,14 @@ DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool 
     return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
 }
 
+DIT_INTERNAL dit_result diti_write_stretched(diti_plan *plan, diti_tensor input, const diti_token_grid *tokens,
+                                             uint32_t base, double interpolation, dit_error *err) {
+    diti_grid grid = {tokens->rows, tokens->columns, 1, 1, (float)interpolation};
+    grid.divide_y = (float)(grid.rows / (double)base);
+    grid.divide_x = (float)(grid.columns / (double)base);
+    return diti_write_positions(plan, input, &grid, err);
+}
+
 /* ---- what several families are made of ---- */
 
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,

@@ -261,18 +261,6 @@ static void diti_latte_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* The grid of the training is stretched over any other. */
-static dit_result diti_latte_write_positions(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
-                                             diti_tensor positions, dit_error *err) {
-    const diti_latte_config *config = &model->config;
-    double base = config->sample_size / config->patch;
-    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
-    grid.divide_y = (float)(grid.rows / base);
-    grid.divide_x = (float)(grid.columns / base);
-    grid.interpolation = (float)config->space;
-    return diti_write_positions(plan, positions, &grid, err);
-}
-
 /* The first half of a head by the line, the second by the column. */
 static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
                                          const diti_latte_state *state, dit_error *err) {
@@ -301,7 +289,9 @@ static dit_result diti_latte_write_inputs(const diti_transformer *transformer, d
     const diti_latte *model = diti_latte_of(transformer);
     const diti_latte_config *config = &model->config;
     const diti_latte_state *state = (const diti_latte_state *)denoise->family;
-    DITI_TRY(diti_latte_write_positions(model, plan, denoise, state->positions, err));
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    DITI_TRY(
+        diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch, config->space, err));
     if (state->times) DITI_TRY(diti_write_times(plan, state->times, config->time, err));
     if (config->rotates) {
         DITI_TRY(diti_latte_write_plane(model, plan, denoise, state, err));

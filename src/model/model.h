@@ -337,6 +337,9 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The position table of a training's base x base grid, stretched over that of the tokens. */
+DIT_INTERNAL dit_result diti_write_stretched(diti_plan *plan, diti_tensor input, const diti_token_grid *tokens,
+                                             uint32_t base, double interpolation, dit_error *err);
 /* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
    F32 [frames, head_dim / 2]. */
 DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);

@@ -338,25 +338,16 @@ static void diti_pixart_prepare(diti_pass *p) {
     diti_pixart_project_text(p, state);
 }
 
-/* The grid of the training is stretched over any other. */
-static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
-                                              diti_tensor positions, dit_error *err) {
-    const diti_pixart_config *config = &model->config;
-    double base = config->sample_size / config->patch;
-    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
-    grid.divide_y = (float)(grid.rows / base);
-    grid.divide_x = (float)(grid.columns / base);
-    grid.interpolation = config->interpolation;
-    return diti_write_positions(plan, positions, &grid, err);
-}
-
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_pixart *model = diti_pixart_of(transformer);
     const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
     const uint32_t *pixels = denoise->pixels;
     float sizes[3]; /* height, width, aspect ratio */
-    dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    dit_result result =
+        diti_write_stretched(plan, state->positions, &grid, model->config.sample_size / model->config.patch,
+                             model->config.interpolation, err);
     if (result == DIT_OK) {
         result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }

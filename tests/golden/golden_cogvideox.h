@@ -12,10 +12,10 @@ static inline bool golden_is_cogvideox(const golden_folder *folder) {
 typedef struct golden_cogvideox_case {
     golden_case base;
     const diti_cogvideox *model;
-    uint32_t recorded; /* channels of the recorded latent, a condition's behind the latent's own */
 } golden_cogvideox_case;
 
-/* Channels [first, first + count) of a recorded [frames, channels, pixels] as planes [count, frames * pixels]. */
+/* Channels [first, first + count) of a recorded [frames, channels, pixels] as planes [count, frames * pixels]; those of
+   a condition stand behind the latent's own. */
 static inline float *golden_cogvideox_planes(golden_cogvideox_case *c, const char *rest, uint32_t channels,
                                              uint32_t first, uint32_t count) {
     const diti_denoise *d = &c->base.denoise;
@@ -33,21 +33,22 @@ static inline float *golden_cogvideox_planes(golden_cogvideox_case *c, const cha
 static inline void golden_cogvideox_inputs(golden_cogvideox_case *c) {
     const diti_cogvideox_config *config = &c->model->config;
     diti_denoise *d = &c->base.denoise;
-    uint32_t plane = d->frames * d->height * d->width, own = config->out_channels, more = c->recorded - own;
+    uint32_t plane = d->frames * d->height * d->width, own = config->out_channels, all = config->channels;
+    uint32_t more = all - own;
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1);
     c->base.timestep = time[0];
     free(time);
-    d->latent = golden_give(&c->base.m, DITI_F32, own, plane,
-                            golden_cogvideox_planes(c, "in.hidden_states", c->recorded, 0, own));
+    d->latent =
+        golden_give(&c->base.m, DITI_F32, own, plane, golden_cogvideox_planes(c, "in.hidden_states", all, 0, own));
     if (more)
         d->condition = golden_give(&c->base.m, DITI_F32, more, plane,
-                                   golden_cogvideox_planes(c, "in.hidden_states", c->recorded, own, more));
+                                   golden_cogvideox_planes(c, "in.hidden_states", all, own, more));
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->text,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->text));
     d->step = golden_give_u32(&c->base.m, 0);
 }
 
-/* What block `block` leaves: its text's rows, then its video's. */
+/* The result of block `block`: its text's rows, then its video's. */
 static inline float *golden_cogvideox_recorded(golden_cogvideox_case *c, uint32_t block) {
     uint32_t texts = c->base.denoise.text_tokens, rows = c->base.denoise.token_range.rows, i;
     size_t width = c->model->config.width;
@@ -93,25 +94,14 @@ static inline void golden_cogvideox_whole(golden_cogvideox_case *c) {
 static inline bool golden_run_cogvideox_case(golden *g, const golden_folder *folder, const diti_transformer *model,
                                              uint32_t index) {
     golden_cogvideox_case c;
-    const diti_stored_tensor *latent, *text;
     uint32_t item, items = 1;
-    char name[96];
     for (item = 0; item < items; item++) {
         diti_denoise *d = &c.base.denoise;
         memset(&c, 0, sizeof c);
         c.model = diti_cogvideox_of(model);
         c.base.index = index;
         c.base.item = item;
-        latent = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.hidden_states", name));
-        text = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.encoder_hidden_states", name));
-        if (!latent || !text || latent->rank != 5 || text->rank != 3) return false;
-        items = (uint32_t)latent->shape[0];
-        d->batch = d->branches = d->steps = d->text_batch = 1;
-        d->frames = (uint32_t)latent->shape[1];
-        c.recorded = (uint32_t)latent->shape[2];
-        d->height = (uint32_t)latent->shape[3];
-        d->width = (uint32_t)latent->shape[4];
-        d->text_tokens = (uint32_t)text->shape[1];
+        if (!golden_case_clip(&c.base, folder, "in.hidden_states", "in.encoder_hidden_states", 1, &items)) return false;
         golden_graph_begin(&c.base.m, g, folder);
         golden_cogvideox_inputs(&c);
         diti_transformer_prepare(model, &c.base.m.graph, d);

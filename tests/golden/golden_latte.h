@@ -85,25 +85,15 @@ static inline void golden_latte_parts(golden_latte_case *c) {
 static inline bool golden_run_latte_case(golden *g, const golden_folder *folder, const diti_transformer *model,
                                          uint32_t index) {
     golden_latte_case c;
-    const diti_stored_tensor *latent, *text;
     uint32_t item, items = 1;
-    char name[96];
     for (item = 0; item < items; item++) {
         diti_denoise *d = &c.base.denoise;
         memset(&c, 0, sizeof c);
         c.model = diti_latte_of(model);
         c.base.index = index;
         c.base.item = item;
-        latent = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.hidden_states", name));
-        text = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.encoder_hidden_states", name));
-        if (!latent || !text || latent->rank != 5 || text->rank != 3) return false;
-        items = (uint32_t)latent->shape[0];
-        d->batch = d->branches = d->steps = d->text_batch = 1;
         d->variance = true;
-        d->frames = (uint32_t)latent->shape[2];
-        d->height = (uint32_t)latent->shape[3];
-        d->width = (uint32_t)latent->shape[4];
-        d->text_tokens = (uint32_t)text->shape[1];
+        if (!golden_case_clip(&c.base, folder, "in.hidden_states", "in.encoder_hidden_states", 2, &items)) return false;
         golden_graph_begin(&c.base.m, g, folder);
         golden_latte_inputs(&c);
         diti_transformer_prepare(model, &c.base.m.graph, d);

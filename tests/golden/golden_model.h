@@ -236,6 +236,25 @@ static inline const char *golden_case_name(const golden_case *c, const char *res
     return out;
 }
 
+/* The shapes of an item of a recorded case of clips; the latent's dimension `frames` counts its frames. false: there is
+   no such case. */
+static inline bool golden_case_clip(golden_case *c, const golden_folder *folder, const char *latent, const char *text,
+                                    uint32_t frames, uint32_t *items) {
+    const diti_stored_tensor *x, *y;
+    diti_denoise *d = &c->denoise;
+    char name[96];
+    x = diti_checkpoint_find(folder->golden, golden_case_name(c, latent, name));
+    y = diti_checkpoint_find(folder->golden, golden_case_name(c, text, name));
+    if (!x || !y || x->rank != 5 || y->rank < 3) return false;
+    *items = (uint32_t)x->shape[0];
+    d->batch = d->branches = d->steps = d->text_batch = 1;
+    d->frames = (uint32_t)x->shape[frames];
+    d->height = (uint32_t)x->shape[3];
+    d->width = (uint32_t)x->shape[4];
+    d->text_tokens = (uint32_t)y->shape[y->rank - 2];
+    return true;
+}
+
 /* The item's rows of a recorded tensor. */
 static inline float *golden_case_rows(golden_case *c, const char *rest, uint32_t rows, uint32_t columns) {
     char name[96];

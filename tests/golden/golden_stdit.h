@@ -106,25 +106,15 @@ static inline void golden_stdit_parts(golden_stdit_case *c) {
 static inline bool golden_run_stdit_case(golden *g, const golden_folder *folder, const diti_transformer *model,
                                          uint32_t index) {
     golden_stdit_case c;
-    const diti_stored_tensor *latent, *text;
     uint32_t item, items = 1;
-    char name[96];
     for (item = 0; item < items; item++) {
         diti_denoise *d = &c.base.denoise;
         memset(&c, 0, sizeof c);
         c.model = (diti_stdit *)(uintptr_t)diti_stdit_of(model);
         c.base.index = index;
         c.base.item = item;
-        latent = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.x", name));
-        text = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.y", name));
-        if (!latent || !text || latent->rank != 5 || text->rank != 4) return false;
-        items = (uint32_t)latent->shape[0];
-        d->batch = d->branches = d->steps = d->text_batch = 1;
         d->variance = true;
-        d->frames = (uint32_t)latent->shape[2];
-        d->height = (uint32_t)latent->shape[3];
-        d->width = (uint32_t)latent->shape[4];
-        d->text_tokens = (uint32_t)text->shape[2];
+        if (!golden_case_clip(&c.base, folder, "in.x", "in.y", 2, &items)) return false;
         golden_graph_begin(&c.base.m, g, folder);
         golden_stdit_inputs(&c);
         diti_transformer_prepare(model, &c.base.m.graph, d);

@@ -1065,6 +1065,51 @@ static void test_clips(const diti_env *env, const clip_case *c) {
     image_close(&file);
 }
 
+/* Jobs make no clips yet, devices do not divide the rows of attention within frames and within positions, and a model
+   takes the frames and the condition that it knows. */
+static void test_clip_refusals(const diti_env *env) {
+    static const uint32_t rows[] = {DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION};
+    diti_transformer transformer = DITI_ZERO;
+    diti_job_request request;
+    dit_job_desc desc = DITI_ZERO;
+    dit_model model = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    diti_denoise denoise = DITI_ZERO;
+    const char *why;
+    uint32_t i, k;
+    model.transformer = &transformer;
+    transformer.family = diti_pixart_family();
+    transformer.traits.variant = "test";
+    transformer.traits.divided = true;
+    memset(&request, 0, sizeof request);
+    for (i = 0; i < DITI_SPLIT_AXES; i++) request.shape.split.degree[i] = 1;
+    request.shape.split.degree[DITI_SPLIT_CFG] = request.shape.split.degree[DITI_SPLIT_TENSOR] = 2;
+    CHECK(!diti_job_unsplit(&model, &request));
+    for (i = 0; i < DITI_COUNT(rows); i++) {
+        request.shape.split.degree[rows[i]] = 2;
+        why = diti_job_unsplit(&model, &request);
+        CHECK_MESSAGE(why && strstr(why, "divide rows of tokens"), "%s", why ? why : "split");
+        request.shape.split.degree[rows[i]] = 1;
+    }
+    transformer.traits.default_frames = 16;
+    desc.model = &model;
+    CHECK(diti_job_request_make(&model, env, &desc, &request, &err) == DIT_ERROR_UNSUPPORTED_MODEL);
+    CHECK_MESSAGE(strstr(err.message, "makes clips, which jobs do not make yet"), "%s", err.message);
+    for (k = 0; k < 3; k++) {
+        static const char *const says[] = {"one timestep for all frames", "takes no picture as a condition",
+                                           "needs a picture as a condition"};
+        diti_graph graph;
+        memset(&graph, 0, sizeof graph);
+        denoise.frame_steps = k == 0;
+        denoise.condition = k == 1;
+        transformer.traits.condition_channels = k == 2 ? 16 : 0;
+        denoise.branches = denoise.text_batch = denoise.batch = 1;
+        transformer.traits.patch = 2;
+        diti_transformer_prepare(&transformer, &graph, &denoise);
+        CHECK_MESSAGE(diti_graph_failed(&graph) && strstr(graph.error.message, says[k]), "%s", graph.error.message);
+    }
+}
+
 static void encode_prompts(diti_device *device, const diti_t5 *t5, const uint32_t *lengths, uint32_t count,
                            uint32_t rows, uint32_t tokens, uint32_t first_id, float *out) {
     uint32_t ids[256] = {0}, items[8][DITI_ITEM_WORDS] = {{0}}, i, token, at = 0;
@@ -1146,6 +1191,7 @@ int main(void) {
     test_out_of_memory();
     test_tables();
     test_names();
+    test_clip_refusals(&env);
     test_vulkan_begin();
     device = open_device(&env, "rung=base");
     if (device) {
