@@ -397,7 +397,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    const diti_layer *norm;          /* its weight and bias; NULL: none */
+    const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
@@ -523,7 +523,7 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* Of the rows that the devices of a sequence divide, the row at which an image's own ones begin. */
+/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
