@@ -251,22 +251,22 @@
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
    A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It is smaller by at least so much of
-   730 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
+   760 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
 
        macro                  what is left out                                                saves
        DIT_NO_SPLIT           several devices: contexts of more than one, and all splits      82 KB
        DIT_NO_TRACE           traces: dit_context_desc.trace, dit_trace_*                     6 KB
        DIT_NO_TUNE            dit_context_desc.tune; kernels keep their usual tiles           1 KB
        DIT_NO_PYTORCH         .pth, .pt, .ckpt and .bin files                                 14 KB
-       DIT_NO_PIXART          PixArt-alpha and -Sigma                                         9 KB
+       DIT_NO_PIXART          PixArt-alpha and -Sigma                                         7 KB
        DIT_NO_DIT             class-conditional DiT                                           6 KB
        DIT_NO_SD3             Stable Diffusion 3 and 3.5                                      8 KB
        DIT_NO_FLUX            FLUX.1                                                          9 KB
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
-       DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                8 KB
-       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      8 KB
+       DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
+       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
-       all of them                                                                            190 KB
+       all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
    DIT_ERROR_UNSUPPORTED_MODEL for a model or a file, and its message names the macro. Marks of traces do nothing.
@@ -28971,6 +28971,9 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* The position table of a training's base x base grid, stretched over that of the tokens. */
+DIT_INTERNAL dit_result diti_write_stretched(diti_plan *plan, diti_tensor input, const diti_token_grid *tokens,
+                                             uint32_t base, double interpolation, dit_error *err);
 /* The rows of diti_position_rows as an input's content, F32 [frames, dim]; those of diti_rotation_rows as two inputs',
    F32 [frames, head_dim / 2]. */
 DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err);
@@ -29028,7 +29031,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    const diti_layer *norm;          /* its weight and bias; NULL: none */
+    const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
@@ -29154,7 +29157,7 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* Of the rows that the devices of a sequence divide, the row at which an image's own ones begin. */
+/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
@@ -29321,6 +29324,14 @@ DIT_INTERNAL float diti_grid_place(const diti_grid_axis *axis, uint32_t i, bool 
     double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
     if (!linspace) return (float)(axis->first + i * (axis->length / n));
     return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
+}
+
+DIT_INTERNAL dit_result diti_write_stretched(diti_plan *plan, diti_tensor input, const diti_token_grid *tokens,
+                                             uint32_t base, double interpolation, dit_error *err) {
+    diti_grid grid = {tokens->rows, tokens->columns, 1, 1, (float)interpolation};
+    grid.divide_y = (float)(grid.rows / (double)base);
+    grid.divide_x = (float)(grid.columns / (double)base);
+    return diti_write_positions(plan, input, &grid, err);
 }
 
 /* ---- what several families are made of ---- */
@@ -31390,25 +31401,16 @@ static void diti_pixart_prepare(diti_pass *p) {
     diti_pixart_project_text(p, state);
 }
 
-/* The grid of the training is stretched over any other. */
-static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
-                                              diti_tensor positions, dit_error *err) {
-    const diti_pixart_config *config = &model->config;
-    double base = config->sample_size / config->patch;
-    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
-    grid.divide_y = (float)(grid.rows / base);
-    grid.divide_x = (float)(grid.columns / base);
-    grid.interpolation = config->interpolation;
-    return diti_write_positions(plan, positions, &grid, err);
-}
-
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_pixart *model = diti_pixart_of(transformer);
     const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
     const uint32_t *pixels = denoise->pixels;
     float sizes[3]; /* height, width, aspect ratio */
-    dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    dit_result result =
+        diti_write_stretched(plan, state->positions, &grid, model->config.sample_size / model->config.patch,
+                             model->config.interpolation, err);
     if (result == DIT_OK) {
         result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }
@@ -33396,18 +33398,6 @@ static void diti_latte_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* The grid of the training is stretched over any other. */
-static dit_result diti_latte_write_positions(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
-                                             diti_tensor positions, dit_error *err) {
-    const diti_latte_config *config = &model->config;
-    double base = config->sample_size / config->patch;
-    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
-    grid.divide_y = (float)(grid.rows / base);
-    grid.divide_x = (float)(grid.columns / base);
-    grid.interpolation = (float)config->space;
-    return diti_write_positions(plan, positions, &grid, err);
-}
-
 /* The first half of a head by the line, the second by the column. */
 static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
                                          const diti_latte_state *state, dit_error *err) {
@@ -33436,7 +33426,9 @@ static dit_result diti_latte_write_inputs(const diti_transformer *transformer, d
     const diti_latte *model = diti_latte_of(transformer);
     const diti_latte_config *config = &model->config;
     const diti_latte_state *state = (const diti_latte_state *)denoise->family;
-    DITI_TRY(diti_latte_write_positions(model, plan, denoise, state->positions, err));
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    DITI_TRY(
+        diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch, config->space, err));
     if (state->times) DITI_TRY(diti_write_times(plan, state->times, config->time, err));
     if (config->rotates) {
         DITI_TRY(diti_latte_write_plane(model, plan, denoise, state, err));
@@ -48641,7 +48633,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 }
 
 static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
-    if (!model->transformer->traits.default_frames) return DIT_OK;
+    if (!model->transformer || !model->transformer->traits.default_frames) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
                      model->info.family, model->info.variant);
@@ -48651,8 +48643,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
                                     diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
-    DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_clip(model, err));
+    DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
