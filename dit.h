@@ -251,22 +251,22 @@
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
    A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It is smaller by at least so much of
-   730 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
+   760 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
 
        macro                  what is left out                                                saves
        DIT_NO_SPLIT           several devices: contexts of more than one, and all splits      82 KB
        DIT_NO_TRACE           traces: dit_context_desc.trace, dit_trace_*                     6 KB
        DIT_NO_TUNE            dit_context_desc.tune; kernels keep their usual tiles           1 KB
        DIT_NO_PYTORCH         .pth, .pt, .ckpt and .bin files                                 14 KB
-       DIT_NO_PIXART          PixArt-alpha and -Sigma                                         9 KB
+       DIT_NO_PIXART          PixArt-alpha and -Sigma                                         7 KB
        DIT_NO_DIT             class-conditional DiT                                           6 KB
        DIT_NO_SD3             Stable Diffusion 3 and 3.5                                      8 KB
        DIT_NO_FLUX            FLUX.1                                                          9 KB
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
-       DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                8 KB
-       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      8 KB
+       DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
+       DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
-       all of them                                                                            190 KB
+       all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
    DIT_ERROR_UNSUPPORTED_MODEL for a model or a file, and its message names the macro. Marks of traces do nothing.
