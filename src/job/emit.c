@@ -192,14 +192,16 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
+   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
+   process. Of devices in other processes nobody here knows with what they compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
     if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < share->assignment.share_total)
-        return false; /* others are in another process */
+    if (!context) return false;
+    if (context->device_count < share->assignment.share_total)
+        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;

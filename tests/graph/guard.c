@@ -6,6 +6,7 @@
 #include "files.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include "split/split_ranks.h"
 #include <ctype.h>
 
 #define FOLDER "tests/fixtures/pipe_pixart_sigma"
@@ -312,6 +313,51 @@ static void test_split(dit_context *both, const char *name, const edit *edits, c
     dit_model_destroy(model);
 }
 
+/* Ranks, which know of each other by the application's transport alone, go back to the same step, each for itself. */
+static void test_ranks(const char *name, const edit *edits) {
+    static uint32_t ranks[2] = {0, 1};
+    static outcome right, got, rest;
+    dit_context *contexts[2] = {NULL, NULL};
+    dit_model *models[2] = {NULL, NULL};
+    dit_job *jobs[2] = {NULL, NULL};
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    uint64_t begin = diti_clock_us();
+    dit_context_desc desc = DITI_ZERO;
+    dit_job_desc split = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    int i;
+    run_model(base, edits, &right);
+    desc.overrides = "rung=fp16,gflop_ns=100000000";
+    split.prompt = "a red heart";
+    split.width = split.height = side;
+    split.steps = STEPS;
+    split.seed = 7;
+    split.split = name;
+    for (i = 0; i < 2; i++) {
+        desc.transport = rank_transport(&ranks[i], 2);
+        CHECK_MESSAGE(dit_context_create(&desc, &contexts[i], &err) == DIT_OK, "%s", err.message);
+        split.model = models[i] = load(contexts[i], edits);
+        CHECK_MESSAGE(dit_job_create(contexts[i], &split, &jobs[i], &err) == DIT_OK, "%s", err.message);
+    }
+    while (jobs[0] && jobs[1] && (results[0] == DIT_WORKING || results[1] == DIT_WORKING) &&
+           diti_clock_us() - begin < 120000000)
+        for (i = 0; i < 2; i++) results[i] = dit_job_wait(jobs[i], 1000000);
+    if (jobs[0] && jobs[1]) {
+        take(jobs[0], &got);
+        dit_job_status(jobs[1], &rest.status, &rest.err);
+        CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%s, %s", got.err.message, rest.err.message);
+        CHECK_MESSAGE(got.status.reruns >= 1 && rest.status.reruns == got.status.reruns, "%u and %u reruns",
+                      got.status.reruns, rest.status.reruns);
+        CHECK_MESSAGE(distance(&got, &right) <= 2e-2, "%g from fp32", distance(&got, &right));
+        printf("%s on two ranks: %u reruns, the last for %s; %.2g from fp32\n", name, got.status.reruns, got.op,
+               distance(&got, &right));
+    }
+    for (i = 0; i < 2; i++) dit_job_destroy(jobs[i]);
+    for (i = 0; i < 2; i++) dit_model_destroy(models[i]);
+    for (i = 0; i < 2; i++) dit_context_destroy(contexts[i]);
+    memset(letters, 0, sizeof letters);
+}
+
 /* Cut into the smallest slices, and with previews in between, the bytes are the same. */
 static void test_slices(void) {
     static outcome whole, cut;
@@ -608,7 +654,12 @@ static void test_splits(void) {
     size_t i;
     test_split(two, "ulysses2", before_picture, "");
     test_split(two, "pipefusion2", before_picture, "");
+    test_ranks("cfg2", before_picture);
     if (test_all) {
+        test_ranks("tensor2", before_picture);
+        test_ranks("layers2", before_picture);
+        test_split(two, "ulysses2,int8:e", before_picture, "");
+        test_split(two, "ring2,int8:e", before_picture, "");
         four = open_devices(TWO "," TWO, "rung=fp16");
         test_split(two, "cfg2", before_picture, "");
         test_split(two, "layers2", before_picture, "");
