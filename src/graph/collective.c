@@ -177,7 +177,7 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 /* ---- payloads ---- */
 
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
-    if (!diti_graph_failed(graph) && graph->guard_alike && !graph->int8_feedback) diti_guard_pass(graph, own, received);
+    if (!diti_graph_failed(graph) && graph->guard_alike) diti_guard_pass(graph, own, received);
 }
 
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
@@ -185,14 +185,13 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
-/* x and what its rounding has lost so far, F32 and so without an exponent, is rounded; what that loses is kept for the
-   next run of the segment. Over n of them the mean of what was sent is off by a rounding over n, not by a rounding. */
+/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment. Over n
+ * of them the mean of what was sent is off by a rounding over n, not by a rounding. */
 static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
     diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
     diti_elementwise_desc desc = DITI_ZERO;
     if (diti_graph_failed(graph)) return 0;
-    graph->tensors[lost].forgets = true;
     desc.name = "payload";
     desc.out_f32 = true;
     desc.add = lost;

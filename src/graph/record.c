@@ -180,24 +180,10 @@ static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
                : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
 }
 
-static void diti_record_forget(const diti_plan *plan, VkCommandBuffer commands) {
-    VkDeviceSize offset, size;
-    size_t i;
-    for (i = 0; i < plan->tensor_count; i++) {
-        VkBuffer buffer;
-        if (!plan->tensors[i].forgets) continue;
-        buffer = diti_plan_buffer(plan, (diti_tensor)i, &offset, &size);
-        plan->device->vk.CmdFillBuffer(commands, buffer, offset, size & ~(VkDeviceSize)3, 0);
-    }
-    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
-}
-
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
     DITI_TRY(diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err));
     DITI_TRY(diti_record_begin(plan, plan->restore, false, err));
     diti_plan_record_guards(plan, plan->restore);
-    diti_record_forget(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
 

@@ -199,7 +199,8 @@ static bool diti_emit_agrees(const diti_share *share) {
     const dit_context *context = job->context;
     uint32_t i;
     if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context) return false;
+    if (!context || job->request.shape.int8_feedback)
+        return false; /* a step that runs again would add its error twice */
     if (context->device_count < share->assignment.share_total)
         return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
