@@ -234,8 +234,8 @@
      host. A way that fails its test is left out, with a warning.
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
-   - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
-     In several processes, in divided layers of HunyuanDiT and in the decoder it ends the job with DIT_ERROR_NOT_FINITE.
+   - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
+     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, in divided layers of HunyuanDiT, and if ranks divide rows.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -15154,7 +15154,6 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
-    bool forgets;                  /* a state that becomes zero where a segment is to run again, too */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -18989,7 +18988,7 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 /* ---- payloads ---- */
 
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
-    if (!diti_graph_failed(graph) && graph->guard_alike && !graph->int8_feedback) diti_guard_pass(graph, own, received);
+    if (!diti_graph_failed(graph) && graph->guard_alike) diti_guard_pass(graph, own, received);
 }
 
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
@@ -18997,14 +18996,13 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
-/* x and what its rounding has lost so far, F32 and so without an exponent, is rounded; what that loses is kept for the
-   next run of the segment. Over n of them the mean of what was sent is off by a rounding over n, not by a rounding. */
+/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment. Over n
+ * of them the mean of what was sent is off by a rounding over n, not by a rounding. */
 static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
     diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
     diti_elementwise_desc desc = DITI_ZERO;
     if (diti_graph_failed(graph)) return 0;
-    graph->tensors[lost].forgets = true;
     desc.name = "payload";
     desc.out_f32 = true;
     desc.add = lost;
@@ -22869,24 +22867,10 @@ static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
                : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
 }
 
-static void diti_record_forget(const diti_plan *plan, VkCommandBuffer commands) {
-    VkDeviceSize offset, size;
-    size_t i;
-    for (i = 0; i < plan->tensor_count; i++) {
-        VkBuffer buffer;
-        if (!plan->tensors[i].forgets) continue;
-        buffer = diti_plan_buffer(plan, (diti_tensor)i, &offset, &size);
-        plan->device->vk.CmdFillBuffer(commands, buffer, offset, size & ~(VkDeviceSize)3, 0);
-    }
-    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
-}
-
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
     DITI_TRY(diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err));
     DITI_TRY(diti_record_begin(plan, plan->restore, false, err));
     diti_plan_record_guards(plan, plan->restore);
-    diti_record_forget(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
 
@@ -49011,14 +48995,17 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
+   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
+   process. Of devices in other processes nobody here knows with what they compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
     if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < share->assignment.share_total)
-        return false; /* others are in another process */
+    if (!context || job->request.shape.int8_feedback)
+        return false; /* a step that runs again would add its error twice */
+    if (context->device_count < share->assignment.share_total)
+        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
