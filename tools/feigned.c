@@ -168,6 +168,44 @@ static void add_conv(feigned *f, uint32_t in, uint32_t out, uint32_t kernel_size
     end(f, NULL);
 }
 
+/* A convolution over frames, and ops between them. */
+static void add_clip(feigned *f, uint32_t in, uint32_t out, uint32_t frames, uint32_t kernel_size, bool edges,
+                     dit_type type) {
+    diti_conv_desc desc = DITI_ZERO;
+    diti_blend_desc blend = DITI_ZERO;
+    diti_block_desc block = DITI_ZERO;
+    const diti_weight *weight;
+    uint32_t in_all = in * frames * kernel_size * kernel_size;
+    diti_tensor x;
+    char text[48];
+    diti_format(text, sizeof text, "%u to %u by %u x %u", in, out, frames, kernel_size);
+    begin(f, "clip", text, type);
+    weight = random_weight(&f->b, fitting_type(&f->b, in_all), out, in_all, kernel_size);
+    if (f->b.weights) f->b.weights->weight.frames = frames;
+    desc.batch = 5;
+    desc.height = desc.width = 32;
+    desc.pad_before = desc.pad_after = kernel_size / 2;
+    desc.frames_before = frames - 1;
+    desc.ends = desc.edges = edges;
+    desc.name = "conv";
+    x = diti_conv(&f->b.graph, input(&f->b, 5 * 32 * 32, in, "x"), weight, &desc);
+    blend.kind = edges ? DITI_BLEND_THIRDS : DITI_BLEND_LINEAR;
+    blend.clip.frames = 5;
+    blend.clip.height = blend.clip.width = 32;
+    diti_blend_frames(&f->b.graph, x, &blend);
+    block.clip = blend.clip;
+    block.columns = out / 8;
+    block.time = block.side = 2;
+    block.channel_step = 8;
+    block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = block.first = 1;
+    diti_spread_frames(&f->b.graph, x, &block);
+    block.columns = 8 * out;
+    diti_gather_frames(&f->b.graph, x, &block);
+    end(f, NULL);
+}
+
 /* A job by the bundled model, with all that stands around a transformer: samplers, guidance, pixels. */
 static void add_picture(feigned *f) {
     dit_model_desc model_desc = DITI_ZERO;
@@ -228,6 +266,9 @@ static void add_all(feigned *f) {
         add_conv(f, 512, 512, 3, 1, true, convolved[i]);
         add_conv(f, 3, 128, 3, 1, false, convolved[i]);
         add_conv(f, 64, 64, 3, 1, false, convolved[i]); /* TAESD's width */
+        add_clip(f, 256, 256, 3, 3, false, convolved[i]);
+        add_clip(f, 128, 128, 3, 3, true, convolved[i]);
+        add_clip(f, 384, 768, 3, 1, false, convolved[i]);
     }
     add_picture(f);
 }

@@ -10,9 +10,11 @@ struct diti_hunyuanvideo_vae {
 };
 
 static bool diti_hunyuanvideo_vae_is(diti_loader *loader, const diti_json *config) {
-    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLHunyuanVideo") ||
-           diti_loader_find(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight") ||
-           diti_loader_find(loader, "encoder.down_blocks.0.downsamplers.0.conv.conv.weight");
+    (void)config;
+    return (diti_loader_find(loader, "decoder.conv_in.conv.weight") &&
+            diti_loader_find(loader, "decoder.conv_norm_out.weight")) ||
+           (diti_loader_find(loader, "encoder.conv_in.conv.weight") &&
+            diti_loader_find(loader, "encoder.conv_norm_out.weight"));
 }
 
 static void diti_hunyuanvideo_vae_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels) {

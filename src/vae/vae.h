@@ -69,6 +69,11 @@ typedef struct diti_vae_clip {
                                   original takes */
     diti_tensor noise;         /* an encoder that draws between its halves reads it: F32 [latent rows of all pictures,
                                   channels];         0: it takes the mean */
+    /* LTX-Video's decoder from 0.9.1 on: sinusoids of the timestep that the latent is said to have, F32 [1, 256]
+       (diti_vae_clip_timestep). Where it adds noise, it reads that from noise, F32 [values, 1], a plane after the
+       other. */
+    diti_tensor timestep;
+    uint32_t noise_next; /* values of noise that were read */
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
@@ -90,6 +95,8 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+#define DITI_VAE_TIMESTEP 256u
+DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
@@ -145,7 +152,7 @@ typedef struct diti_video_style {
     bool ends;   /* the first frame stands before itself, in place of zeros */
     bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
     bool cached; /* the last frames of a chunk stand before the first of the next one */
-    bool both;   /* half of what is missing stands behind the last frame, and is that frame */
+    bool both;   /* of a decoder's missing frames half stand behind the last one, and repeat that */
 } diti_video_style;
 typedef struct diti_video_kind {
     const char *name; /* for messages */
@@ -171,6 +178,8 @@ struct diti_vae {
     struct diti_cogvideox_vae *cogvideox;
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
+    struct diti_ltx_vae *ltx;
+    float timestep_multiplier; /* of the timestep that a decoder is told */
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -213,6 +222,7 @@ DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);

@@ -118,6 +118,16 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
+/* docs/models.md 2.1: cosines first. */
+DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out) {
+    uint32_t i, half = DITI_VAE_TIMESTEP / 2;
+    for (i = 0; i < half; i++) {
+        double angle = (double)(timestep * vae->timestep_multiplier) * exp(-log(10000.0) * i / half);
+        out[i] = (float)cos(angle);
+        out[half + i] = (float)sin(angle);
+    }
+}
+
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
@@ -337,14 +347,15 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                          const diti_layer *layer, const diti_conv_desc *more, const char *name) {
     const diti_video_style *style = &clip->vae->style;
     uint32_t missing = diti_video_taps(layer) - 1;
+    bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
     if (more) desc = *more;
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
     if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-    if (!in.before && !desc.frames_before) desc.frames_before = style->both ? missing / 2 : missing;
-    if (style->both) desc.frames_after = missing - desc.frames_before;
+    if (!in.before && !desc.frames_before) desc.frames_before = both ? missing / 2 : missing;
+    if (both) desc.frames_after = missing - desc.frames_before;
     desc.ends = style->ends;
     desc.edges = style->edges;
     desc.bias = &layer->bias;

@@ -52,6 +52,39 @@ static inline void golden_video_expect(golden_video_case *c, const char *rest, d
     golden_expect(&c->m, label, rows, reference, fp32);
 }
 
+/* LTX-Video: the timestep of the latent, and the noise that the decoder adds, plane after plane. */
+static inline void golden_video_told(golden_video_case *c, diti_vae_clip *clip) {
+    const diti_checkpoint *golden = c->m.folder->golden;
+    const diti_stored_tensor *stored;
+    char name[96];
+    float *row, *steps, *noise = (float *)malloc(sizeof(float));
+    uint32_t i, count = 0;
+    uint64_t items;
+    diti_format(name, sizeof name, "%s.in.temb", c->prefix);
+    if (diti_checkpoint_find(golden, name)) {
+        row = (float *)malloc(DITI_VAE_TIMESTEP * sizeof(float));
+        steps = golden_floats(golden, name, &items);
+        if (golden_require(c->m.g, steps && c->item < items, "%s has a value for each item", name))
+            diti_vae_clip_timestep(c->vae, steps[c->item], row);
+        free(steps);
+        clip->timestep = golden_give(&c->m, DITI_F32, 1, DITI_VAE_TIMESTEP, row);
+    }
+    for (i = 0;; i++) {
+        diti_format(name, sizeof name, "%s.noise%u", c->prefix, i);
+        stored = diti_checkpoint_find(golden, name);
+        if (!stored || stored->rank != 2) break;
+        row = golden_floats(golden, name, &items);
+        noise = (float *)realloc(noise, (count + items) * sizeof(float));
+        memcpy(noise + count, row, items * sizeof(float));
+        count += (uint32_t)items;
+        free(row);
+    }
+    if (i)
+        clip->noise = golden_give(&c->m, DITI_F32, count, 1, noise);
+    else
+        free(noise);
+}
+
 static inline void golden_video_decoder(golden_video_case *c, uint32_t tile, uint32_t tile_frames) {
     char name[96];
     uint32_t channels;
@@ -69,6 +102,7 @@ static inline void golden_video_decoder(golden_video_case *c, uint32_t tile, uin
     } else {
         x = golden_give(&c->m, DITI_F32, latent.frames * latent.height * latent.width, channels, z);
     }
+    golden_video_told(c, &clip);
     golden_video_expect(c, "out", diti_vae_clip_all(&clip, x), GOLDEN_MODEL);
 }
 

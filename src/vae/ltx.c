@@ -1,0 +1,463 @@
+#include "vae/vae.h"
+
+/* AutoencoderKLLTXVideo 0.9.0, 0.9.1 and 0.9.5 (docs/models.md 4.9). The decoder is not causal, and may be told how
+   much noise its latent has. */
+
+typedef struct diti_ltx_vae_resnet {
+    diti_layer conv1, conv2, shortcut, norm3;
+    diti_weight table;     /* [4, channels]: shift and scale of either norm; no parts without a timestep */
+    diti_weight noises[2]; /* [channels, 1]: behind either convolution; no parts: none is added */
+    uint32_t channels;
+} diti_ltx_vae_resnet;
+typedef struct diti_ltx_vae_time { /* of the timestep's sinusoids */
+    diti_layer first, second;
+} diti_ltx_vae_time;
+typedef struct diti_ltx_vae_level {
+    diti_ltx_vae_resnet change; /* a resnet for other channels: the decoder's before all, the encoder's behind all */
+    diti_ltx_vae_resnet resnets[DITI_KL_MAX_RESNETS];
+    uint32_t count;
+    bool changes;
+    diti_layer resample;
+    uint32_t time_step, side_step; /* the encoder's strides */
+    bool strided;                  /* the encoder's convolution has them; else blocks become channels */
+    diti_ltx_vae_time time;
+} diti_ltx_vae_level;
+typedef struct diti_ltx_vae_half {
+    diti_layer conv_in, conv_out;
+    diti_ltx_vae_level *levels; /* of the decoder the first is its middle; of the encoder the last is */
+    uint32_t level_count;
+    bool present;
+} diti_ltx_vae_half;
+struct diti_ltx_vae {
+    diti_ltx_vae_half decoder, encoder;
+    diti_ltx_vae_time time;
+    diti_weight table; /* [2, channels]: of the last norm */
+    uint32_t patch;
+    bool timed, residual;
+};
+
+static bool diti_ltx_vae_is(diti_loader *loader, const diti_json *config) {
+    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLLTXVideo") ||
+           (diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight") &&
+            !diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.norm1.weight") &&
+            diti_loader_find(loader, "latents_mean"));
+}
+
+/* ---- loading ---- */
+
+static bool diti_ltx_vae_has(diti_loader *loader, const char *format, const char *name) {
+    char full[96];
+    diti_format(full, sizeof full, format, name);
+    return diti_loader_find(loader, full) != NULL;
+}
+
+static uint32_t diti_ltx_vae_load_resnet(diti_loader *loader, diti_ltx_vae_resnet *out, uint32_t channels,
+                                         const char *name) {
+    static const char *const noises[2] = {"per_channel_scale1", "per_channel_scale2"};
+    char scope[128];
+    uint32_t i;
+    diti_format(scope, sizeof scope, "%s", loader->scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
+    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
+    if (channels != out->channels) {
+        diti_load_norm(loader, &out->norm3, channels, "norm3");
+        diti_video_load_conv(loader, &out->shortcut, channels, "conv_shortcut");
+    }
+    if (diti_loader_find(loader, "scale_shift_table"))
+        diti_load_vector(loader, &out->table, 4, out->channels, "scale_shift_table");
+    for (i = 0; i < 2 && diti_loader_find(loader, noises[i]) && !loader->error.result; i++) {
+        diti_load_vector(loader, &out->noises[i], 1, out->channels, noises[i]);
+        out->noises[i].rows = out->noises[i].parts[0].rows = out->channels; /* a matrix of one column */
+        out->noises[i].columns = out->noises[i].kernel = 1;
+    }
+    diti_loader_scope(loader, "%s", scope);
+    return out->channels;
+}
+
+static void diti_ltx_vae_load_time(diti_loader *loader, diti_ltx_vae_time *out, uint32_t size, const char *name) {
+    char full[96];
+    if (!diti_ltx_vae_has(loader, "%s.timestep_embedder.linear_1.weight", name)) return;
+    diti_format(full, sizeof full, "%s.timestep_embedder.linear_1", name);
+    diti_load_layer(loader, &out->first, size, 256, 1, full);
+    diti_format(full, sizeof full, "%s.timestep_embedder.linear_2", name);
+    diti_load_layer(loader, &out->second, size, size, 1, full);
+}
+
+/* In the scope of the level. */
+static uint32_t diti_ltx_vae_load_level(diti_loader *loader, diti_ltx_vae_level *level, uint32_t channels,
+                                        bool decoder) {
+    const char *sampler = decoder ? "upsamplers.0.conv" : "downsamplers.0";
+    char name[32];
+    uint32_t i, rows;
+    level->changes =
+        diti_loader_find(loader, decoder ? "conv_in.conv1.conv.weight" : "conv_out.conv1.conv.weight") != NULL;
+    if (decoder && level->changes) channels = diti_ltx_vae_load_resnet(loader, &level->change, channels, "conv_in");
+    if (decoder && diti_ltx_vae_has(loader, "%s.conv.weight", sampler)) {
+        rows = diti_video_load_conv(loader, &level->resample, channels, sampler);
+        channels = rows / 8;
+    }
+    level->count = diti_loader_count(loader, "resnets.", ".conv1.conv.weight");
+    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
+        if (!loader->error.result)
+            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %smust hold 1 to %u resnets",
+                      diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+        level->count = 0;
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        channels = diti_ltx_vae_load_resnet(loader, &level->resnets[i], channels, name);
+    }
+    diti_ltx_vae_load_time(loader, &level->time, 4 * channels, "time_embedder");
+    if (decoder || !diti_loader_find(loader, "downsamplers.0.conv.bias")) {
+        if (!decoder && diti_loader_find(loader, "downsamplers.0.conv.conv.weight")) {
+            rows = diti_video_load_conv(loader, &level->resample, channels, "downsamplers.0.conv");
+            channels = rows * level->time_step * level->side_step * level->side_step;
+        }
+        return channels;
+    }
+    level->strided = true;
+    diti_video_load_conv(loader, &level->resample, channels, sampler);
+    if (level->changes) channels = diti_ltx_vae_load_resnet(loader, &level->change, channels, "conv_out");
+    return channels;
+}
+
+static void diti_ltx_vae_load_half(diti_vae *vae, diti_loader *loader, diti_ltx_vae_half *half, bool decoder) {
+    const struct diti_ltx_vae *own = vae->ltx;
+    const char *name = decoder ? "decoder" : "encoder", *blocks = decoder ? "up_blocks" : "down_blocks";
+    uint32_t i, channels, pixels = 3 * own->patch * own->patch;
+    diti_loader_scope(loader, "%s.", name);
+    channels = diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : pixels, "conv_in");
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        bool middle = i == (decoder ? 0 : half->level_count - 1);
+        if (middle)
+            diti_loader_scope(loader, "%s.mid_block.", name);
+        else
+            diti_loader_scope(loader, "%s.%s.%u.", name, blocks, (unsigned)(decoder ? i - 1 : i));
+        channels = diti_ltx_vae_load_level(loader, &half->levels[i], channels, decoder);
+    }
+    diti_loader_scope(loader, "%s.", name);
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    if (decoder && diti_loader_find(loader, "scale_shift_table")) {
+        diti_load_vector(loader, &vae->ltx->table, 2, channels, "scale_shift_table");
+        diti_ltx_vae_load_time(loader, &vae->ltx->time, 2 * channels, "time_embedder");
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
+    if (vae->ltx->decoder.present) diti_ltx_vae_load_half(vae, loader, &vae->ltx->decoder, true);
+    if (vae->ltx->encoder.present) diti_ltx_vae_load_half(vae, loader, &vae->ltx->encoder, false);
+    vae->traits.has_decoder = vae->ltx->decoder.present;
+    vae->traits.has_encoder = vae->ltx->encoder.present;
+}
+
+/* ---- configuration ---- */
+
+/* Numbers that the file holds, of which config.json knows nothing. */
+static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+/* Levels, with room for the middle; strides of the encoder's. */
+static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_ltx_vae_half *half, bool decoder,
+                                     const diti_json *kinds) {
+    uint32_t i, count = diti_loader_count(loader, decoder ? "decoder.up_blocks." : "encoder.down_blocks.",
+                                          ".resnets.0.conv1.conv.weight");
+    const diti_json *kind = kinds ? kinds->first : NULL;
+    if (!count || count > DITI_KL_MAX_LEVELS) return !count;
+    half->levels = (diti_ltx_vae_level *)diti_component_array(&vae->base, loader, count + 1, sizeof *half->levels);
+    if (!half->levels) return false;
+    half->level_count = count + 1;
+    half->present = true;
+    for (i = 0; i < count; i++, kind = kind ? kind->next : NULL) {
+        const char *text = kind && kind->kind == DITI_JSON_STRING ? kind->text : "";
+        half->levels[i].time_step = diti_equal(text, "spatial") ? 1 : 2;
+        half->levels[i].side_step = diti_equal(text, "temporal") ? 1 : 2;
+    }
+    return true;
+}
+
+static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    struct diti_ltx_vae *own = (struct diti_ltx_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    double scaling = diti_setting_number(&settings, "scaling_factor", 1, 1e-6, 1e6);
+    uint32_t i, latent;
+    if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    vae->ltx = own;
+    latent = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) - 1;
+    if (latent > DITI_VAE_MAX_CHANNELS || !diti_ltx_vae_make_levels(vae, loader, &own->decoder, true, NULL) ||
+        !diti_ltx_vae_make_levels(vae, loader, &own->encoder, false, diti_setting(&settings, "downsample_type")))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %u latent channels, or too many levels",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
+    own->patch = diti_setting_size(&settings, "patch_size", 4, 16);
+    own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
+    own->residual = own->timed; /* 0.9.1 and later */
+    vae->timestep_multiplier = 1000;
+    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    vae->traits.latent_channels = latent;
+    vae->traits.by_channel = true;
+    vae->style.eps = 1e-8f;
+    vae->style.ends = vae->style.both = true;
+    for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
+    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
+    return settings.result;
+}
+
+static dit_result diti_ltx_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
+    const struct diti_ltx_vae *own = vae->ltx;
+    const diti_ltx_vae_half *half = own->decoder.present ? &own->decoder : &own->encoder;
+    uint32_t i;
+    (void)config;
+    (void)err;
+    vae->traits.factor = own->patch;
+    vae->frame_factor = 1;
+    for (i = 0; i < half->level_count; i++) {
+        if (!half->levels[i].resample.weight.part_count) continue;
+        vae->traits.factor *= own->decoder.present ? 2 : half->levels[i].side_step;
+        vae->frame_factor *= own->decoder.present ? 2 : half->levels[i].time_step;
+    }
+    return DIT_OK;
+}
+
+/* ---- the whole clip is one chunk ---- */
+
+static uint32_t diti_ltx_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
+    (void)encode;
+    return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
+}
+
+static bool diti_ltx_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
+    out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    return index == 0;
+}
+
+/* ---- computing ---- */
+
+/* linear_2(silu(linear_1(sinusoids))), F32; 0: there is none. */
+static diti_tensor diti_ltx_vae_time_run(diti_vae_clip *clip, const diti_ltx_vae_time *time) {
+    diti_linear_desc desc = DITI_ZERO;
+    diti_tensor x;
+    if (!time->first.weight.part_count || !clip->timestep) return 0;
+    desc.bias = &time->first.bias;
+    desc.activation = DITI_ACTIVATION_SILU;
+    desc.out_f32 = true;
+    desc.name = "vae_time";
+    x = diti_linear(clip->graph, clip->timestep, &time->first.weight, &desc);
+    desc.bias = &time->second.bias;
+    desc.activation = DITI_ACTIVATION_NONE;
+    return diti_linear(clip->graph, x, &time->second.weight, &desc);
+}
+
+/* The rows of table, each with its part of the timestep's vector added: [1, rows * channels]; 0: there are none. */
+static diti_tensor diti_ltx_vae_table(diti_vae_clip *clip, const diti_weight *table, diti_tensor time) {
+    diti_elementwise_desc add = DITI_ZERO;
+    if (!table->part_count || !time || diti_graph_failed(clip->graph)) return 0;
+    add.add =
+        diti_tensor_reshape(clip->graph, diti_tensor_weight(clip->graph, table, 0), 1, table->rows * table->columns);
+    add.out_f32 = true;
+    add.name = "vae_modulation";
+    return diti_elementwise(clip->graph, time, &add);
+}
+
+/* RMSNorm without weights, then row `row` of the table as shift and the next one as scale, then SiLU. */
+static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_tensor table, uint32_t row) {
+    uint32_t channels = diti_tensor_columns(clip->graph, x);
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = desc.silu = true;
+    desc.eps = clip->vae->style.eps;
+    desc.name = "vae_norm";
+    if (table) {
+        desc.shift = diti_tensor_view(clip->graph, table, 0, 1, row * channels, channels);
+        desc.scale = diti_tensor_view(clip->graph, table, 0, 1, (row + 1) * channels, channels);
+    }
+    return diti_norm(clip->graph, x, &desc);
+}
+
+/* The same noise in all frames, by channels. */
+static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                       const diti_weight *scale) {
+    diti_graph *graph = clip->graph;
+    uint32_t area = size->height * size->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    if (!scale->part_count || diti_graph_failed(graph)) return x;
+    if (!clip->noise)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
+    linear.out_f32 = add.out_f32 = true;
+    linear.name = add.name = "vae_noise";
+    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
+    clip->noise_next += area;
+    return diti_elementwise(graph, x, &add);
+}
+
+static diti_tensor diti_ltx_vae_conv(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                     const diti_layer *layer, const diti_conv_desc *more, const char *name) {
+    return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), layer, more, name);
+}
+
+static diti_tensor diti_ltx_vae_resnet_run(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                           const diti_ltx_vae_resnet *resnet, diti_tensor time) {
+    diti_tensor table = diti_ltx_vae_table(clip, &resnet->table, time), h;
+    diti_conv_desc more = DITI_ZERO;
+    diti_norm_desc norm3 = DITI_ZERO;
+    bool noisy = resnet->noises[1].part_count != 0;
+    h = diti_ltx_vae_conv(clip, size, diti_ltx_vae_norm(clip, x, table, 0), &resnet->conv1, NULL, "vae_conv1");
+    h = diti_ltx_vae_inject(clip, size, h, &resnet->noises[0]);
+    h = diti_ltx_vae_norm(clip, h, table, 2);
+    if (resnet->shortcut.weight.part_count) {
+        norm3.eps = 1e-6f;
+        norm3.weight = &resnet->norm3.weight;
+        norm3.bias = &resnet->norm3.bias;
+        norm3.name = "vae_norm3";
+        x = diti_ltx_vae_conv(clip, size, diti_norm(clip->graph, x, &norm3), &resnet->shortcut, NULL, "vae_shortcut");
+    }
+    more.residual = x; /* sums have any order: noise comes last */
+    h = diti_ltx_vae_conv(clip, size, h, &resnet->conv2, &more, "vae_conv2");
+    return noisy ? diti_ltx_vae_inject(clip, size, h, &resnet->noises[1]) : h;
+}
+
+static diti_block_desc diti_ltx_vae_block(const diti_video *size, uint32_t time, uint32_t side, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip = *size;
+    block.columns = columns;
+    block.time = time;
+    block.side = side;
+    block.channel_step = time * side * side;
+    block.time_step = side * side;
+    block.line_step = side;
+    block.pixel_step = 1;
+    block.out_f32 = true;
+    block.name = "vae_blocks";
+    return block;
+}
+
+/* Channels become frames, lines and columns, less the first frame; later versions add those of x itself, which are
+   repeated. */
+static diti_tensor diti_ltx_vae_up(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_layer *layer) {
+    uint32_t channels = diti_tensor_columns(clip->graph, x), columns = layer->weight.rows / 8;
+    diti_tensor h = diti_ltx_vae_conv(clip, size, x, layer, NULL, "vae_upsample");
+    diti_block_desc block = diti_ltx_vae_block(size, 2, 2, columns);
+    block.first = 1;
+    h = diti_spread_frames(clip->graph, h, &block);
+    if (clip->vae->ltx->residual) {
+        block.modulus = channels / 8;
+        block.more = h;
+        h = diti_spread_frames(clip->graph, x, &block);
+    }
+    size->frames = 2 * size->frames - 1;
+    size->height *= 2;
+    size->width *= 2;
+    return h;
+}
+
+static diti_tensor diti_ltx_vae_down(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                     const diti_ltx_vae_level *level) {
+    uint32_t channels = diti_tensor_columns(clip->graph, x), block_size, area = size->height * size->width;
+    diti_conv_desc more = DITI_ZERO;
+    diti_block_desc block;
+    diti_video_input in;
+    if (level->strided) {
+        more.stride = more.frame_stride = 2;
+        more.pad_before = more.pad_after = 1;
+        x = diti_ltx_vae_conv(clip, size, x, &level->resample, &more, "vae_downsample");
+        size->frames = (size->frames + 1) / 2;
+        size->height /= 2;
+        size->width /= 2;
+        return x;
+    }
+    if (level->time_step > 1) { /* the first frame twice */
+        in = diti_video_behind(clip, size, x, 1);
+        diti_copy(clip->graph, diti_tensor_view(clip->graph, in.own, 0, area, 0, channels),
+                  diti_tensor_view(clip->graph, in.all, 0, area, 0, channels), "first frame");
+        x = in.all;
+        size->frames++;
+    }
+    block_size = level->time_step * level->side_step * level->side_step;
+    block = diti_ltx_vae_block(size, level->time_step, level->side_step, block_size * level->resample.weight.rows);
+    block.more = diti_gather_frames(clip->graph,
+                                    diti_ltx_vae_conv(clip, size, x, &level->resample, NULL, "vae_downsample"), &block);
+    block.repeats = channels * block_size / block.columns;
+    x = diti_gather_frames(clip->graph, x, &block);
+    size->frames /= level->time_step;
+    size->height /= level->side_step;
+    size->width /= level->side_step;
+    return x;
+}
+
+static diti_tensor diti_ltx_vae_level_run(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                          const diti_ltx_vae_level *level) {
+    diti_tensor time = diti_ltx_vae_time_run(clip, &level->time);
+    bool samples = level->resample.weight.part_count != 0;
+    uint32_t i;
+    if (!clip->encode && level->changes) x = diti_ltx_vae_resnet_run(clip, size, x, &level->change, time);
+    if (!clip->encode && samples) x = diti_ltx_vae_up(clip, size, x, &level->resample);
+    for (i = 0; i < level->count; i++) x = diti_ltx_vae_resnet_run(clip, size, x, &level->resnets[i], time);
+    if (clip->encode && samples) x = diti_ltx_vae_down(clip, size, x, level);
+    if (clip->encode && level->changes) x = diti_ltx_vae_resnet_run(clip, size, x, &level->change, 0);
+    return x;
+}
+
+static diti_block_desc diti_ltx_vae_patches(const struct diti_ltx_vae *own, const diti_video *size, uint32_t columns) {
+    diti_block_desc patches = diti_ltx_vae_block(size, 1, own->patch, columns);
+    patches.line_step = 1;
+    patches.pixel_step = own->patch;
+    return patches;
+}
+
+/* The one logarithm of the variance counts for all channels. */
+static diti_tensor diti_ltx_vae_moments(diti_vae_clip *clip, const diti_video *size, diti_tensor x) {
+    diti_graph *graph = clip->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), latent = clip->vae->traits.latent_channels;
+    diti_block_desc repeat = diti_ltx_vae_block(size, 1, 1, latent);
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, rows, 2 * latent, "moments");
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, diti_tensor_view(graph, x, 0, rows, 0, latent), diti_tensor_view(graph, out, 0, rows, 0, latent),
+              "means");
+    repeat.modulus = 1;
+    repeat.out = diti_tensor_view(graph, out, 0, rows, latent, latent);
+    diti_spread_frames(graph, diti_tensor_view(graph, x, 0, rows, latent, 1), &repeat);
+    return out;
+}
+
+static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const struct diti_ltx_vae *own = clip->vae->ltx;
+    const diti_ltx_vae_half *half = clip->encode ? &own->encoder : &own->decoder;
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    diti_block_desc patches;
+    diti_tensor table = 0;
+    uint32_t i;
+    size.frames = chunk->frames;
+    clip->noise_next = 0;
+    if (!clip->encode && own->timed && !clip->timestep)
+        return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "the autoencoder wants a timestep for its decoder");
+    if (clip->encode) {
+        patches = diti_ltx_vae_patches(own, &size, 3 * own->patch * own->patch);
+        x = diti_gather_frames(clip->graph, x, &patches);
+        size.height /= own->patch;
+        size.width /= own->patch;
+    }
+    x = diti_ltx_vae_conv(clip, &size, x, &half->conv_in, NULL, "vae_conv_in");
+    for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++)
+        x = diti_ltx_vae_level_run(clip, &size, x, &half->levels[i]);
+    if (!clip->encode) table = diti_ltx_vae_table(clip, &own->table, diti_ltx_vae_time_run(clip, &own->time));
+    x = diti_ltx_vae_conv(clip, &size, diti_ltx_vae_norm(clip, x, table, 0), &half->conv_out, NULL, "vae_conv_out");
+    if (clip->encode) return diti_ltx_vae_moments(clip, &size, x);
+    patches = diti_ltx_vae_patches(own, &size, 3);
+    return diti_spread_frames(clip->graph, x, &patches);
+}
+
+DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
+    static const diti_video_kind kind = {"AutoencoderKLLTXVideo", diti_ltx_vae_is,     diti_ltx_vae_read,
+                                         diti_ltx_vae_load,       diti_ltx_vae_finish, diti_ltx_vae_latent_frames,
+                                         diti_ltx_vae_chunk,      diti_ltx_vae_run};
+    return &kind;
+}
