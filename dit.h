@@ -35404,7 +35404,7 @@ typedef struct diti_video_style {
     bool ends;   /* the first frame stands before itself, in place of zeros */
     bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
     bool cached; /* the last frames of a chunk stand before the first of the next one */
-    bool both;   /* of a decoder's missing frames half stand behind the last one, and repeat that */
+    bool both;   /* half of the frames that a decoder lacks stand behind the last one, and repeat that */
 } diti_video_style;
 typedef struct diti_video_kind {
     const char *name; /* for messages */
@@ -35431,7 +35431,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
-    float timestep_multiplier; /* of the timestep that a decoder is told */
+    float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
@@ -38624,7 +38624,7 @@ typedef struct diti_ltx_vae_resnet {
     diti_weight noises[2]; /* [channels, 1]: behind either convolution; no parts: none is added */
     uint32_t channels;
 } diti_ltx_vae_resnet;
-typedef struct diti_ltx_vae_time { /* of the timestep's sinusoids */
+typedef struct diti_ltx_vae_time { /* layers that read the timestep's sinusoids */
     diti_layer first, second;
 } diti_ltx_vae_time;
 typedef struct diti_ltx_vae_level {
@@ -38639,7 +38639,7 @@ typedef struct diti_ltx_vae_level {
 } diti_ltx_vae_level;
 typedef struct diti_ltx_vae_half {
     diti_layer conv_in, conv_out;
-    diti_ltx_vae_level *levels; /* of the decoder the first is its middle; of the encoder the last is */
+    diti_ltx_vae_level *levels; /* the decoder's first one is its middle, the encoder's last one */
     uint32_t level_count;
     bool present;
 } diti_ltx_vae_half;
@@ -38896,7 +38896,7 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
     return diti_norm(clip->graph, x, &desc);
 }
 
-/* The same noise in all frames, by channels. */
+/* Noise that all frames share, by channels. */
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;

@@ -9,7 +9,7 @@ typedef struct diti_ltx_vae_resnet {
     diti_weight noises[2]; /* [channels, 1]: behind either convolution; no parts: none is added */
     uint32_t channels;
 } diti_ltx_vae_resnet;
-typedef struct diti_ltx_vae_time { /* of the timestep's sinusoids */
+typedef struct diti_ltx_vae_time { /* layers that read the timestep's sinusoids */
     diti_layer first, second;
 } diti_ltx_vae_time;
 typedef struct diti_ltx_vae_level {
@@ -24,7 +24,7 @@ typedef struct diti_ltx_vae_level {
 } diti_ltx_vae_level;
 typedef struct diti_ltx_vae_half {
     diti_layer conv_in, conv_out;
-    diti_ltx_vae_level *levels; /* of the decoder the first is its middle; of the encoder the last is */
+    diti_ltx_vae_level *levels; /* the decoder's first one is its middle, the encoder's last one */
     uint32_t level_count;
     bool present;
 } diti_ltx_vae_half;
@@ -281,7 +281,7 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
     return diti_norm(clip->graph, x, &desc);
 }
 
-/* The same noise in all frames, by channels. */
+/* Noise that all frames share, by channels. */
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;

@@ -152,7 +152,7 @@ typedef struct diti_video_style {
     bool ends;   /* the first frame stands before itself, in place of zeros */
     bool edges;  /* pixels at the edges of a frame stand beyond them, in place of zeros */
     bool cached; /* the last frames of a chunk stand before the first of the next one */
-    bool both;   /* of a decoder's missing frames half stand behind the last one, and repeat that */
+    bool both;   /* half of the frames that a decoder lacks stand behind the last one, and repeat that */
 } diti_video_style;
 typedef struct diti_video_kind {
     const char *name; /* for messages */
@@ -179,7 +179,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
-    float timestep_multiplier; /* of the timestep that a decoder is told */
+    float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
