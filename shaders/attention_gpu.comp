@@ -8,7 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "attention.glsl"
-layout(constant_id = 6) const uint KEYS = 16;              // 4, 8, 16 or 32
+layout(constant_id = 6) const uint KEYS = 16;              // 2, 4, 8, 16 or 32
 layout(constant_id = 7) const bool SHARED_QUERIES = false; // where shared memory has room for them
 #define QUERIES 32u
 #define PER_THREAD 4u

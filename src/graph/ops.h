@@ -91,7 +91,8 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
    no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
+    uint32_t batch, heads,
+        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     float scale;
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */

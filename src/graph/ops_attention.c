@@ -3,6 +3,8 @@
  */
 #include "graph/ops_internal.h"
 
+#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
+
 /* Push words of attention.glsl. */
 enum {
     DITI_ATTENTION_QUERIES = 1,
@@ -92,7 +94,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     uint32_t keys = 32, bytes = 0;
     bool kept = false;
     out->group = diti_attention_threads(device, quads, device->portions->quads);
-    for (; keys >= 4; keys /= 2) { /* keys or values, weights, and a little */
+    for (; keys >= 2; keys /= 2) { /* keys or values, weights, and a little */
         bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
     }
@@ -103,7 +105,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     out->constants[0] = keys;
     out->constants[1] = kept;
     out->constant_count = 2;
-    return keys >= 4;
+    return keys >= 2;
 }
 
 /* Rounds of all loops for a tile of keys are far fewer than four for each key and each quad. */
@@ -192,9 +194,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
     uint32_t before; /* bias columns for keys before the last query */
     if (diti_graph_failed(graph)) return false;
     diti_attention_measure(graph, q, k, desc, shape);
-    if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
-                        name, desc->heads, desc->head_dim);
+    if (desc->head_dim == 0 || desc->head_dim > DITI_ATTENTION_MOST || desc->heads == 0) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to %u channels work",
+                        name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
         return false;
     }
     if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {

@@ -742,12 +742,12 @@ static void test_attention_few(diti_device *device) {
 }
 
 static void test_attention(diti_device *device) {
-    static const uint32_t dims[] = {16, 64, 72, 80, 88, 96, 128, 256, 40, 512, 30, 7},
+    static const uint32_t dims[] = {16, 64, 72, 80, 88, 96, 128, 256, 40, 512, 30, 7, 1024},
                           lengths[] = {1, 15, 16, 17, 77, 300};
     attention_case c = {0};
     if (sweep || test_first_driver()) test_attention_few(device);
     if (!sweep && test_first_driver()) return;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 13; i++) {
         if (!thorough && i != 2 && i != 6 && i != 9 && i != 11) continue;
         c = (attention_case){
             .batch = 1, .heads = 2, .head_dim = dims[i], .queries = lengths[(i + 3) % 6], .keys = lengths[(i + 5) % 6]};
