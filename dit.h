@@ -38772,9 +38772,10 @@ typedef struct diti_schedule_request {
     float shift;          /* 0: the config's own; flow schedules only */
     float strength;       /* 0..1, the part of the steps that is taken, the last ones; 0: all of them, from noise */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
-    bool use_clipped_model_output;  /* DDIM: noise prediction recomputed from the clipped x0 */
-    uint32_t image_tokens;          /* sequence length, for dynamic shifting (flow_flux_dev_*) */
-    uint32_t width, height, frames; /* of the clip, in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
+    uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    uint32_t width, height,
+        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
@@ -39029,11 +39030,11 @@ static const diti_sampler_entry diti_samplers[] = {
     {"dpm2", " dpm2 kdpm2 kdpm2discretescheduler ", DITI_SOLVER_DPM2, 2, false},
     {"dpm2-a", " dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", DITI_SOLVER_DPM2, 2,
      true},
-    {"dpm++2s", " dpm++2s dpmpp2s dpmsolversinglestepscheduler ", DITI_SOLVER_SINGLESTEP, 2, false},
     {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
     {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
     {"dpm++3m-sde", " dpm++3msde dpmpp3msde ", DITI_SOLVER_DPM, 3, true},
+    {"dpm++2s", " dpm++2s dpmpp2s dpmsolversinglestepscheduler ", DITI_SOLVER_SINGLESTEP, 2, false},
     {"deis", " deis deismultistepscheduler ", DITI_SOLVER_DEIS, 2, false},
     {"ipndm", " ipndm ", DITI_SOLVER_IPNDM, 4, false},
     {"pndm", " pndm plms pndmscheduler ", DITI_SOLVER_PNDM, 4, false},
@@ -39319,13 +39320,15 @@ static double diti_config_lambda_min(diti_settings *settings) {
     return diti_setting_number(settings, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
-/* own_class: the config was written for this sampler, else what it says about orders is meant for another. own: as
-   for the betas. */
+/* For DPM-Solver++ multistep and singlestep. own_class: the config was written for this sampler, else what it says
+   about orders is meant for another. own: as for the betas. diffusers' singlestep turns lower_order_final on where the
+   last sigma is 0, and where the steps are no multiple of the order. */
 static void diti_config_read_dpm(diti_settings *settings, const diti_class_entry *own, diti_sampling *out,
                                  bool own_class) {
     static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
     static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
                                         "bh2"}; /* diffusers takes the last three for midpoint */
+    bool single = out->solver == DITI_SOLVER_SINGLESTEP;
     out->order = 2;
     out->lower_order_final = true;
     out->lambda_min = diti_config_lambda_min(settings);
@@ -39336,26 +39339,11 @@ static void diti_config_read_dpm(diti_settings *settings, const diti_class_entry
         out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
         return;
     }
-    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
-    out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, 2, 0) == 1;
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, single ? 2 : 3);
+    out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, single ? 1 : 2, 0) == 1;
     out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
-    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
-    out->euler_at_final = diti_setting_bool(settings, "euler_at_final", false);
-}
-
-/* diffusers turns lower_order_final on where the last sigma is 0, and where the steps are no multiple of the order. */
-static void diti_config_read_singlestep(diti_settings *settings, diti_sampling *out, bool own_class) {
-    static const char *const algorithms[] = {"dpmsolver++"};
-    static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
-                                        "bh2"}; /* diffusers takes the last three for midpoint */
-    out->order = 2;
-    out->lower_order_final = true;
-    out->lambda_min = diti_config_lambda_min(settings);
-    if (!own_class) return;
-    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 2);
-    diti_config_choice(settings, "algorithm_type", algorithms, 1, 0);
-    out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
-    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", false);
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", !single);
+    out->euler_at_final = !single && diti_setting_bool(settings, "euler_at_final", false);
 }
 
 /* diffusers' class ends at the first sigma of training, which no key says. */
@@ -39643,8 +39631,8 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
                                const diti_class_entry *own, bool own_class, diti_sampling *out) {
     diti_config_read_spacing(settings, own, out);
     switch (out->solver) {
-    case DITI_SOLVER_DPM: diti_config_read_dpm(settings, own, out, own_class); break;
-    case DITI_SOLVER_SINGLESTEP: diti_config_read_singlestep(settings, out, own_class); break;
+    case DITI_SOLVER_DPM:
+    case DITI_SOLVER_SINGLESTEP: diti_config_read_dpm(settings, own, out, own_class); break;
     case DITI_SOLVER_DEIS: diti_config_read_deis(settings, out, own_class); break;
     case DITI_SOLVER_UNIPC: diti_config_read_unipc(settings, out, own_class); break;
     case DITI_SOLVER_PNDM: diti_config_read_pndm(settings, out, own_class); break;

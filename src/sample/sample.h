@@ -65,9 +65,10 @@ typedef struct diti_schedule_request {
     float shift;          /* 0: the config's own; flow schedules only */
     float strength;       /* 0..1, the part of the steps that is taken, the last ones; 0: all of them, from noise */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
-    bool use_clipped_model_output;  /* DDIM: noise prediction recomputed from the clipped x0 */
-    uint32_t image_tokens;          /* sequence length, for dynamic shifting (flow_flux_dev_*) */
-    uint32_t width, height, frames; /* of the clip, in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
+    uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    uint32_t width, height,
+        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */

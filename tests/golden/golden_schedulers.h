@@ -156,7 +156,8 @@ static inline float *golden_step_noise(const golden_folder *folder, uint32_t ind
     return golden_floats(folder->golden, name, count);
 }
 
-/* What the frames that are given have in place of the step's latent; frame f is that of the planes f, f + frames, ...
+/* The frames that are given keep something in place of the step's latent; frame f is that of the planes f, f + frames,
+ * ...
  */
 typedef struct golden_hold {
     const diti_frame_step *frames; /* of this step */

@@ -146,7 +146,7 @@ static bool has_second_latent(const char *sampler, uint32_t steps) {
     return (is_double(sampler) || diti_equal(sampler, "pndm")) && steps > 1;
 }
 
-/* What is shown of every step must be the known x0, whatever the sampler remembers in its place. */
+/* Every step must show the known x0, whatever the sampler remembers in its place. */
 static bool shows_x0(const perfect *model, const diti_schedule *schedule, double x0) {
     uint32_t i;
     for (i = 0; i < schedule->count; i++) {
