@@ -9,6 +9,7 @@
 #include <webp/demux.h>
 #endif
 
+#ifndef _WIN32
 enum { MOST_SIDE = 64, MOST_FRAMES = 5 };
 static char folder[] = "build/tests/clips.XXXXXX";
 
@@ -405,7 +406,10 @@ static void test_bad_ffmpeg(void) {
     CHECK_MESSAGE(count_files() == before, "%d files stay", count_files() - before);
 }
 
+#endif
+
 int main(void) {
+#ifndef _WIN32 /* it has neither /dev/full, links nor scripts, and popen has another name there */
     char command[160];
     CHECK(mkdtemp(folder));
     test_y4m();
@@ -419,5 +423,8 @@ int main(void) {
     test_bad_ffmpeg();
     snprintf(command, sizeof command, "rm -rf %s", folder);
     CHECK(system(command) == 0);
+#else
+    CHECK(clip_find_ending("a.y4m") && why_no_clip("a.avi"));
+#endif
     return TEST_END("clips");
 }
