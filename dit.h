@@ -6067,6 +6067,7 @@ typedef enum diti_kernel {
     DITI_KERNEL_ATTENTION_CPU,
     DITI_KERNEL_ATTENTION_GPU,
     DITI_KERNEL_ATTENTION_HALF,
+    DITI_KERNEL_ATTENTION_BROADCAST,
     DITI_KERNEL_NORM,
     DITI_KERNEL_QKV_POST,
     DITI_KERNEL_EXPAND,
@@ -6081,6 +6082,8 @@ typedef enum diti_kernel {
     DITI_KERNEL_FRAMES,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
+    DITI_KERNEL_ATTENTION_DIRECT,
+    DITI_KERNEL_COOP_LAYOUT,
     DITI_KERNEL_ATTENTION_COOP2,
     DITI_KERNELS
 } diti_kernel;
@@ -6148,20 +6151,21 @@ typedef enum diti_rung {
 /* Kinds of kernels above the base rung. Each has to prove itself on a device (job/selftest.c); without one, the next
    lower kind does its work (ladder.c). */
 typedef enum diti_class {
-    DITI_CLASS_COOP2,             /* products, on rung coop2 */
-    DITI_CLASS_COOP,              /* products on rung coop, and all else with matrices on either rung */
-    DITI_CLASS_HALF,              /* gemm_half: rung half, and what fits no matrix above it */
-    DITI_CLASS_FP16,              /* all other kernels, with halves in memory */
-    DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
-    DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
-    DITI_CLASS_DOT,               /* products of int8 rows by the integer dot product */
-    DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
-    DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
-    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
-    DITI_CLASS_HALF_ATTENTION,    /* attention_half */
-    DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
-    DITI_CLASS_DOT_ATTENTION,     /* attention with int8 queries and keys by the integer dot product */
-    DITI_CLASSES                  /* none: the base rung, below which there is nothing */
+    DITI_CLASS_COOP2,               /* products, on rung coop2 */
+    DITI_CLASS_COOP,                /* products on rung coop, and all else with matrices on either rung */
+    DITI_CLASS_HALF,                /* gemm_half: rung half, and what fits no matrix above it */
+    DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
+    DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
+    DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
+    DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
+    DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
+    DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
+    DITI_CLASS_COOP_ATTENTION,      /* attention_coop with halves; with the one above, that is for heads above 256 */
+    DITI_CLASS_HALF_ATTENTION,      /* attention_half */
+    DITI_CLASS_BROADCAST_ATTENTION, /* attention_broadcast, where it takes the place of attention_half */
+    DITI_CLASS_COOP_ATTENTION_I8,   /* attention_coop with int8 queries and keys */
+    DITI_CLASS_DOT_ATTENTION,       /* attention with int8 queries and keys by the integer dot product */
+    DITI_CLASSES                    /* none: the base rung, below which there is nothing */
 } diti_class;
 #define DITI_CLASS_BIT(c) (1u << (c))
 
@@ -6209,13 +6213,14 @@ enum {
     DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
 };
 
-/* Sizes of subgroups that gemm_broadcast has tiles for. */
+/* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
 enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
 
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
     uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
+    uint32_t attention_team;    /* threads of a subgroup in attention by broadcasts; 0: there is none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
     uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
@@ -6275,7 +6280,7 @@ typedef struct diti_limits {
 
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
-#define DITI_CONSTANT_TEAM 12u  /* size of gemm_broadcast's subgroups */
+#define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
 #define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -6461,7 +6466,8 @@ typedef struct diti_device {
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;           /* pipelines of gemm_broadcast state that size: other subgroups may have another one */
+    uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
+    bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
@@ -6471,12 +6477,15 @@ typedef struct diti_device {
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;  /* attention_coop.comp may have queries and keys of int8 */
-    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
-    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
-    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;    /* version of Vulkan that both the device and its instance have */
-    diti_features features;  /* enabled */
+    uint32_t coop_layout; /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
+                             attention_direct.comp may be used: the bits of a thread's number that choose a column and,
+                             from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
+    bool coop_attention_i8; /* attention_coop.comp may have queries and keys of int8 */
+    bool half_attention;    /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;     /* int8 queries and keys by the integer dot product, after the self-test */
+    bool unverified;        /* override: also what has never run on any driver that dit was tested with */
+    uint32_t api_version;   /* version of Vulkan that both the device and its instance have */
+    diti_features features; /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
     bool validated; /* a validation layer watches: what it cannot see to be right is ordered by barriers */
@@ -6940,6 +6949,7 @@ static const char *const diti_override_keys[] = {
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "decode",        /* 0: packed weights are always expanded before a product */
@@ -7634,21 +7644,22 @@ typedef struct diti_portions_line {
 static const diti_portions_line diti_portions_table[] = {
     /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
        take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
-       1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. */
-    {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
+       1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention
+       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. */
+    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
        none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
-    {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
+    {0x8086, 16, {0, 0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
        Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of
        matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. */
-    {0x1002, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
+    {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
        heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
-    {0x10de, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
+    {0x10de, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
     /* others, of which no compiler told */
-    {0, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
+    {0, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
     const diti_portions_line *line = diti_portions_table;
@@ -10111,7 +10122,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
                                      const VkSpecializationInfo *constants, VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
-    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST;
+    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST || key->kernel == DITI_KERNEL_ATTENTION_BROADCAST;
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -10316,6 +10327,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "coop2_attention",
                                         "coop_attention",
                                         "half_attention",
+                                        "broadcast_attention",
                                         "coop_attention_i8",
                                         "dot_attention",
                                         "base"};
@@ -10338,6 +10350,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
     case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
+    case DITI_CLASS_BROADCAST_ATTENTION: return device->attention_team && device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
     case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
     case DITI_CLASSES: break;
@@ -10387,6 +10400,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         if (device->coop_attention == 1) device->coop_attention = 0;
         break;
     case DITI_CLASS_HALF_ATTENTION: device->half_attention = false; break;
+    case DITI_CLASS_BROADCAST_ATTENTION: device->attention_team = 0; break;
     case DITI_CLASS_COOP_ATTENTION_I8: device->coop_attention_i8 = false; break;
     case DITI_CLASS_DOT_ATTENTION: device->dot_attention = false; break;
     case DITI_CLASSES: break;
@@ -10785,10 +10799,10 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
 }
 
-/* The size of the subgroups that share a tile's rows by broadcasts: what the portions say, as near as the device comes;
-   0: they are not used. */
-static uint32_t diti_device_team(const diti_device *device, const diti_identity *id) {
-    uint32_t team = device->portions->team, least = id->least_subgroup, most = id->most_subgroup;
+/* The size of the subgroups that share rows by broadcasts: what the portions say, as near as the device comes; 0: they
+   are not used. */
+static uint32_t diti_device_team(const diti_device *device, const diti_identity *id, uint32_t team) {
+    uint32_t least = id->least_subgroup, most = id->most_subgroup;
     if (!team || !device->broadcasts || device->is_cpu || (least != most && !device->states_team)) return 0;
     team = team < least ? least : team > most ? most : team;
     return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
@@ -10814,7 +10828,8 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     diti_identify(&device->vk, device->physical, &id);
     device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
-    device->team = diti_device_team(device, &id);
+    device->team = diti_device_team(device, &id, device->portions->team);
+    device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
@@ -10905,7 +10920,7 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
-    if (!device->team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    if (!device->team && !device->attention_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }
@@ -10921,6 +10936,7 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
+    device->coop_layout = (uint32_t)diti_override_number(overrides, "layout", 0);
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     device->dot_attention = device->dot;
@@ -15608,6 +15624,12 @@ typedef struct diti_qkv_desc {
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
+/* Asks how a subgroup spreads the elements of a matrix over its threads (shaders/coop_layout.comp): F32, for each
+   thread and each of its elements the number of that element in a matrix of sums and in a first operand, then how many
+   a thread has of either. */
+DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph);
+/* The member coop_layout of a diti_device that follows from these, for m rows and n columns. */
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n);
 
 /* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
    A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
@@ -15943,7 +15965,7 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 /* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
-#define DITI_ATTENTION_CONSTANTS 10u
+#define DITI_ATTENTION_CONSTANTS 11u
 typedef struct diti_attention_tiles {
     diti_kernel kernel;
     uint32_t group, block;                                        /* workgroup size and its queries */
@@ -20441,6 +20463,7 @@ typedef struct diti_attention_matrix {
     uint32_t share;                                   /* subgroups that have the same queries */
     bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
     bool registers; /* scores stay in them: attention_coop2.comp */
+    bool direct;    /* scores stay in them, too, since the layout of matrices allows it: attention_direct.comp */
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -20474,6 +20497,7 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     if (!out->registers && !device->is_cpu)
         while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
     if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
+    out->direct = device->coop_layout && !out->registers && !int8 && s->n == s->k && out->share == 1;
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
@@ -20492,6 +20516,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    if (a->direct) return bytes + (a->keys + rows) * 4;
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
@@ -20547,7 +20572,9 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
-    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2 : DITI_KERNEL_ATTENTION_COOP;
+    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2
+                  : a.direct  ? DITI_KERNEL_ATTENTION_DIRECT
+                              : DITI_KERNEL_ATTENTION_COOP;
     out->group = a.subgroups * a.lanes;
     out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;
@@ -20563,7 +20590,52 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[9] = a.keys / a.shape.n;
     if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
     out->constant_count = a.registers ? 8 : 10;
+    if (a.direct) {
+        c[9] = device->coop_layout & 255u;
+        c[10] = device->coop_layout >> 8;
+        out->constant_count = 11;
+    }
     return true;
+}
+
+/* --- the layout of matrices --- */
+
+DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph) {
+    const diti_coop *coop = &graph->device->coop;
+    const diti_coop_shape *shape = &coop->subgroup_shape[DITI_COOP_F16];
+    diti_tensor found = diti_tensor_state(graph, DITI_F32, 1, 2 * (shape->m * shape->n + 2), "layout");
+    diti_dispatch dispatch;
+    if (!diti_op_begin(graph, &dispatch, "layout", DITI_KERNEL_COOP_LAYOUT, coop->subgroup)) return 0;
+    dispatch.constants[6] = coop->subgroup;
+    dispatch.constants[7] = shape->m;
+    dispatch.constants[8] = shape->n;
+    dispatch.constant_count = 9;
+    diti_op_bind(graph, &dispatch, 3, found, 1, false, true);
+    diti_op_emit(graph, &dispatch, 1, 2);
+    return found;
+}
+
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n) {
+    uint32_t elements = m * n / lanes, threads = 0, columns = 0, bit, i, place, row;
+    uint8_t seen[1024] = DITI_ZERO; /* no side of a matrix is longer than 32, see coop.c */
+    if (!elements || lanes > 256 || elements > 256 || m * n > sizeof seen) return 0;
+    if (found[2 * m * n] != (float)elements || found[2 * m * n + 1] != (float)elements) return 0;
+    for (i = 0; i < m * n; i++) {
+        if (!(found[2 * i] >= 0) || found[2 * i] >= (float)(m * n) || found[2 * i] != found[2 * i + 1]) return 0;
+        place = (uint32_t)found[2 * i];
+        if (seen[place]++) return 0;
+    }
+    row = (uint32_t)found[0] / n;
+    for (bit = 1; bit < lanes; bit *= 2)
+        if ((uint32_t)found[2 * bit * elements] / n == row) threads |= bit;
+    for (bit = 1; bit < elements; bit *= 2)
+        if ((uint32_t)found[2 * bit] / n == row) columns |= bit;
+    for (i = 0; i < m * n; i++) { /* elements that differ in these bits alone make up a row */
+        uint32_t first = (i / elements & ~threads) * elements + (i % elements & ~columns);
+        if ((uint32_t)found[2 * i] / n != (uint32_t)found[2 * first] / n) return 0;
+    }
+    for (bit = 1, i = 1; bit < 256; bit *= 2) i *= (threads & bit ? 2u : 1u) * (columns & bit ? 2u : 1u);
+    return i == n ? threads | columns << 8 : 0;
 }
 
 /* ==== src/graph/ops_attention.c ==== */
@@ -20691,6 +20763,31 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     out->constants[0] = keys;
     out->constant_count = 1;
     return keys >= 16;
+}
+
+/* Each thread has two keys of a tile. A subgroup has as many queries as there are registers for their outputs and for
+   the next tile, of which a thread of a large workgroup has less; heads wider than 160 spill. */
+static bool diti_attention_tiles_broadcast(const diti_device *device, const diti_attention_shape *shape,
+                                           diti_attention_tiles *out) {
+    const uint32_t team = device->attention_team, columns = 2;
+    uint32_t quads = shape->head_dim / 4, rows = 0, padded, bytes;
+    if (device->rung < DITI_RUNG_FP16 || !team || shape->head_dim % 4 || shape->head_dim > 160) return false;
+    padded = (uint32_t)diti_align_up(quads, team / 4);
+    out->group = shape->queries > 512 || shape->head_dim > 96 ? 256 : 128;
+    if (out->group > device->limits.group_invocations) out->group = 128;
+    for (; out->group >= 32; out->group /= 2) {
+        rows = shape->head_dim <= (out->group == 256 ? 128u : 96u) ? 4 : 2;
+        out->block = out->group / team * rows;
+        bytes = columns * team * (padded + 1) * 16 + out->block * (padded + team / 4) * 8;
+        if (bytes <= device->limits.shared_bytes) break;
+    }
+    out->kernel = DITI_KERNEL_ATTENTION_BROADCAST;
+    out->quads = quads;
+    out->constants[4] = rows;
+    out->constants[5] = columns;
+    out->constants[6] = team;
+    out->constant_count = 7;
+    return out->group >= 32;
 }
 
 static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
@@ -20884,7 +20981,7 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     uint32_t quads = (shape->head_dim + 3) / 4;
     bool fits, int8 = format == DITI_I8;
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
-        diti_attention_tiles_half(device, shape, tiles))
+        (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
     fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
                                    : diti_attention_tiles_gpu(device, quads, tiles);
@@ -44819,6 +44916,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
                                              dit_error *err);
+/* Finds coop_layout of a device, which has matrices of halves. */
+DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err);
 /* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */
@@ -45041,6 +45140,29 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
     }
     diti_free(&device->env, values);
     diti_free(&device->env, halves);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err) {
+    const diti_coop_shape *shape = &device->coop.subgroup_shape[DITI_COOP_F16];
+    const size_t count = 2 * ((size_t)shape->m * shape->n + 2);
+    float *found = (float *)diti_alloc_array(&device->env, count, sizeof *found);
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor tensor;
+    dit_result result;
+    *layout = 0;
+    if (!found) return diti_fail_memory(err, "the device self-test");
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "self-test", false);
+    tensor = diti_coop_layout(&graph);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_read(plan, tensor, found, count * sizeof *found, err);
+    if (result >= 0) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape->m, shape->n);
+    diti_plan_destroy(plan);
+    diti_free(&device->env, found);
     return result;
 }
 
@@ -45414,18 +45536,45 @@ static dit_result diti_selftest_attention(diti_device *device, bool int8, bool w
 
 /* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
 static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
-    const uint32_t used = device->coop_attention;
+    const uint32_t used = device->coop_attention, team = device->attention_team;
     const bool khr = device->coop_attention_khr;
     dit_result result;
     device->coop_attention = coop;
     device->coop_attention_khr = coop == 1;
+    device->attention_team = 0; /* broadcasts are a class of their own */
     result = diti_selftest_attention(device, false, coop == 1, agrees, err);
     device->coop_attention = used;
     device->coop_attention_khr = khr;
+    device->attention_team = team;
     return result;
 }
 
-static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
+static uint64_t diti_selftest_layout_key(const diti_device *device) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("layout of matrices", 18)};
+    return diti_hash(parts, sizeof parts);
+}
+
+/* Attention on the matrices of VK_KHR_cooperative_matrix: with weights in registers where the layout of matrices allows
+   that and the results are right, else through shared memory. The cache blob keeps the layout beside the proof. */
+static dit_result diti_selftest_coop_attention(diti_device *device, const char *overrides, bool *agrees,
+                                               dit_error *err) {
+    char told[16];
+    if (!diti_override_text(overrides, "layout", told, sizeof told))
+        DITI_TRY(diti_probe_layout(device, &device->coop_layout, err));
+    DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+    if (!*agrees && device->coop_layout) {
+        diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong with weights in registers",
+                 device->info.name);
+        device->coop_layout = 0;
+        DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+    }
+    if (!diti_tuned_put(device, diti_selftest_layout_key(device), device->coop_layout))
+        return diti_fail_memory(err, "the device self-test");
+    return DIT_OK;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, const char *overrides, bool *agrees,
+                                    dit_error *err) {
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
@@ -45436,8 +45585,9 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
-    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention_of(device, 1, agrees, err);
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
     case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
+    case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
@@ -45473,7 +45623,7 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     uint64_t key = diti_proof_key(device, which);
     dit_result result;
     if (which != DITI_CLASSES) diti_marks_add(marks, key);
-    result = diti_selftest_run(device, which, good, &test->why);
+    result = diti_selftest_run(device, which, overrides, good, &test->why);
     if (result >= 0 && diti_override_is(overrides, "selftest_lose", name))
         result = diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", &test->why);
     if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
@@ -45501,6 +45651,8 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
         *good = false;
         return DIT_OK;
     }
+    if (which == DITI_CLASS_COOP_ATTENTION && *good)
+        diti_tuned_find(device, diti_selftest_layout_key(device), &device->coop_layout);
     if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
     return diti_selftest_prove(test, which, good);
 }
@@ -45539,6 +45691,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,
                                          DITI_CLASS_HALF_ATTENTION,
+                                         DITI_CLASS_BROADCAST_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION_I8,
                                          DITI_CLASS_DOT_ATTENTION};
     diti_selftest test;
@@ -45587,7 +45740,10 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
         device->coop_attention_i8 = same->coop_attention_i8;
+        device->coop_layout = same->coop_layout;
         device->half_attention = same->half_attention;
+        device->team = same->team;
+        device->attention_team = same->attention_team;
         device->dot_attention = same->dot_attention;
         device->speed = same->speed;
         device->calibrated = same->calibrated;
@@ -53639,6 +53795,57 @@ static const char *const diti_spirv_text_attention_half[] = {
     "`7lH&rk^l6YU.DNnbw)QS5+GgPu1d(bpHWTcs)Ups.q6Gv'vfq+lb`c_/d-ddtG9LdD(+H#L[hlG_fZ",
     0};
 #define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
+static const char *const diti_spirv_text_attention_broadcast[] = {
+    "n0C9%1VZI/rpQ=QD@RuaVeeNnmcK3q4*mL@GJ,(>;DFB;F2&gK+vY#nlX>0QR@baJ/9;tXN,7Hj%/dF:R2`#q7d%HX=<%9W4Z4VOQfqsU`s^rYfbH=dKdZ"
+    "CCLjDG,QuL0X2T,gHqqblc3#5LecVeE$Iwu##<CXh8w<T$CH``X==Wd5Jf(,Y)_8<UV[ZX9Im'qh;0Am6nEsw>mMfipgS7^'.@+'I).aPYMPk<hrBxkeHL"
+    "W>yFHmYB][1*G#.GxM/7d1(``udM.#m)*4-(yBh$LnW:<^MwTb,@%DVHy7e,ITst7s+%dyAn=#[9TFH>TlrXTbUpR7%55G)h:U`C6#YX%,VYte)/2Sw)_r"
+    "RY]tJm4M5<*RuD;&4,[A-9A]4ocX$i(t(;+n*qYjMm]9X^=%n5jE1;QWkRqi:7ot9(=BuM&4N$ruq.'C6PKkCh@Afp/oF^%%_.mxm,P7@kWfXt^I*4b2s0"
+    "]O.D;B4'5R2kt(^6egFakZZ-CQ29wl74$/3SQ7C;vKHsOy_#RKelV)o-wcx5'yphg^_5S/9Y,N>C97Wwq>8ZDEEA_tQ[TFwGQdS>mJ_gAG]0V:Wl@9;ZAE"
+    "$5q$rpR>d8K=[DBml#.Y4SvT5@^W:N%bch;I7w0hFa2NlH@xLFbfAHVU6VrXE5qWmjjnZoNO`V5.IaW_hNUl1X6yHCBtDKldXqGX*/eu>'iPt=`Vdl;%+$"
+    "Atye6t]nAv[Rc2`C3=4ymO*p_/ID97YM<'_Ua-kUPD`J@uuGn3&G5'Peu1Ig#D;my,X>G4aP[KDW1c/GuV,hgw/2r9&^-7bdperrO%kLCAFqSn8D2VJTdB"
+    "B%(^,x+b5BU7uR.=sp.ZSj@0>rCM)X+0OXs=.>+$gDZ+f(XqI`M<I<tu;.UVU+l2-Fya-jyg%EfS)`fY9K$0IE3p;SCB6sb=br[b[bW==3aQ^+VgU4usD:"
+    "F0O2)GU%6M:V3WL1i&x)=mVKpnG>V,^wIB2=)uQgv2-oAfBsl>kYMtNI4$d(9mco[p/(nK^9oSQUYEZ75%Ue30K'VdYt-oGoG;`p,1Bsr/s#g`9mxMs2Xa"
+    "HqeUTRu*Rl30,PxNIF.LB%'oQxkHPquf/$YuPAOFA&C0V`KtN#@`n7vvynb<8AR+T_2AJpIv/xIwoKCc:lo7A=[jeDWZ=*ZJUX@4Ew_%iHH;12QhhYaUmr"
+    "Q4%7>iv48@'&jihig5CQT`f_5rTinP+o79b-iNW,SYEx<j+A`OTSV:)6.2e4dhj8b/hmF0'-:GUu&(Z>&'`,o:aal^;fye.:Z@e%mk`bsITGsIhJa._2OM"
+    "Q5gg<xsL1*hSqvL]a%kBSiK<D*rws*1h[0;T*54S5m5Qhnd7i0k>tCfQrJd-^tY%9cGX^5,&GgPWQp7XNuxH:crjmTB_;I>#$XV.4pG*)sE^+pcWwUQsvQ"
+    "sX2CG`=5*9'd8CiaNA5vO'-Z-gv<M4'TUTbA=Sm_6uDWVuy1RTDj%25<ET/7EJw*WSsUN=f*5nf0IIB`W3/*Q_(4w=.QdJv$4u+$NH'ce#m(KCs4>-xQ`d"
+    "A-g=H&H^#y'hY`l/ns7#^]wMf=`&B_3SlQrPOq85$scs$;.vZ@h^=<ye=K$ViaD1y=Y@dx++tq+ma#Y+atkFyv'm0kY^^V1YD%qT6'F_EhGOv#q+xD&fbH"
+    "^KuES0`[3l=e4Z.8%ibT^Ns9udH3JQNf`Q<fio&BlO-Fm$QJ8vDp7c9`oSQ5WR,oWOs]1yF>S_^fj4F3D]0*eZGbsxU[&r3]&d9`)58^jq,@VW-;+etC#d"
+    "<y]M%W&nEa6Hn2TRZ<@+l'g19%2s2oHe2YtERrRPNeYs>b%=eMS9QWj;b`wE*R*Zva[2Qn'=mp:0v4PS=O/WGIt6*47$X`0jZ4r`7xh4#q:O:'9O@DOtal"
+    "yC4biVU#/&n_db%Z]eVZp4l/AdBQ/T0).@TS>ejbqDj#A'p_0>nI1Rhd=SJxJ]9XDAm$sKQ;YRDo;-5=X1kgcvcx`wI]4@i.@;L:nF76[`hIc(Y7g%F=I0"
+    "yUHq4%amXH8J=$_@`<AL9g,&d/UKMkF>_GN'j>Efhjo7;x5N:C.%<CB^.o<FI-jiW4t8=mPJ`r;awChoMQ>U24-BNC4MZu2xCWQ5_,De,fhlO`u0a)#heU"
+    "I#E#l;<8.$:8Xuu#n$#%G:Dj.:Id]obWR8bjaBP`r]TUF.'yq)kTR-&O`f@IFDZ,_f#asneH4fGI963IeOFU)Q&WVGT9:kf]kd77%dA(*(8[B,ZO>j5eWg"
+    "+gh-CrjN'w;Fv1PVaeV4cGuD/M7SJyvF9CG&.%lI#Hi]un'mYXx%amD]Sh;XZ^<I$rkr0g_j.LKpx$@uGqT*M^F$vO]hT_L1EC&y+/rrS=u(7P^i$r#Hsi"
+    "J<f[ln;(e0lmF1Z4tp8oa4]fsZw[oG)7GGb&e]9CUSI]i%rbaF+1)KpD<nPX&ZY9cVIM;*EPHO/fwbH+[)&Uv]WU-Jo<)6^]x8`&w_gXVG+V7sr1.K,nKL"
+    "l+%aZ5gKpQRJlNDW;BLO&qUS2J,_KR2:gG(t6mt8<9ky81S/48r,.NU5]y8K@(jc3N.[3V6E;I5qO%/Ok6okd;7ZJ2.si9c4>QDfLv4=4jiZ=c6EH68+JW"
+    "0B^hR0pMcg%qxM*C6tq4m%>X#h,21SYw5L1]pGe'3g%n')c/it&2fDk+XB&9&-R4x-1c7`+[&QQ[bqlROe1&`1Uuc`6<ld25^_@M.@usKAQTaATXc:v;Ll"
+    "l7Sa44U>@(lMDB@$ss:2n7G3BCpBB:PvIVvH'ygoA7n_X0l,]tqxD]%>N0<-]40^`MTap0iCEtw-Pfj4&P=cWbU4-vi+'c/9fX9/^X^-b$,j8<o#OS**(F"
+    "ibKV,1NuCRbU3P.PFm)5DRT7Eb@1aJ7hJYSox'uSdnEI';9H#F`V][/4:qM+@vkoJ#ulLe+0tu#It+fflQO(pLj;DDTHNm+Y[r*hXM9N*1%Tv7R>^L36Z_"
+    "@AhJX*xp2=[W6J5ek4%VCi1#L&,0[cZgP%V8gDIUKnD$v7)eP.a99;Ds'I23=(S`$Sj']&/6)FKUG+VNqbf0GWc#2ic]ROqedUjvkK^$X0:i=IN<x*+hIA"
+    "G&M4G^uV+Sr09UeJ=+thRv;)b:^skdxXqI$f*0@^3o=PtFirZ^8T,=SyZ;L^'wk'cadSJUwcpRn5Q+%b0#^WNmmM5,wl(-9xL4T60*JI=[E84f_,prniY+"
+    "qBZSb0Yn3E<fs;%Y(-A*61@nS'dI7Ux3fvLj[;'g<Xdq,M2vJkZ/XLpH`9*S/=0wU.bG2WDrH_q2XVh]ts99JRVY^6AH^)ow].g.kW*M)B,Z#<)xKq'Zto"
+    "E#b:e-g]+MhWT'>3mV6SHTBs>DJ+)3leq]cQ+sSfneG*v5LD<ap>ZPFFI;=xMtGfs6[J7,G7J-;Y-v.0R7.xmOujPgtfa1w]>lDwuv.`mo&M-[M[)coC'h"
+    "TicOYV,62;2w_)8v+o2gV[)#xP]ZBs9Z<wE1#[JJZidM>[k`uHUqmr,*4]bQ.T9>0u]3H=qs4qrUw[i%RQAa$eh[C-NLXG*3o1TSGIas*ti]x[6P6DL0<u"
+    ">]3w_EV9nVOjdeF[3QnUmI^5FUvIxOGVs@dmpore;>mMixH+<1UpN)OcSXaO'UbF.OI++$LbnXa&xWlo4*:wG6LPR+g)JsI4xUs]_1bWc',0]c.:npkLEb"
+    "n^g'Cgn,vJg+%ApLZ,6g^QJu9-kA>ZqUHIlDuc_uB^ESDwskjd)u<.p)1kHfb96^CMKsgHf/wjO<DM:v#&T6XUJ^XX'CATFO1=jlf7)I=;YYtYtcOA8oN_"
+    "`<$6G2(mX8Ln`N-XQbbj^mxcs8@.qn4<LZ(C]vBkmb62L,W,b,kcA3<^&H,,oXs/t)GT_y[g*kl._['*'UuLd6p`3m/eJ.5bS[4df0b%->/kun)CorcN3<"
+    "HVD8R6B(dT/kQG;Yed@mm/,E^7nx<hfjqsKc6VRfc/C)/.n'hH^,uJ[/3IdQ9QK.&=tH`&K5_WGr<#@G:)8gb=y=nGau+l++2Ujo4k0+Ic",
+    "U82m@M`#N-.5c[=on)<o0<xNSOpR70e_%I*FmcO-SJCFVX=tPH.Y1s'hwgrI%ucwer)=MPXP2C*oE03FD<^*opkf)TIuwqn*pkL;N&V=_4@llcLM[od2x."
+    "]Lr7A.Dj:,eb%6,yR+4fp(+KYaverxX;7^1$,6KTq'`@D(OU*sFjCSa0&^GE+P:qD`]Hug]fRmln^b[Eg6i$QS]'GnI7.veZH_70J`&/v>&/ViK8'g0OiD"
+    "Eb9cdN5.O@o:A6d:RMaS`2'2[&B%RBaR8#jI7:%,VJ;(L@oWl0XK#QsLupAj+YGGtnx'NxLlbPytU=t2M'w4&fwi0OMikSo]tXWIa/7Vj%6^M7@H0n->L*"
+    "Kq/<&LZg-uq)+c7.9#Cf<Oce`5CSNLO6pxD/ff<FD[v*<YO$]ojR1@k@nk&hmNMe7Mv3Oj3tTM4G4ii<i.v>.FF1J-n;6k9G`=k^^HdO%-;qUs9T/Hl+'M"
+    "m=EZl_1*B+*D0xe9LpgZIS(WV/2b40#`_LvjCJX(t1ngJckeWaKqN]T:eD0&9rRdI@o@`aZ+RK-.,AQ,bjiJR`0kt,e2q%D7WZRx%yf1S&4IwWysJ1s7Q/"
+    "-N[=a%(pDKQ]*.lPcc(uhOrXAl)W^9$vt)e%[8np6@Z>.=-G*+HV@-'GH_oMU9@9MFnkRsd<e(_]Ymj$8-1P`fwybu$I_*gf90rG`QG<`WJM:%&-`RP.(8"
+    "1X_*6=XUh5TQ<lXHP`jgn9Oyu4gqld34P86gM/$,hX%w+VNIj>,gXZ(,$bZf&+dC*r4`A-X6&J3qO9qxZ-,COrZZ5b<:bPP]1ZH,g;(IQHEuuRmR,D4g5."
+    ":<_k)wnK;gm:mrs*r`gWdSG7thj4<g%eiK9]pFobs345llX=G3f*-b2A^s+Ee'p)o1)W'n1SnidQ7u8SLsyWZAEXkn,ie&@u:H:a&O&u]V_v[pKI5;QHey"
+    "%D.Y2h9w]FqXi.:n2/M`hQ<XwKI-Bfi@@@a++]OMB^hiA*u0<D,/a'<K$tShJ'_f$:CEJSLYyf%CkB34q4[)yot>77'j(8:.Gyn(E%FZw;^UxY6yT0GLRY"
+    "R.EAkG;kp]MK6.X#eC=kA$wlZoQOk]mTGJOI7G:=W2[=(Lc-Cd)#t,7tBO7Q`IWR%wr=H5V,ZcKEb<srtWr_S9W,NPhsKo#H&e^[]=tT0yI^'[OZ6w7EMv"
+    "S9#kSH]$>:U-8r,5xUgsmpnF5)/YiS2$EGMcHeBq:ItSL/Z%(bBdJu<<kZG&^k]5NpW0A$Fa1@<n8n3&BfE)aX%jD=F8<i.gVcA8+5Z'J*l'v+8DDs[3@-"
+    "UY<sj*KbI@:;V$AZQN>XtKZ$)2ZI)JXW$$k'glYAk',DsxKvAudpHGZEAgSP`D>)u,#QyO#b:<A(_U&n&aQT,FLtLukG;08]=Dh%*qc>nhElV/m<7v,+B2"
+    "hu9kBTrc&b6M$MQsZn5o5<mda4:/3bRBMs%Jp@c71cO1r7plj]7k@$Z__=eM*SB:LLgGEL<ec@^.97M(ICN`L[`7bi+P=Rmb9jmcU9C(e;U*(l$0rmH+$Q"
+    "kh.hP=IqHf]b,)dbrUp'T6-W^E_)C[ay;Yj=]0s-.Sank5C-nE4/0EKCmhRarlf6A5JgJ&)anZGq/HO/#",
+    0};
+#define DITI_SPIRV_SIZES_attention_broadcast 4679u, 9019u
 static const char *const diti_spirv_text_norm[] = {
     "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
     "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
@@ -54186,6 +54393,81 @@ static const char *const diti_spirv_text_attention_coop[] = {
     "10YamwW-sKpp5]RbXGk:2@FV1j6&Rece;U6-A;v/#*OW14tQ:+X<Js$xOb@ch)x<Mbx>3YVQw)61mAr7u%^v6]b/q<POqd;tQP2q(iA.=%###",
     0};
 #define DITI_SPIRV_SIZES_attention_coop 6892u, 13498u
+static const char *const diti_spirv_text_attention_direct[] = {
+    "n0C9%1VZI/)E,.rp2<>+/Y;hFm:YJK1pTvGnuqE2gLa%tAa'AD-%lJSqBEYUwg'u1v)79eUlC5g*VyJD7f7B]:77S)'ofnI0(b81l31RhHe#3mZDd90BOC"
+    "S=iWeZ-agCvb0vdFt+4tHKVQRlO7k`u[@10fA98cc<F^$4^rGGF6m0aMCp#uLeBykVu<[LQ:[W;w5q*VI((VPg:iaZ_C^'_AT`<2c5KII=c(BotXxS=yQ6"
+    "t%sB4LP*lw*g>j=vG2Q5N@s6-w_c/)LDT%_H0b@3tR6s^m7oX6HqI'Xam%qK*1cf->Q=BJubI^a`3Qc>C;tS4^jaW`v0.6VSt]oKges:a4UI;nWV%$GLad"
+    "KFPQO<Vyx_PDuyB^`#:'%c.0QAnw'D]y@uYvM;I%C.p3<10TA9:0QoIS4xX0MeBl._Ood3kTFd3Ia(fg88-`S'nKX*3Aq(KUaIq[[JV2=]Qg>x1B`FNhU9"
+    "&c^H0;TsI5s#8G<*ql9&%HLX32*HIqFHQL1i8Jt9Px%);7%>5LT0:&M@p$%8+2Y=B9i6CI:kYU#CU4Ik9)cWg]/86;<qiIj*cp/oxy1&J*fs+5pp=eSA%8"
+    "Z`R#uZiUtfBVQR[UotCkgM,G55BI[l8YJ'1t3fSL.L<q$4PJD79%8pri;D7oC'Abfx1FVtnw28N-w.p#M2<XP/bJ($U`Rk>3w]lPY5&ERF9i)&aL#Xmw]F"
+    "PGi*FA1T=6Ug<xuwsLZVqTj>MCGr_rxe1mF%v-)6ds-Tr13'i1FI[23jQF9)2FoeSIu8Cq`ok-)p>P[-Wv(nA9X;<P5rB'7)YcCH@``f*ihE1VeEIW`<r:"
+    "unrm/[hH*@8W`cuLFvTFtBjJB7sAO3$8oJ[w^a`Na4]Ik/Jb,WI#,K6*U@nCETXK&x`_&'h&24%)LX[*e'2Ob],_DdEFw-2&I_mM83W^_;fqnR7g8:#pTj"
+    "o@Zx-T<MZ22YB;aV(7i6K8p70u=2&bat/FPG]q=1)i$8w.d$8V6GC[1bQgFv-ii0UrM<ubT'p)emfH)M%@$;6<)-=p[;60$[sL.Q=ONwrMa/d`oEcl:Y47"
+    "JvPNbi&oVZh(Py>s.qdU*Sqd(UuX[2TqZoX4s3&[:m2(uMEM<O&+#.vPR9ZXaZ.c1*+tfPFxa9T[so%w,l%Muxi5oT_)W2]%Xu-sG]#;yO=WGI_2mARA*b"
+    "uJERX'y-Ss`6'8iAy48s2T<0>drDKMRnKCL).ksd.UsG)PtjOd,,BpYi>nggcy:e:f6^ieS-;[)1+[HeTP#UEo6ogYiPV0DXL5Hv^slAi.nS0/ji^YORr2"
+    "ANQ5QFT1[DSl[E6I(dce:(L[RH-1JjPI]#n>SsigiuPlDrdnit6UU;u6*Grh%q'S<`v#9asG1dn:KGIo''S)1)mkSr0Il6=n6xY3O`B1eB3LDRGf<Pl#ia"
+    "CKUUH<ppH+hbwDdlMI6=GfI=AW/lLueuv@,Sd-)oW$<OeO+&(1-Phi`<1r$:uY/<gQ)aZS^Ckj[hP3H^/L=cYc/LHe2Y9Ts+_SX/;&aJ%_RX3`t>_Rwoyk"
+    ")QE4_q]USLY7:O'6rU`fFIaC*woq7]c:tG6a(MC6hw.;xt8JQ/g*G0.(qkLbHALo=o.)x1VDBi0mnk'augILh[l^P%3Gj<:-(n(-nnPv4D/Iw)Q^ZCcBr5"
+    "oL+QC.v[lBxx&A;-on3^9)orXJHN&rT]CDlAtT&3XK'eW1VQFu6&vGxR;&DR$Z1xv6%9)JXh,<pW^TaEH8E=gI4[S=L$;3l`pRSo+q98_n]th-;%rn*Cgg"
+    "4`/OR7k'uQkvd&&)@0M,2G--AsP:Wq4+vRiwO6pr_pmSNyG..5tR*nuGn`36y:$t,+NH<jV]vl;.B5xo.7Ho96`[.m(j)dd^+/&@>/7j#pVr%KdZY_4'Q2"
+    "XrSSIo</>x];RQaI+q9QI#BIJ0&5U(*1`mqs,=r/K'9ogIHbgTwd*@HlA78,,^QD8XU'iY_^w,P>s')3EiON*g^Bv'=`1TZtkX]m9)@EGFn:Ym8)VhK->b"
+    ">4Yd[eDjDXOWQj5W,a<5Q@d0a@@STh#%Q`$,k3t'k31r=<=w]*m/,t@'5fN6AB>My56R9uTt3db:#@J92QmacPAvK8p[mSY)Sk9jwkk<79suVvU)SYj>dl"
+    "*qyhe(@Xb.]S=ltlof8L@%t0I7o+W1,n9hNWg)/u8DemjiJiu5);jd'qCIO7PFL'u3QI7.Wl`jliMyF=`YkjTm.30L+rH1ItDoH)8/RHjD+ZEtSg8v;_Jv"
+    "L2)uL)l):]3%ZB<ip1a8be/83mOCo2X*:a,P5Uo5I6@K1:o%/:Fa*u6qnD9c:@@KL=m2Dr5XKi4M%AAN-R5d[Ih,3/9-PhPcT`*yc7dc62*+E]tN(a'e-*"
+    "aVL_jE5q&&%FHxi=p&CfYF2uC>BYY8S>6-bJRm^AD;i)B-$.[U2f8`>b.Gv/nO0_Z@_%BGs4p]H]Jw;7Xe0,_B=h15]#MN]K,g=V-ELUHbs5:g:hX+Kyd<"
+    ">S+CySaR%[xP8>g0jxv^0CPa$;Ri9kd@gZLn.'6TkY7e2/:#<D0jw<;mRV*:%K@`U`:*6jt+F]No]3gc2O9hIcQLPU-wwnc2AsN*:#gP5rckO(a.;XGYm`"
+    "*R$_:Xgh@*>U07II,x'H`aTq'5%v*#OL[+e)#CR<%,+h9OE&*%^D*+MeUY#lVAeEW+uLLd*9oZo,-f6mv#ic'CM<It@x.>Jn)](lui1,#`*-#=LViZkZL@"
+    "$Oyw'I63e0=Ab^6Pnb6`2Xn'h&@_@:o;0].@i_(;q5$*;Yxnp'O9RRnFG8'#Zo.VaGGS@p;Co$j)A,_]*M<Z_aFjJ*^MD/EYGh%oYa66v^R>d5A$m`2@F6"
+    "^'IL$3iOH+J.qhn20f8<-De6$5o*JF(IW<GPqf=:2`-;)u]E=BB89ekpG_5'/n19Xt'`KF8ZUONhGpg.[-gMTf)9.Woh5qya-U9A;JQ%;xgi5q%]I[XpVH"
+    "r_6@(l^24/r`[>^2ms7E]w=hb[oTepenS'uO)nReNi%6=`HF/uN2.kMbwcjP=>H+.mVjqWX>+X[=5*IsmXqvS6tTR%QI-c*Xtg/mu5f:RJfalL>kd'<.bo"
+    "r*uDn8O9#4H$4k=%qnE2^Ajxry-+BsrI*+a.^d77Vf(:uoraWse>bi5^4Z4H@8)*::K=)W(*pIXsEa/55)F%h+>^En.[fyh'o/Kiq*;#$Ga3i:p>WgV*M4"
+    "q;2S%hnBYg(vujYqfuj@t#ql4AN2c7If:othVUDB+pWl-@.P^%l2sZy/,HP(B<&cX&bdELRFR>+:Zosr`-Nc4Iq(&:-f_+34R)/,w2YS^xO@`8a7Iv1wir"
+    "tmM5n6whFtQ[$oamRd0hRmLC3X0%$_PdjBV*Yp3$;/V$a*93/wcO+PN5+iCB%lqBn:>'bWj]u/Hf;qV*pZB`V@vwPwPRmh,:rmvIsHBBc,PB<S3w)$:XP."
+    "lbZKpRn<ghTbdM08EVJ=k-Hjm_5L]]_5E6TZb]H(7L4q45YDXR'J8qoW&vavFPQOwZy5FEl83='UdHY-SAVvrNxI$(F75;.U9Rx7H:58YSVWBgmq`'Q6fm"
+    "CZbn.nHs$M4p#VkayBY&3c]oj:C_%OK30yFb+Xn9f,ApA-wAc:lW@=7eCD$DlW5]DhwXBMHR=h)R3yfN&-V+97R(;^ej2m]qPY<E)P1m8HF1XI>m>=8$K#"
+    "t0IdZMN@L<d%D(Q>i2JkiP.u[BqP@fYb<oqHpajp$ld5dLTXJqR83>0KX#K7A=/@VjP)J<pe6tB4X*n*LsyE)Z=3L6'&V`mHEKXg:3`Vvv5j`B5tI@`0b5"
+    "qX-9.,itH&G)&B1icEs1/7Y<UiKuXgZ$-C*pUf%ZTt7>.tJYjELo9fBAAOZ'9dT(mc%t8qACj_D.MBNdGq=9tZ55V&4Ql&%xK@L>>30VqNZb1I()_5oqgk"
+    "S_;cf-4j$5.cs(.9AOHXIc`hmgT3dsL^DA^;'O;Le>;$QtiVMMj11W+22Eo[G3S-qrvVVw>b[cOI6niUt+XZ$mSxdJPI6Ho>N3XV5B+wGh",
+    "x0_iQx[Ys4d@'$vO98>W+PKw@b8$s@Ik3yb'+gOJ[M,k@)RtM'0i&A_`L50;ZXGdm#&El@VdX%8nky^k34M/kt@<np`;VF(_8xBeY(d[hXC`GD_V#4YIt+"
+    "Zn(6wZ+Mc(3#+E_F7G,lN@/0`1m-.1-:NyYj:ki+y_;lgL)j`N/=itHgi:2$k:-lba^rqt<AIxj_,Rb^&q*Z%8rcW`,<]iKs#/@qi2$Z-E'`>ucBfLuj'J"
+    "/)BseCi9fGPm+qqYEUVsY_#Zk`+<$e:/#8B/FuA#)^;*54#N+$7Y[W^R*)nyJl(.Q,T]5a5b,v@jWu+@PC.i>[H%S#aIPdP,=(h(vI-K>f]1u1Osia/waI"
+    "$(R[%MdX>0bm]bBgF:fOO$cut=<;p/Q&v-;I,-^@^<IbgP,*wEgjeuJpE`%U=&o&9v5<JWVCjT]cmi*)MVn>h=.J$y%-6GoN:JZLE%;ux`.:5NQVh--27i"
+    "/=`OY+u%Op-W>hqYu$_4VSSqRgQRXkyrHiXpWj$[fw*INWik-`/$0)W/*Cs0uN.H]5D+d_d%v76DcNL3Mg#`%WUVJA<nN><l%I#j1>&3T^5eFm]895gYNK"
+    "[TqxW[<AK:)N7(V%X$lhgL>q&v2WA>Pd/h.)`.wTY4<O:Yp$M`1UEeQVRlyrM[c]KEP+$S(0@]Hh.Mh.cmtu9TseW%/(&voJ@S`N[XP@L>([a_^NE]RIPd"
+    "ascI#wIKxYB%wntnt651wbIM.tcQS:rm#]TB*Do9ufyo,W[c%lS^+oJ-LsSdRKL:b1X1;D6hyQ.NEPWeH9W;gvf](>GE_:7>8Flc<X@+m*$`=5r>y_]vu,"
+    "xuw_<1TV'hcEPN6-=jSG-3#[S;Mj_87ZA+h=ryv1g&9gAhy,nT(u6h&@yt(ha)FUDa:VnL0tOliJ*I;#M:N5Fs$GA$GXTQKy]BEY;]kcctQuBN@=P@Gd_-"
+    "bM;%l`>i(Pp]Q[_AmluESU%y/+jk7w9cCYF/#d<]swZQ%6KXpTMG<.;Xp14Fe1_c@ZmOWLmgaMojI`(Z]d]vB8CJq#gfNGpeYsIb&_N8Xg-INZhtbXD$5="
+    "9GH#oP'VX.07<F(.G'B#d:&FD2k*oE)&9H,,r.g9(;1fNGV07;FwViU@8bhppl_...c,q9P>7$i`tjWs'_Dv<Wfm9ZOqsS&,hr;`6s^]T5[X,#XWf/ekLL"
+    "[WqF[X.a7BO'y6@l=uVYt*UaT)0>ddnD9dOJGxDC`0g+I[#'Z_RG-$e^.lZ)v6fZ'JrPqf=eo65W1/lmir+.<6@1GQM$krh]uO[8d/#r=Hh3VD.xF*]#Qc"
+    "lcTyp-qIF9Qo)lqAnL#q&6H+tY(:*b,mv@>I6d3&Lr2Pt:[RMxK:/wYh_`slKqo]@4g[li(*oUy8@CbaVR0.wBe_#<tN4h'(5^S,yI.od$XV.9;Ljia#W="
+    "]sbj&+Up0Y06V85/R(C+Y-te3N`LtkH%2OGN9IAc1JuhVLDK034UkpDyqc[w$bf[(`_wClc^XiMdIeP3XuyRx7V]/f&i>#R_5-kX'ko`mY=-Fk$Rnc'r`v"
+    "$rp[t9Btc;TTx[uJ&01fGF&wW=v]V+tc-i%A%DHS('Jo*N8[%D$s54K^]%>ZqfiVf[u;uQ;&=Ls0_Dj[t%C_>#/MV=D(l=pc$te6bxT9HIba5t.JYS3w_t"
+    "S%agP4*(d9*etOaU-#)N0cHP/mb9<.4mRu'rG3TcUV]aEv7U_#aM+Yu,32&*a.bTJH.H7v4$AZ`b[7^,uEo(g[N'SP,-+e6YkI953h+3LV+,fkAk[/i3I<"
+    "dw-CZB$h;)=th.i(o%KB]=gM[-Rda&.ItS^WT4pYV$.Nr&]S`MgIYekXp;WqMaD7^1>b.#*O4r#TIT;[]D#m'lF1KY87yhc`>.Y#U@5>KqZk9&bK:]0i>H"
+    "XSOIsnmI<bl=<`]#BQJS,=`nf<M-e4>lM[c^(F%mb'*=i-AkK^b6U#>^K(r'3.;,6)iZMBbBt/#&aP_nlplL'I;%0As1tIy=+aduS<W3,JbKG$ali:Fo45"
+    "m^>,Y'Qi$$OTg>i[8nv.%UR@I,BT5$d*ss4m_*Jv6V3#rpp3gUN3K4U<U62Ktl$`Rru&d1e/E2ob^.nH4d$)tG4(:9EKL3l]T.9[AXogAcK`GyJ+an]cVg"
+    "eYE&h#_;'`fQPWul*nkORO`^;M+/bNm+9;'_W/I+6Tss'Oi)JKj6Cs(A>oV8s=K;<&=<lpY<s1bD-[9/D[]O0FJ.tM(o,&iENl]``i.j#6i8LynK*pHE:U"
+    "-X4SC]C1pQ].0,WIxvHCS%9nZTd*QT4kcsky5@h],-]Ke`ssM%xs=`.2%<NliI-:QotXr@l5_WK#U9Z@pu+1aVWX^NOU71>%6MZrwKj^w13J;YU:st=Vm8"
+    "8'xdbERi$E5<o6nR[7>REFb<avlNyJD2y;N)TtbYHme^unLb#NfKri/lXwC;rkgD<,QFeVLc$7##'hRoS;HDT2X[VO4a8Si/e]EE3#_`]CN8d/VKm1k]_E"
+    "`NgaZ4U&)n=rU-&C=sRV2)kq7`m,k)sY%4slpjEFE]g:gEF1*Z(//Ie_F=qQ)gWSdWspV9t%3kX*E_Rdkt/gvj41'R(V9xx-u.9bd/g3OsO)%0NG^Fxom@"
+    "R*`i(kPbM$riAlaLT5d:YOD)hDT._^3XGuG*&5A%oE%B(8AT@]*F1#-+W'.dg3gdGiY9/^%:j%Y+[DqB;);p2YT3otM.eluDy^;XJl-(]I*Zoo*ES@0F]-"
+    "^'x7'f;TbDv;h[]f19U^6]6G)FO.bJfDQp(ZB*sY@I`>9FIZdLk^0jbQd0PdvRYmIVB%#f71'./c>^ng9/&k)J2u6PI`+3T.0yZHVU@bUs-]3-*N5r-0<V"
+    "l^^DA.'dJWBY9T_.*^bDv_L_JWiV'm]bJlT*7=7(Oh>_sqnaBr,])ARNIAl2`1;_T,tumMBqcE8@%Df^WZ(]Ym,4E>g*[D@DDA%55r[Dj#:n8m#9qsOWku"
+    "sE)@febmp.ru1+pJ'*##",
+    0};
+#define DITI_SPIRV_SIZES_attention_direct 5715u, 11238u
+static const char *const diti_spirv_text_coop_layout[] = {
+    "n0C9%1VZI/Km=g(OfHv#pe`mjGlKe3r:wZ4(AU8<uR@c2b@eL`kD*JR,rr`1175ER+axaCvBK172qA:DivM85ico*v9,<5qy&^9KHeS#q&Kt`K@5S[Ywwf"
+    "g,0nQWmTOda(jZIZ&$g@CmpHW6'Au*]-YM&;<Ieb,Hy&w;K(()B)O6]d<P.F**g4#CI'=/r5>MwWTY[1e2p+kZY^/'/dL-;D1d&q>H1tef=7H)x%C5U2gU"
+    ")>RuS4Rj2IF5@P[n9KU-NhGOApTn%MTkw1o0uYndYS_CvJE/DV#&rCa+e4[11+3/^).yd)_ATPY@nxg0Y,*]Byhj$%&gr-9Q/i>wljEN</$n(p<Cv<14,]"
+    "ngVmR@6T`P=&/]m$_w[k$ggnVMGRs8&g6+8DY.:*tawkA>]ybDo11`-5FcXSh_abM',9B>o,yG-8..eJ:7L8[5#g^QmhtZeC+E<uHBTbS263Uj^%;bV@rX"
+    "*/eV/pnE%99J;=G)^'$I1]#F>Q]PFW+T%V<Kc#m:&DXWYlIW):kBIC^FTK2O0b3T,y2KeHC.826j*HvN7wU5C]w.ofkQ(u+VJrJR'0^ZbQW-Atw9EcDF<,"
+    "oD`WswIoa5$sxs*pi0Y,Yp/%6d&:6)PN$D:Kl^1S8tf_0dtrZ*Y@HI&'RW`Q1NMTld.sYS@*g/J%(O9YP'58(^7E<rGyfN2b`Lmrv++Nn^m=QhTobO^:Nh"
+    "OYDy6w>VjleX$`C6'EgBP-%ey+a`JBq/$aDyYV^x$Fj'2<lERkLp8U84qHYICr>LSh;-4,e7xrdfYIwB':gj2fh.kT0hELxf<9q5SjX/:p7at6'lenTH+*"
+    "e0`M)if#]1'q@HB/;D=<:vsl&U]82mOp8&M_HHIC5.Q`X0Lb_Q4SbM64P;Ub#PdnZZsiI6Fu4LG)@]>.CXqVg@P5>kJPu)h&-Rt/4:5Z,^DHN=-WhXcv8:"
+    ";:W92mo@iDrOKp3OWi<SYuZi6>Mj+##",
+    0};
+#define DITI_SPIRV_SIZES_coop_layout 749u, 1180u
 static const char *const diti_spirv_text_attention_coop2[] = {
     "n0C9%(m+k]t7i`E=&vh':mPrR1)#^O,2t2JIrl4j29;Is(j=>K*;vG`4>phGw;8a1M$GF,9U35]H6hXM%Jh`SVeqbujgq#iC;c.m2GV)W*fR7ivwQFV_<v"
     ";TCFpE`d-(iHGiR#FHRGOPjo/F$YX+Z2=xF#tr3&,Zm.cf[EwyK+gw0DNi,(S;f>NoW6rO3>-Hf-v2PkX2Q*/:rEBMcGHbwm>cNo#T1TTVetGj&r0)F0=&"
@@ -54240,6 +54522,7 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"attention_cpu", diti_spirv_text_attention_cpu, DITI_SPIRV_SIZES_attention_cpu},
     {"attention_gpu", diti_spirv_text_attention_gpu, DITI_SPIRV_SIZES_attention_gpu},
     {"attention_half", diti_spirv_text_attention_half, DITI_SPIRV_SIZES_attention_half},
+    {"attention_broadcast", diti_spirv_text_attention_broadcast, DITI_SPIRV_SIZES_attention_broadcast},
     {"norm", diti_spirv_text_norm, DITI_SPIRV_SIZES_norm},
     {"qkv_post", diti_spirv_text_qkv_post, DITI_SPIRV_SIZES_qkv_post},
     {"expand", diti_spirv_text_expand, DITI_SPIRV_SIZES_expand},
@@ -54254,6 +54537,8 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
+    {"attention_direct", diti_spirv_text_attention_direct, DITI_SPIRV_SIZES_attention_direct},
+    {"coop_layout", diti_spirv_text_coop_layout, DITI_SPIRV_SIZES_coop_layout},
     {"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},
 };
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
