@@ -10,8 +10,7 @@
    are inside this file. To compile it you need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu:
    libvulkan-dev); to run it a Vulkan driver (no GPU: mesa-vulkan-drivers).
 
-   This file is generated from the files of src/ as they were written. Every banner below names the file to edit; what
-   you read now is src/dit_api.h.
+   This file is generated: every banner below names the file of src/ to edit; what you read now is src/dit_api.h.
 
    ---- A tool: one picture, complete -------------------------------------------------------------------------------
 
@@ -40,9 +39,8 @@
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, reference images, video or caching policies. The members for
-     these exist already; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma,
-     class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
+   - support, in this version, LoRA and control adapters, reference images, video or caching: their members are refused
+     by name. Families: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -59,8 +57,7 @@
    dit_error of yours, or NULL, and writes it only when it fails: one line that names the file, tensor, limit or Vulkan
    call at fault and, where known, what to do. A failing function leaves nothing behind: its outputs are NULL, its
    memory is freed. The functions of a running job have no dit_error: the job keeps their result, and dit_job_status
-   tells the text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way. Destroy everything and
-   start anew.
+   tells the text. After DIT_ERROR_DEVICE_LOST every call on that device fails alike: destroy everything, start anew.
 
    Slow devices. A device that has finished nothing for five minutes counts as lost. It may only be slow, and may still
    use the memory it was given. So dit keeps all of that when you destroy its jobs, models and context, until a later
@@ -92,8 +89,8 @@
    Determinism. One model file, desc, dit version, device and driver give the same bytes in every run, whatever the
    budgets, slices, threads and the way the job is run. A GPU with both VK_KHR_cooperative_matrix and
    VK_NV_cooperative_matrix2 is timed once to find which of them computes attention; keep the cache blob, which has the
-   answer. Image i of a batch equals its single run with seed + i. Results
-   of different devices agree within the tolerances of tests/.
+   answer. Image i of a batch equals its single run with seed + i. Results of different devices agree within the
+   tolerances of tests/.
 
    Overflow. Where activations are fp16, the device notices a result beyond its range. dit then runs the step (or the
    encoding, or the decoding) again with the results of that op scaled by a power of two, which their readers undo;
@@ -15282,7 +15279,7 @@ typedef struct diti_graph {
     bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
     diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
-    bool int8_feedback;            /* what that loses in a step is added in the next one */
+    bool int8_feedback;            /* the error of int8 payloads in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
     struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */
@@ -15425,7 +15422,7 @@ typedef struct diti_exchange_heads {
 /* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds);
-/* The same kind by kind, each on its way as soon as x has its columns, while what makes the next one is computed. */
+/* Heads are exchanged kind by kind: each is on its way as soon as x has its columns, while the next one is computed. */
 typedef struct diti_heads_flow {
     diti_tensor x, out;
     size_t begun;
@@ -30136,6 +30133,23 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     return diti_attend(p->graph, p->denoise, &desc, qkv);
 }
 
+/* Pictures that share a prompt are queries of one attention. */
+DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
+                                          diti_tensor text) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, denoise->text_items);
+    desc.most_keys = denoise->text_tokens;
+    desc.name = "text_attention";
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
                                               diti_tensor parts[DITI_BESIDE]) {
     uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];
@@ -30572,25 +30586,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
-}
-
-/* ---- to a text that takes part in nothing else ---- */
-
-/* Pictures that share a prompt are queries of one attention. */
-DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
-                                          diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
-    desc.name = "text_attention";
-    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
-                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -32433,7 +32428,7 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     diti_qk_norm_rope(p->graph, x, &desc);
 }
 
-/* Of the block at hand. */
+/* Queries or keys of the block at hand: their norm, and their rotation. */
 static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_hunyuandit_block *w = &diti_hunyuandit_of(p->model)->blocks[p->index];
     diti_hunyuandit_heads(p, x, kind ? &w->self.norm_k : &w->self.norm_q, kind ? "k" : "q");
@@ -41562,7 +41557,7 @@ typedef struct diti_split_plan {
     diti_split split;
     uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
     bool int8;                         /* devices send values as int8 */
-    bool feedback;                     /* and in the next step what that has lost */
+    bool feedback;                     /* devices add the error of int8 values in the next step */
     bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                          /* auto may choose methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
@@ -41963,7 +41958,7 @@ typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count;            /* members in this process */
     uint32_t all, each;               /* members of all processes, and of each */
-    uint32_t tag;                     /* the same in every process */
+    uint32_t tag;                     /* every process has the same */
     uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
@@ -42834,7 +42829,7 @@ static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender)
     return lane << 14 | 0x200u | (number & 0x1ffu);
 }
 
-/* Those that nobody waits for, and that have come or left. */
+/* Frees letters that nobody waits for, and that have come or left; all: every letter. */
 static void diti_letters_free(diti_peers *peers, bool all) {
     diti_letter **at = &peers->letters;
     while (*at) {

@@ -18,7 +18,8 @@ io_damaged    pread through a system call
 job_faults    fork: a device that never answers takes its process with it
 mpi           mpirun
 real          fork and getrusage: each model has a process of its own
-split_feigned file descriptors that stand for semaphores'
+split_feigned file descriptors that stand for semaphores
+split_processes fork, signals and sockets: each rank is a process'
 
 # Tests that run there. QEMU has no Vulkan driver for Arm. Wine hands Vulkan's calls to lavapipe, but without layers, so
 # that a few tests show what the others would.

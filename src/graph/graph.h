@@ -143,7 +143,7 @@ typedef struct diti_graph {
     bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
     diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
-    bool int8_feedback;            /* what that loses in a step is added in the next one */
+    bool int8_feedback;            /* the error of int8 payloads in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
     struct diti_tune_case *wanted; /* cases that were not known, where the device is to be tuned */

@@ -83,7 +83,7 @@ typedef struct diti_exchange_heads {
 /* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds);
-/* The same kind by kind, each on its way as soon as x has its columns, while what makes the next one is computed. */
+/* Heads are exchanged kind by kind: each is on its way as soon as x has its columns, while the next one is computed. */
 typedef struct diti_heads_flow {
     diti_tensor x, out;
     size_t begun;

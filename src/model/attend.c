@@ -285,22 +285,3 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
-
-/* ---- to a text that takes part in nothing else ---- */
-
-/* Pictures that share a prompt are queries of one attention. */
-DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
-                                          diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
-    desc.name = "text_attention";
-    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
-                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
-}

@@ -483,7 +483,7 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     diti_qk_norm_rope(p->graph, x, &desc);
 }
 
-/* Of the block at hand. */
+/* Queries or keys of the block at hand: their norm, and their rotation. */
 static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_hunyuandit_block *w = &diti_hunyuandit_of(p->model)->blocks[p->index];
     diti_hunyuandit_heads(p, x, kind ? &w->self.norm_k : &w->self.norm_q, kind ? "k" : "q");

@@ -402,6 +402,23 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     return diti_attend(p->graph, p->denoise, &desc, qkv);
 }
 
+/* Pictures that share a prompt are queries of one attention. */
+DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
+                                          diti_tensor text) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, denoise->text_items);
+    desc.most_keys = denoise->text_tokens;
+    desc.name = "text_attention";
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
                                               diti_tensor parts[DITI_BESIDE]) {
     uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];

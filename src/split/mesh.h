@@ -220,7 +220,7 @@ typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count;            /* members in this process */
     uint32_t all, each;               /* members of all processes, and of each */
-    uint32_t tag;                     /* the same in every process */
+    uint32_t tag;                     /* every process has the same */
     uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;

@@ -243,7 +243,7 @@ static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender)
     return lane << 14 | 0x200u | (number & 0x1ffu);
 }
 
-/* Those that nobody waits for, and that have come or left. */
+/* Frees letters that nobody waits for, and that have come or left; all: every letter. */
 static void diti_letters_free(diti_peers *peers, bool all) {
     diti_letter **at = &peers->letters;
     while (*at) {

@@ -97,7 +97,7 @@ typedef struct diti_split_plan {
     diti_split split;
     uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
     bool int8;                         /* devices send values as int8 */
-    bool feedback;                     /* and in the next step what that has lost */
+    bool feedback;                     /* devices add the error of int8 values in the next step */
     bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                          /* auto may choose methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
