@@ -29734,6 +29734,16 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
    the pairs when it loads; the ops here know from a pair which columns this device computes (tensor.c), whether the
    norm before it may write int8, and which rows it is about. */
 
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
+    diti_token_grid grid;
+    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
+    grid.rows = (denoise->height + pad) / traits->patch;
+    grid.columns = (denoise->width + pad) / traits->patch;
+    return grid;
+}
+
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = denoise->branches - denoise->first_branch;
@@ -30593,16 +30603,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
    text, which devices of a sequence divide among them, and some of the blocks, which stages do. */
 
 /* ---- rows ---- */
-
-DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
-    const diti_model_traits *traits = &transformer->traits;
-    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
-    diti_token_grid grid;
-    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
-    grid.rows = (denoise->height + pad) / traits->patch;
-    grid.columns = (denoise->width + pad) / traits->patch;
-    return grid;
-}
 
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first) {
@@ -45036,7 +45036,7 @@ typedef struct diti_job_shape {
     bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
-    bool int8_feedback;              /* and what that loses in the next step */
+    bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
@@ -49618,7 +49618,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
    is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
-   process. Of devices in other processes nobody here knows with what they compute: there all agree, F32 or not. */
+   process. Nobody here knows with what devices in other processes compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
@@ -51469,7 +51469,7 @@ static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
 
 /* --- in several processes --- */
 
-/* What rank 0 sends before it goes on; behind it stand the states. */
+/* Rank 0 sends this before it goes on; behind it stand the states. */
 typedef struct diti_resume_word {
     uint32_t goes_on, valid, step, bytes;
 } diti_resume_word;

@@ -91,7 +91,7 @@ typedef struct known_machine {
  * ulysses4 6.04 s; L40 from CogVideoX ulysses2, ulysses3 and ring3, two sockets from FLUX ulysses4 16.8 s; L20 from
  * FLUX ulysses2 13.80 s, ulysses4 8.28 s and ring4 9.16 s; V100 from HunyuanDiT cfg2,ulysses2 17.01 s, its all to all
  * in L20's ratio to pairs; A100 from HunyuanDiT ulysses2 12.45 s at 1024 pixels, its ring from ring4 35.5 s at 2048;
- * H100's latency from compiled FLUX ulysses2 2.68 s. What an exchange costs on A100 grows with its bytes, whatever
+ * H100's latency from compiled FLUX ulysses2 2.68 s. An exchange on A100 costs more with its bytes, whatever
  * NVLink could do: 69 ms of a step at 1024 pixels are 290 at 2048, with four times the rows and as many exchanges.
  * Twelve L40 are six of each of two machines with eight (xDiT's page on FLUX tells of both), one branch of guidance in
  * each; what connects them is not told: 10 Gbit/s is assumed. pcie3 and pcie4: host-staged copies at half the link's

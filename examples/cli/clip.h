@@ -37,7 +37,7 @@ static bool clip_fail(clip *c, const char *why) {
     return false;
 }
 
-/* What the system said about the last write. */
+/* The message is what the system said about the last write. */
 static bool clip_fail_errno(clip *c) {
     return clip_fail(c, errno == EPIPE ? "nobody reads it any more" : errno ? strerror(errno) : "it cannot be written");
 }

@@ -193,7 +193,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
    is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
-   process. Of devices in other processes nobody here knows with what they compute: there all agree, F32 or not. */
+   process. Nobody here knows with what devices in other processes compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;

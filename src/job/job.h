@@ -141,7 +141,7 @@ typedef struct diti_job_shape {
     bool resumes;                    /* the job goes on without a device that fails */
     uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
-    bool int8_feedback;              /* and what that loses in the next step */
+    bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */

@@ -363,7 +363,7 @@ static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
 
 /* --- in several processes --- */
 
-/* What rank 0 sends before it goes on; behind it stand the states. */
+/* Rank 0 sends this before it goes on; behind it stand the states. */
 typedef struct diti_resume_word {
     uint32_t goes_on, valid, step, bytes;
 } diti_resume_word;

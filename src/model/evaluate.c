@@ -4,16 +4,6 @@
 
 /* ---- rows ---- */
 
-DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
-    const diti_model_traits *traits = &transformer->traits;
-    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
-    diti_token_grid grid;
-    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
-    grid.rows = (denoise->height + pad) / traits->patch;
-    grid.columns = (denoise->width + pad) / traits->patch;
-    return grid;
-}
-
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first) {
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);

@@ -3,6 +3,16 @@
    norm before it may write int8, and which rows it is about. */
 #include "model/model.h"
 
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
+    diti_token_grid grid;
+    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
+    grid.rows = (denoise->height + pad) / traits->patch;
+    grid.columns = (denoise->width + pad) / traits->patch;
+    return grid;
+}
+
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = denoise->branches - denoise->first_branch;

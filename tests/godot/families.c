@@ -18,7 +18,7 @@ static const VkQueueFlags flags_of[FAMILIES] = {
     VK_QUEUE_TRANSFER_BIT,
 };
 
-/* What is next to this layer for an instance or a device, found by the dispatch table that its objects begin with. */
+/* The next layer or driver of an instance or a device is found by the dispatch table that its objects begin with. */
 typedef struct next_one {
     void *table;
     VkInstance instance;

@@ -37,7 +37,7 @@ static const measured required[] = {
     {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ulysses2", 31.5, "check", 0.12},
 };
 
-/* Further rows, each held to the error that it was found to have. Of HunyuanDiT on A100 there are two runs, one with
+/* Further rows, each held to the error that it was found to have. HunyuanDiT on A100 has two runs, one with
    18.01 s on a card, one with 19.9 s, whose times but the four labelled ones (12.45 s; at 2048 pixels 90.23, 55.83,
    31.66, 16.46) are read off curves. BENCHMARKS.md tells what stands out. */
 static const measured reported[] = {
