@@ -761,10 +761,23 @@ static void export_refused(dit_context *ctx, const dit_job_desc *desc, const cha
                   "%s", err.message);
 }
 
+/* The handle that memory is exported by here, the extension that does it, and a handle of another system. */
+#ifdef _WIN32
+#define HANDLE_HERE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT
+#define HANDLE_ELSEWHERE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define HANDLE_EXTENSION "VK_KHR_external_memory_win32"
+#define HANDLE_NAME "handle type 0x2"
+#else
+#define HANDLE_HERE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define HANDLE_ELSEWHERE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT
+#define HANDLE_EXTENSION "VK_KHR_external_memory_fd"
+#define HANDLE_NAME "handle type 0x1"
+#endif
+
 static bool exports(const engine *e) { /* SwiftShader knows other handles */
     uint32_t i;
     for (i = 0; i < e->info.enabledExtensionCount; i++)
-        if (!strcmp(e->info.ppEnabledExtensionNames[i], "VK_KHR_external_memory_fd")) return true;
+        if (!strcmp(e->info.ppEnabledExtensionNames[i], HANDLE_EXTENSION)) return true;
     return false;
 }
 
@@ -782,14 +795,14 @@ static void test_export(engine *e, dit_context *ctx, const dit_model *model) {
     CHECK(dit_job_export(job, 0, &out, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "export_handle"));
     CHECK(dit_job_export(NULL, 0, &out, &err) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK(dit_job_export(job, 1, &out, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "image 1"));
-    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    desc.target.export_handle = HANDLE_HERE;
     CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "export_handle"));
     dit_job_destroy(job);
-    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_BIT;
-    export_refused(ctx, &desc, "handle type 0x1");
-    desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    desc.target.export_handle = HANDLE_ELSEWHERE;
+    export_refused(ctx, &desc, HANDLE_NAME);
+    desc.target.export_handle = HANDLE_HERE;
     if (!exports(e)) {
-        export_refused(ctx, &desc, "VK_KHR_external_memory_fd");
+        export_refused(ctx, &desc, HANDLE_EXTENSION);
         return;
     }
     desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
@@ -835,8 +848,8 @@ static void test_no_export(void) {
         model = ctx ? load_model(ctx, MODEL) : NULL;
         if (model) {
             dit_job_desc desc = describe(model, 7);
-            desc.target.export_handle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
-            export_refused(ctx, &desc, hooked ? "device_allocator" : "VK_KHR_external_memory_fd");
+            desc.target.export_handle = HANDLE_HERE;
+            export_refused(ctx, &desc, hooked ? "device_allocator" : HANDLE_EXTENSION);
         }
         dit_model_destroy(model);
         dit_context_destroy(ctx);
