@@ -57,7 +57,7 @@ on_screen() { # on_screen SAYS OPTION...
 check 'a picture with Vulkan' on_screen 'device of its own on llvmpipe.*: Godot.s device has no timeline' --rendering-method mobile
 check 'a picture with OpenGL' on_screen 'good, ImageTexture' --rendering-method gl_compatibility --rendering-driver opengl3
 # Godot's own device, which has what dit needs under a layer alone
-check 'the layer' cc -std=c11 -Wall -Wextra -Werror -O1 -fPIC -shared -fvisibility=hidden tests/godot/families.c -o "$work/libfamilies.so" -pthread
+check 'the layer' cc -std=c11 -Wall -Wextra -Werror -O1 -fPIC -shared -fvisibility=hidden tests/drivers/godot.c -o "$work/libfamilies.so" -pthread
 mkdir -p "$work/data/vulkan/implicit_layer.d"
 printf '{"file_format_version": "1.1.2", "layer": {"name": "VK_LAYER_DIT_families", "type": "GLOBAL", "library_path": "%s", "api_version": "1.4.0",
 "implementation_version": "1", "description": "three queue families and timeline semaphores", "disable_environment": {"DIT_NO_FAMILIES": "1"}}}\n' \
