@@ -27,10 +27,10 @@ Place place;
 
 #define FETCH(NAME, FIRST_KEY)                                                                                         \
     [[unroll]] for (uint i = 0u; i < fetches; i++) {                                                                   \
-        uint n = t + i * THREADS, key = FIRST_KEY + n / QUADS;                                                         \
+        uint n = t + i * THREADS, key = FIRST_KEY + n / QUADS, row = place.key_row + row_of(key);                      \
         fetched[i] = uvec2(0u);                                                                                        \
         if (key < place.keys && n < KEYS * QUADS)                                                                      \
-            fetched[i] = NAME##_h4[(NAME##_offset + (place.key_row + key) * NAME##_pitch + channel) / 4u + n % QUADS]; \
+            fetched[i] = NAME##_h4[(NAME##_offset + row * NAME##_pitch + channel) / 4u + n % QUADS];                   \
     }
 void put(const uint t) {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
@@ -46,7 +46,7 @@ void main() {
     uint channel = place.head * head_dim, first_query = place.first + team * ROWS;
     for (uint n = t; n < queries * SLICE * slices; n += THREADS) {
         uint query = n / (SLICE * slices), quad = n % (SLICE * slices);
-        uint row = place.query_row + min(place.first + query, place.queries - 1u);
+        uint row = place.query_row + row_of(min(place.first + query, place.queries - 1u));
         query_tile[query * query_quads + quad] =
             quad < QUADS ? q_h4[(q_offset + row * q_pitch + channel) / 4u + quad] : uvec2(0u);
     }
@@ -132,7 +132,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
             uint quad = mate + j * TEAM;
             if (quad < QUADS)
-                store_out(out_offset + (place.query_row + query) * out_pitch + channel, quad,
+                store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
                           sum > 0.0 ? o[i * quad_loops + j] / sum : vec4(0.0));
         }
         if (mate == i) store_lse(place, query, largest / log2_e, sum);

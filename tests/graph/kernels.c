@@ -1646,16 +1646,16 @@ static void run_kernels(diti_device *device, bool few) {
     conv = (conv_case){1,     60,    66, 12, 36, 3, 2,     0, 1, DIT_TYPE_F32, false, true,
                        false, false, 0,  0,  1,  1, false, 0, 0, false};
     check_conv(device, &conv);
-    conv = (conv_case){8,     20,    33, 12, 20, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+    conv = (conv_case){8,     10,    33, 12, 20, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
                        false, false, 0,  0,  3,  1, false, 2, 0, false};
     check_conv(device, &conv);
-    conv = (conv_case){9,     16,    33, 12, 20, 1, 1,     0, 0, DIT_TYPE_F16, false, true,
+    conv = (conv_case){9,     8,     33, 12, 20, 1, 1,     0, 0, DIT_TYPE_F16, false, true,
                        false, false, 0,  0,  3,  2, false, 1, 1, true};
     check_conv(device, &conv);
     check_blend(device, DITI_BLEND_LINEAR, 40, 1, 20, true);
     check_blend(device, DITI_BLEND_THIRDS, 41, 0, 20, false);
     check_block(device,
-                (diti_block_desc){.clip = {5, 20, 30},
+                (diti_block_desc){.clip = {5, 9, 30},
                                   .columns = 12,
                                   .time = 2,
                                   .side = 2,
