@@ -19,7 +19,8 @@
 # The names `check`, `fuzz`, `wine`, `foreign`, `packages` and `godot` stand for tools/check.sh and tests/fuzz.sh, wine.sh,
 # foreign.sh, packages.sh and godot.sh. Without names fuzz runs as well, and with DIT_TEST_ALL=1 the other five do, too.
 # Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
-# As many programs run at a time as there are processors, or DIT_TEST_JOBS.
+# One program more runs at a time than there are processors, since some of them wait for most of their time: for
+# processes, for limits, for devices that never answer. DIT_TEST_JOBS is another number.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
 # families, and a program that has passed is remembered in build/all, so that a run which was stopped goes on where it
 # stood.
@@ -204,7 +205,7 @@ fi
 rm -rf $logs/turn.* $logs/done
 mkfifo $logs/done
 trap 'trap - TERM; kill 0' INT TERM # workers in the background hear no interrupt of their own
-jobs=${DIT_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+jobs=${DIT_TEST_JOBS:-$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1))}
 {
     i=0
     while [ $i -lt "$jobs" ]; do
