@@ -29133,7 +29133,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    bool rms;                        /* it is an RMS norm */
+    bool rms;                        /* that norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
@@ -35052,7 +35052,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
 
-/* What the refiner's blocks are gated by, for all steps: F32 [steps, prompts * 2D * refiners]. */
+/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
 static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;

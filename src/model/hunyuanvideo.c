@@ -328,7 +328,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
 
-/* What the refiner's blocks are gated by, for all steps: F32 [steps, prompts * 2D * refiners]. */
+/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
 static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;

@@ -193,7 +193,7 @@ static inline void long_denoise(long_run *r, uint32_t frames, uint32_t height, u
     d->step = diti_tensor_input(&r->graph, DITI_U32, 1, 1, "step");
 }
 
-/* What a plan of the model's one block, its ends and the whole clip takes. */
+/* The memory of a plan of the model's one block with its ends, and of the whole clip's. */
 static inline void long_measure(long_run *r, diti_device *device) {
     const long_clip *c = r->clip;
     diti_plan_memory memory;
@@ -216,7 +216,7 @@ static inline void long_measure(long_run *r, diti_device *device) {
     diti_free(&r->model->component.env, r->denoise.family);
 }
 
-/* What modulates the block, and the keys and values of the text: the reference begins there. */
+/* The block's modulation, and the keys and values of the text: the reference begins there. */
 static inline void long_keep_state(long_run *r) {
     if (diti_graph_failed(&r->graph)) return;
     if (r->model->family == diti_stdit_family()) {
