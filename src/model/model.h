@@ -399,7 +399,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    bool rms;                        /* that norm is an RMS norm */
+    bool rms;                        /* an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
