@@ -263,6 +263,8 @@
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
+       DIT_NO_LTX             LTX-Video                                                       7 KB
+       DIT_NO_HUNYUANVIDEO    HunyuanVideo                                                    9 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -1305,6 +1307,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_STDIT) || \
      defined(DIT_NO_LATTE) || \
      defined(DIT_NO_COGVIDEOX) || \
+     defined(DIT_NO_LTX) || \
+     defined(DIT_NO_HUNYUANVIDEO) || \
      defined(DIT_NO_FLUX) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
@@ -4371,12 +4375,12 @@ DIT_INTERNAL uint32_t diti_gguf_code(dit_type type) {
     return 0;
 }
 
-/* Dimensions stand fastest first in the file. */
+/* Dimensions stand fastest first in the file. ggml has four at most, city96's tools write five. */
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
     uint32_t i;
     dit_result result = diti_gguf_take_u32(gguf, &tensor->rank);
     if (result < 0) return result;
-    if (tensor->rank > 4) return diti_gguf_fail(gguf, "has more than four dimensions");
+    if (tensor->rank > DITI_COUNT(tensor->shape)) return diti_gguf_fail(gguf, "has more than five dimensions");
     for (i = tensor->rank; i-- > 0 && result >= 0;) result = diti_gguf_take_number(gguf, 8, &tensor->shape[i]);
     return result;
 }
@@ -14944,7 +14948,7 @@ typedef struct diti_key_table {
     const char *const (*pairs)[2];
     size_t count;
 } diti_key_table;
-#define DITI_KEY_TABLES 3u
+#define DITI_KEY_TABLES 4u
 /* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
    that are zero have none. */
 DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
@@ -15412,6 +15416,9 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
 DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
 /* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
 DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
+/* Member i's columns are those from first[i] on; first[count]: the number of all. */
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first);
 /* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
    heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
 typedef struct diti_exchange_heads {
@@ -16986,6 +16993,11 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 
 DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
     (void)graph, (void)group, (void)x;
+}
+
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first) {
+    (void)graph, (void)group, (void)x, (void)first;
 }
 
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
@@ -19057,13 +19069,20 @@ DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index,
 }
 
 DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
-    uint32_t i, rows, columns, first[DITI_MAX_DEVICES + 1];
+    uint32_t i, columns, first[DITI_MAX_DEVICES + 1];
+    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    columns = diti_tensor_get(graph, x)->columns;
+    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
+    diti_gather_stretches(graph, group, x, first);
+}
+
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first) {
+    uint32_t i, rows;
     diti_tensor own;
     size_t begun;
     if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
     rows = diti_tensor_get(graph, x)->rows;
-    columns = diti_tensor_get(graph, x)->columns;
-    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
     begun = graph->exchange_count;
     i = group->index;
     own = diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]);
@@ -28728,7 +28747,8 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_T5, /* mT5 as well */
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
-    DITI_ENCODER_BERT
+    DITI_ENCODER_BERT,
+    DITI_ENCODER_LLAMA /* not here: what it says is given */
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -28898,6 +28918,7 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
+    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -29112,6 +29133,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
+    bool rms;                        /* an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
@@ -29159,6 +29181,10 @@ typedef struct diti_column_shard {
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_column_shard;
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
+/* x has the columns of the sublayer that this device has: F32 [rows, all] of every device's, and `own` the view of x's
+   in it. This device alone has all: x, and 0. */
+DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  diti_tensor *own);
 /* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
    desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
@@ -29216,6 +29242,7 @@ typedef struct diti_attend_desc {
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
+    diti_tensor keys; /* diti_pass.keys */
     diti_tensor out; /* 0: a new tensor */
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -29263,7 +29290,7 @@ DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width,
 /* All but norms and table, by diffusers' names in the loader's scope. */
 DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
                                         float eps, bool text);
-/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+/* F32 [rows of time, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table);
 /* The text as blocks read it: out(gelu(in(text))). */
@@ -29317,6 +29344,35 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
+typedef struct diti_double_block {
+    diti_fused_linear_pair modulation; /* [6D, D] */
+    diti_fused_linear_pair qkv;        /* [3D, D] */
+    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;                     /* [D, D] */
+    diti_pair ff_in;                   /* [4D, D] */
+    diti_pair ff_out;                  /* [D, 4D] */
+    diti_sublayer attention, feed;
+} diti_double_block;
+typedef struct diti_single_block {
+    diti_layer modulation; /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
+    diti_layer ff_in;      /* [4D, D] */
+    diti_weight norms;     /* F32 [2, head_dim]: q, k */
+    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_single_block;
+DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
+                                                     uint32_t width, uint32_t head_dim);
+DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
+                                                     uint32_t width, uint32_t head_dim);
+/* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
+                                                            const diti_double_block *doubles,
+                                                            const diti_single_block *singles, uint32_t index);
+/* Runs the block at hand with its modulation on x F32 [items * (text + image), D], in place. */
+DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
+                                                    const diti_single_block *singles, diti_tensor x);
 /* The most bytes of modulations of all blocks and steps together that are made beforehand. */
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 #endif
@@ -29542,7 +29598,8 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
-   times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
+   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange queries
+   and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
    4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
 
    In two dimensions, a grid of A x B devices: a device has of the first matrix the rows of its place of A and, of
@@ -29575,11 +29632,23 @@ static uint32_t diti_column_shard_step(const diti_sublayer *sublayer, uint32_t m
     return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
 }
 
+/* Columns at which devices may part those of the sublayer. */
+static uint32_t diti_column_shard_unit(const diti_pass *p, const diti_sublayer *sublayer) {
+    uint32_t i, unit = diti_column_shard_step(sublayer, diti_group_count(diti_tensor_group(p)));
+    for (i = 0; i < sublayer->reader_count; i++)
+        if (sublayer->readers[i]->part_count)
+            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
+    return unit;
+}
+
+static uint32_t diti_column_shard_first(const diti_group *group, uint32_t index, uint32_t all, uint32_t unit) {
+    return index == diti_group_count(group) ? all : unit * diti_group_first(group, index, all / unit);
+}
+
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_group *group = diti_tensor_group(p);
     const diti_weight *first = sublayer->readers[0];
-    uint32_t i, count = diti_group_count(group), unit = diti_column_shard_step(sublayer, count),
-                all = sublayer->columns, end;
+    uint32_t count = diti_group_count(group), unit, all = sublayer->columns;
     diti_column_shard column_shard;
     column_shard.first = 0;
     column_shard.count = column_shard.all = all;
@@ -29589,9 +29658,7 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
                         "split tensor%ux%u: %.100s has %u rows, too few to divide", count, column_shard.in->count,
                         first->name ? first->name : "a matrix", first->rows);
     if (count == 1) return column_shard;
-    for (i = 0; i < sublayer->reader_count; i++)
-        if (sublayer->readers[i]->part_count)
-            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
+    unit = diti_column_shard_unit(p, sublayer);
     if (all / unit < count) {
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
@@ -29599,10 +29666,26 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
                         count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
         return column_shard;
     }
-    column_shard.first = unit * diti_group_first(group, group->index, all / unit);
-    end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
-    column_shard.count = end - column_shard.first;
+    column_shard.first = diti_column_shard_first(group, group->index, all, unit);
+    column_shard.count = diti_column_shard_first(group, group->index + 1, all, unit) - column_shard.first;
     return column_shard;
+}
+
+DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  diti_tensor *own) {
+    const diti_group *group = diti_tensor_group(p);
+    uint32_t i, rows = diti_tensor_rows(p->graph, x), all = sublayer->columns, unit, first[DITI_MAX_DEVICES + 1];
+    diti_tensor whole;
+    *own = 0;
+    if (diti_graph_failed(p->graph) || diti_group_count(group) == 1) return x;
+    unit = diti_column_shard_unit(p, sublayer);
+    for (i = 0; i <= group->count; i++) first[i] = diti_column_shard_first(group, i, all, unit);
+    i = group->index;
+    whole = diti_tensor_new(p->graph, DITI_F32, rows, all, "all heads");
+    *own = diti_tensor_view(p->graph, whole, 0, rows, first[i], first[i + 1] - first[i]);
+    diti_copy(p->graph, x, *own, "own heads");
+    diti_gather_stretches(p->graph, group, whole, first);
+    return whole;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
@@ -29922,6 +30005,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
+    desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
     desc->reader = diti_sublayer_reader(p, sublayer);
@@ -30125,7 +30209,12 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention within frames and within positions by turns wants all rows on one device: "
                                "no ulysses, ring or pipefusion");
+    if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention that leaves padding of the text out wants all rows on one device: no "
+                               "ulysses, ring or pipefusion");
     desc.items = p->items;
+    desc.keys = p->keys;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) desc.items *= p->image / p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) desc.items *= desc.row_step = p->positions;
     desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;
@@ -30325,6 +30414,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
+    attention.items = desc->keys;
+    attention.most_keys = desc->keys ? rows / desc->items : 0;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -30947,8 +31038,8 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 }
 
 /* ==== src/model/joint.c ==== */
-/* Transformers with joint attention (docs/models.md 3.3, 3.4): text and image have weights of their own, and a vector
-   of timestep and pooled text modulates both. */
+/* Transformers with joint attention (docs/models.md 3.3, 3.4, 3.11): text and image have weights of their own, and a
+   vector of timestep and pooled text modulates both. */
 
 /* ---- loading ---- */
 
@@ -31058,6 +31149,100 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
     return state->step[index];
 }
 
+/* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
+
+DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
+                                         uint32_t head_dim) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
+        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
+        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_single_block_pair(diti_single_block *block, uint32_t width, uint32_t head_dim) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+/* Original files have q, k, v and the feed-forward's first layer in one matrix. */
+DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
+                                         uint32_t head_dim) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+    if (loader->rename) {
+        memset(&block->qkv, 0, sizeof block->qkv);
+        block->qkv.count = 1;
+        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
+        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
+    } else {
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
+    }
+    diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
+    diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
+    diti_loader_scope(loader, "%s", "");
+    diti_single_block_pair(block, width, head_dim);
+}
+
+DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
+                                                const diti_double_block *doubles, const diti_single_block *singles,
+                                                uint32_t index) {
+    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
+    if (index < count) return diti_joint_modulate(p, active, &doubles[index].modulation, 6);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &singles[index - count].modulation, 0,
+                             "block_modulation");
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4. */
+static void diti_double_block_run(const diti_pass *p, const diti_double_block *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
+static void diti_single_block_run(const diti_pass *p, const diti_single_block *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+DIT_INTERNAL void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
+                                        const diti_single_block *singles, diti_tensor x) {
+    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
+    p->modulation.chunks = p->index < count ? 6 : 3;
+    if (p->index < count)
+        diti_double_block_run(p, &doubles[p->index], x);
+    else
+        diti_single_block_run(p, &singles[p->index - count], x);
+}
+
 /* ==== src/model/tables.c ==== */
 /* Blocks that modulate by a table of their own plus what the timestep says of all blocks: PixArt's, and what Open-Sora
    and Latte made of it (docs/models.md 3.2, 3.6, 3.7). */
@@ -31097,7 +31282,7 @@ DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *b
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table) {
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
+    uint32_t i, steps = diti_tensor_rows(graph, time), width = p->width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor active = diti_silu(graph, time, "modulation_silu"), final_rows;
     final_rows = diti_tensor_weight(graph, final_table, 0);
@@ -31131,8 +31316,9 @@ DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const dit
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
     diti_tensor h;
     if (w->cross.columns) {
-        h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
-        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+        h = diti_sublayer_in(p, x, &w->cross, 0);
+        if (w->cross.heads) w->cross.heads(p, h, 0);
+        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, text));
     }
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
@@ -34138,6 +34324,1004 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void) {
 
 #endif
 
+#ifndef DIT_NO_LTX
+
+/* ==== src/model/ltx.c ==== */
+/* LTX-Video 0.9: docs/models.md 3.10. Originals:
+   https://github.com/Lightricks/LTX-Video/blob/main/ltx_video/models/transformers/transformer3d.py
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_ltx.py
+
+   D is the width of the residual stream. Tokens of all frames attend each other, then their text, as in PixArt; norms
+   of queries and keys, and rotations, are about all heads together. */
+
+#define DITI_LTX_MAX_BLOCKS 128u
+
+/* ---- configuration ---- */
+
+typedef struct diti_ltx_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels;         /* a token is one element of the latent */
+    uint32_t caption;                        /* columns of the text encoder's output */
+    float eps;                               /* eps of the norms before sublayers */
+} diti_ltx_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_ltx_keys[][2] = {
+    {"proj_in", "patchify_proj"},
+    {"time_embed", "adaln_single"},
+    {"caption_projection", "caption_projection"},
+    {"scale_shift_table", "scale_shift_table"},
+    {"proj_out", "proj_out"},
+};
+static const char *const diti_ltx_block_keys[][2] = {
+    {"attn1.norm_q", "attn1.q_norm"},
+    {"attn1.norm_k", "attn1.k_norm"},
+    {"attn2.norm_q", "attn2.q_norm"},
+    {"attn2.norm_k", "attn2.k_norm"},
+    {"attn1", "attn1"},
+    {"attn2", "attn2"},
+    {"ff", "ff"},
+    {"scale_shift_table", "scale_shift_table"},
+};
+
+static const diti_key_table diti_ltx_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "transformer_blocks.", diti_ltx_block_keys, DITI_COUNT(diti_ltx_block_keys)},
+    {NULL, NULL, diti_ltx_keys, DITI_COUNT(diti_ltx_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_ltx_block {
+    diti_table_block table;
+    diti_weight norms[2], text_norms[2]; /* F32 [D]: RMS norms of queries and of keys, of all heads together */
+} diti_ltx_block;
+
+typedef struct diti_ltx {
+    diti_transformer base;
+    diti_ltx_config config;
+    diti_layer patch;                   /* [D, C] */
+    diti_embedder time;                 /* [D, 256], [D, D] */
+    diti_layer modulation;              /* [6D, D] */
+    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
+    diti_weight final_table;            /* F32 [2, D] */
+    diti_layer proj_out;                /* [out_channels, D] */
+    diti_sublayer last;
+    diti_ltx_block *blocks;
+} diti_ltx;
+
+static const diti_ltx *diti_ltx_of(const diti_transformer *transformer) {
+    return (const diti_ltx *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_ltx_check(const diti_ltx_config *config, diti_settings *settings, dit_error *err) {
+    const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    if (settings->result != DIT_OK) return settings->result;
+    if (!diti_equal(norm, "rms_norm_across_heads") || !diti_equal(activation, "gelu-approximate")) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "config.json: an LTX-Video transformer with qk_norm %.40s and activation_fn %.40s is not known", norm,
+            activation);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
+        config->width < 12 || !config->blocks || config->blocks > DITI_LTX_MAX_BLOCKS || !config->out_channels ||
+        config->channels > 1024 || config->out_channels != config->channels) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "LTX-Video transformer: %u blocks, %u heads of %u in a width of %u, %u channels out of %u are "
+                         "out of range",
+                         (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+/* As published, all sizes have 32 heads. */
+static dit_result diti_ltx_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    static const diti_shape_key keys[] = {{offsetof(diti_ltx_config, width), "proj_in.weight", 0},
+                                          {offsetof(diti_ltx_config, channels), "proj_in.weight", 1},
+                                          {offsetof(diti_ltx_config, caption), "caption_projection.linear_1.weight", 1},
+                                          {offsetof(diti_ltx_config, out_channels), "proj_out.weight", 0}};
+    diti_ltx_config *config = &((diti_ltx *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (!config->width || !config->channels || !config->caption) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an LTX-Video transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         config->caption ? "proj_in (patchify_proj)" : "caption_projection");
+    }
+    if (diti_setting_size(&settings, "patch_size", 1, 16) != 1 ||
+        diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 1, of one frame, is known");
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    config->heads = diti_setting_size(&settings, "num_attention_heads", 32, 1024);
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->width / config->heads, 1024);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    return diti_ltx_check(config, &settings, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_ltx_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+static void diti_ltx_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
+static void diti_ltx_load_block(diti_loader *loader, const diti_ltx_config *config, diti_ltx_block *block,
+                                uint32_t index) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"};
+    diti_table_block *table = &block->table;
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_vector(loader, &table->table, 6, width, "scale_shift_table");
+    diti_load_fused_linear(loader, &table->qkv, qkv, 3, width, width, true);
+    diti_load_vector(loader, &block->norms[0], 1, width, "attn1.norm_q.weight");
+    diti_load_vector(loader, &block->norms[1], 1, width, "attn1.norm_k.weight");
+    diti_load_layer(loader, &table->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &table->text_q, width, width, 1, "attn2.to_q");
+    diti_load_fused_linear(loader, &table->text_kv, kv, 2, width, width, true);
+    diti_load_vector(loader, &block->text_norms[0], 1, width, "attn2.norm_q.weight");
+    diti_load_vector(loader, &block->text_norms[1], 1, width, "attn2.norm_k.weight");
+    diti_load_layer(loader, &table->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer(loader, &table->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &table->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+    diti_table_block_pair(table, width, config->head_dim, config->eps);
+    table->attention.rms = table->feed.rms = true;
+    table->attention.heads = diti_ltx_self_heads;
+    table->cross.heads = diti_ltx_text_heads;
+}
+
+static void diti_ltx_load_weights(diti_loader *loader, diti_ltx *model) {
+    const diti_ltx_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, config->channels, 1, "proj_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_embed.emb.timestep_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_embed.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    for (i = 0; i < config->blocks; i++) diti_ltx_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+/* As the repository of the diffusers pipeline has it. */
+static const char diti_ltx_scheduler[] =
+    "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"use_dynamic_shifting\":true,\"base_shift\":0.95,"
+    "\"max_shift\":2.05,\"base_image_seq_len\":1024,\"max_image_seq_len\":4096,\"shift_terminal\":0.1}";
+
+static void diti_ltx_load(diti_component *component, diti_loader *loader) {
+    diti_ltx *model = (diti_ltx *)(void *)component;
+    const diti_ltx_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    model->blocks = (diti_ltx_block *)diti_component_array(component, loader, config->blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_ltx_load_weights(loader, model);
+    traits->variant = config->blocks > 40 ? "13b" : "2b";
+    traits->latents.channels = config->channels;
+    traits->latents.scale = 1;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 16;
+    traits->default_frames = 21;
+    traits->text_tokens = 128;
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = 50;
+    traits->default_guidance = 3;
+    traits->scheduler = diti_ltx_scheduler;
+    traits->uniform_sigmas = true;
+    traits->planar = true;
+    traits->frame_steps = true;
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_ltx_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                 /* input F32 [steps, 256], and of timestep 0 where frames are given */
+    diti_tensor cosines, sines;            /* inputs F32 [tokens, D / 2] */
+    diti_tensor modulation;                /* F32 [rows of sinusoids, 8D]: six for all blocks, two for the last norm */
+    diti_tensor text[DITI_LTX_MAX_BLOCKS]; /* [text rows, 2D]: k, normed, and v of the cross attention */
+    diti_tensor rows;                      /* F32 [1 or frames, 8D]: the step's */
+    diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
+} diti_ltx_state;
+
+static diti_ltx_state *diti_ltx_at(const diti_denoise *denoise) { return (diti_ltx_state *)denoise->family; }
+
+/* RMS norm of all heads of q or k together, in place, then rotation where there are tables. Devices that have some of
+   the heads each first bring all of them together. */
+static void diti_ltx_norm_heads(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                const diti_weight *norm, bool rotates) {
+    const diti_ltx_state *state = diti_ltx_at(p->denoise);
+    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = 1;
+    desc.head_dim = p->width;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-5f;
+    desc.weight = norm;
+    desc.cosines = rotates ? state->here_cosines : 0;
+    desc.sines = rotates ? state->here_sines : 0;
+    desc.tokens = rotates ? p->image : 0;
+    desc.name = "qk_norm";
+    diti_qk_norm_rope(p->graph, all, &desc);
+    if (own) diti_copy(p->graph, own, x, "qk_norm");
+}
+
+static void diti_ltx_self_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_ltx_block *w = &diti_ltx_of(p->model)->blocks[p->index];
+    diti_ltx_norm_heads(p, x, &w->table.attention, &w->norms[kind], true);
+}
+
+static void diti_ltx_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_ltx_block *w = &diti_ltx_of(p->model)->blocks[p->index];
+    diti_ltx_norm_heads(p, x, &w->table.cross, &w->text_norms[kind], false);
+}
+
+/* Keys, normed, and values of every block's cross attention. */
+static void diti_ltx_project_text(diti_pass *p, diti_ltx_state *state) {
+    const diti_ltx *model = diti_ltx_of(p->model);
+    diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
+    uint32_t i, end;
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_table_block *w = &model->blocks[i].table;
+        uint32_t columns = diti_column_shard_of(p, &w->cross).count;
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+        diti_ltx_text_heads(p, diti_tensor_view(p->graph, state->text[i], 0, diti_tensor_rows(p->graph, y), 0, columns),
+                            1);
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_ltx_prepare(diti_pass *p) {
+    const diti_ltx *model = diti_ltx_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    uint32_t tokens = grid.frames * grid.rows * grid.columns, rows = denoise->steps + (denoise->frame_steps ? 1 : 0);
+    diti_ltx_state *state = diti_ltx_at(denoise);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
+    state->cosines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "cosines");
+    state->sines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "sines");
+    state->modulation = diti_table_rows(p, diti_embed(p->graph, &model->time, state->sinusoids, 0), &model->modulation,
+                                        &model->final_table);
+    diti_ltx_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* docs/models.md 3.10: a token's places in time, in lines and in columns, each as a part of 20 seconds or of 2048
+   pixels and from -1 to 1, times frequencies from pi / 2 on; the three take turns. Products are float32, as the
+   original rounds them: angles become 15,700. */
+static void diti_ltx_turn(const diti_ltx *model, const diti_denoise *denoise, float *cosines, float *sines) {
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t half = model->config.width / 2, count = model->config.width / 6, rest = half - 3 * count, j, axis, token;
+    uint32_t plane = grid.rows * grid.columns, tokens = grid.frames * plane;
+    float scale = (float)(8.0 / (denoise->fps > 0 ? (double)denoise->fps : 25.0)), step = 1.0f / (float)(count - 1);
+    for (j = 0; j < count; j++) {
+        float exponent = j < count / 2 ? step * (float)j : 1.0f - step * (float)(count - 1 - j); /* torch.linspace */
+        float frequency = (float)pow(10000.0, (double)exponent) * 3.14159265f / 2.0f;
+        for (token = 0; token < tokens; token++) {
+            float places[3];
+            places[0] = (float)(token / plane) * scale / 20.0f;
+            places[1] = (float)(token % plane / grid.columns) * 32.0f / 2048.0f;
+            places[2] = (float)(token % grid.columns) * 32.0f / 2048.0f;
+            for (axis = 0; axis < 3; axis++) {
+                float angle = frequency * (places[axis] * 2.0f - 1.0f);
+                cosines[(size_t)token * half + rest + 3 * j + axis] = cosf(angle);
+                sines[(size_t)token * half + rest + 3 * j + axis] = sinf(angle);
+            }
+        }
+    }
+    for (token = 0; token < tokens; token++) { /* channels in front, which no frequency is left for */
+        for (j = 0; j < rest; j++) {
+            cosines[(size_t)token * half + j] = 1;
+            sines[(size_t)token * half + j] = 0;
+        }
+    }
+}
+
+static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_ltx *model = diti_ltx_of(transformer);
+    const diti_env *env = &model->base.component.env;
+    const diti_ltx_state *state = (const diti_ltx_state *)denoise->family;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_ltx_turn(model, denoise, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    if (result != DIT_OK) return result;
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_ltx_begin(diti_pass *p) {
+    diti_ltx_state *state = diti_ltx_at(p->denoise);
+    if (p->denoise->frame_steps && p->image != p->denoise->token_range.all) {
+        diti_graph_fail(
+            p->graph, DIT_ERROR_INVALID_ARGUMENT,
+            "LTX-Video: frames with timesteps of their own want all rows on one device: no ulysses, ring or "
+            "pipefusion");
+        return;
+    }
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    if (!p->denoise->same_timestep)
+        state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
+}
+
+static diti_tensor diti_ltx_embed(diti_pass *p) { return diti_patch_embed(p, 0, &diti_ltx_of(p->model)->patch, 0); }
+
+/* LTXVideoTransformerBlock.forward, docs/models.md 3.10; x F32 [items * tokens, D] is changed in place. */
+static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
+    const diti_table_block *w = &diti_ltx_of(p->model)->blocks[p->index].table;
+    const diti_ltx_state *state = diti_ltx_at(p->denoise);
+    diti_table_modulate(p, &w->table, state->rows, 0);
+    diti_table_attend(p, x, &w->attention);
+    diti_table_finish(p, x, w, state->text[p->index]);
+    return x;
+}
+
+static diti_tensor diti_ltx_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_ltx_of(p->model)->last;
+    diti_tensor rows = diti_ltx_at(p->denoise)->rows;
+    p->modulation.rows =
+        diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LTX_REPOSITORY "Lightricks/LTX-Video"
+static const diti_place diti_ltx_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LTX_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LTX_REPOSITORY ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LTX_REPOSITORY ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_LTX_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LTX_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_ltx_family(void) {
+    static const diti_family family = {
+        "ltx",
+        "LTX-Video",
+        {"LTXVideoTransformer3DModel",
+         NULL,
+         {"proj_in.weight", "time_embed.linear.weight", "transformer_blocks.0.attn1.norm_q.weight", NULL},
+         {"patchify_proj.weight", "adaln_single.linear.weight", "transformer_blocks.0.attn1.q_norm.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_ltx), diti_ltx_read, diti_ltx_load, NULL},
+        diti_ltx_names,
+        {128, 1, 0, false},
+        NULL,
+        {"T5", NULL, NULL},
+        diti_ltx_places,
+        sizeof(diti_ltx_state),
+        diti_ltx_prepare,
+        diti_ltx_begin,
+        diti_ltx_embed,
+        diti_ltx_run_block,
+        diti_ltx_final,
+        diti_ltx_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_HUNYUANVIDEO
+
+/* ==== src/model/hunyuanvideo.c ==== */
+/* HunyuanVideo 1.0: docs/models.md 3.11. Originals:
+   https://github.com/Tencent-Hunyuan/HunyuanVideo/blob/main/hyvideo/modules/models.py
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
+
+   D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
+   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
+   and the video, lies in one piece; no row of the text has a position. */
+
+#define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_HUNYUANVIDEO_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_hunyuanvideo_config {
+    uint32_t doubles, singles, refiners, heads, head_dim, width; /* width: D */
+    uint32_t channels, patch;                                    /* a token is a patch of one frame */
+    uint32_t text, pooled;                                       /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_HUNYUANVIDEO_AXES];                       /* channels of a head that rotate by frame, y, x */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_hunyuanvideo_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_hunyuanvideo_keys[][2] = {
+    {"x_embedder.proj", "img_in.proj"},
+    {"context_embedder.proj_in", "txt_in.input_embedder"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_1", "txt_in.t_embedder.mlp.0"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_2", "txt_in.t_embedder.mlp.2"},
+    {"context_embedder.time_text_embed.text_embedder", "txt_in.c_embedder"},
+    {"time_text_embed.timestep_embedder.linear_1", "time_in.mlp.0"},
+    {"time_text_embed.timestep_embedder.linear_2", "time_in.mlp.2"},
+    {"time_text_embed.guidance_embedder.linear_1", "guidance_in.mlp.0"},
+    {"time_text_embed.guidance_embedder.linear_2", "guidance_in.mlp.2"},
+    {"time_text_embed.text_embedder.linear_1", "vector_in.in_layer"},
+    {"time_text_embed.text_embedder.linear_2", "vector_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_hunyuanvideo_double_keys[][2] = {
+    {"norm1.linear", "img_mod.linear"},
+    {"norm1_context.linear", "txt_mod.linear"},
+    {"attn.qkv", "img_attn_qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn_qkv"},
+    {"attn.norm_q", "img_attn_q_norm"},
+    {"attn.norm_k", "img_attn_k_norm"},
+    {"attn.norm_added_q", "txt_attn_q_norm"},
+    {"attn.norm_added_k", "txt_attn_k_norm"},
+    {"attn.to_out.0", "img_attn_proj"},
+    {"attn.to_add_out", "txt_attn_proj"},
+    {"ff.net.0.proj", "img_mlp.fc1"},
+    {"ff.net.2", "img_mlp.fc2"},
+    {"ff_context.net.0.proj", "txt_mlp.fc1"},
+    {"ff_context.net.2", "txt_mlp.fc2"},
+};
+static const char *const diti_hunyuanvideo_single_keys[][2] = {
+    {"norm.linear", "modulation.linear"},
+    {"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
+    {"attn.norm_q", "q_norm"},
+    {"attn.norm_k", "k_norm"},
+    {"proj_out", "linear2"},
+};
+static const char *const diti_hunyuanvideo_refiner_keys[][2] = {
+    {"norm1", "norm1"},
+    {"norm2", "norm2"},
+    {"attn.qkv", "self_attn_qkv"},
+    {"attn.to_out.0", "self_attn_proj"},
+    {"ff.net.0.proj", "mlp.fc1"},
+    {"ff.net.2", "mlp.fc2"},
+    {"norm_out.linear", "adaLN_modulation.1"},
+};
+
+#define DITI_HUNYUANVIDEO_REFINER "context_embedder.token_refiner.refiner_blocks."
+static const diti_key_table diti_hunyuanvideo_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_hunyuanvideo_double_keys, DITI_COUNT(diti_hunyuanvideo_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_hunyuanvideo_single_keys,
+     DITI_COUNT(diti_hunyuanvideo_single_keys)},
+    {DITI_HUNYUANVIDEO_REFINER, "txt_in.individual_token_refiner.blocks.", diti_hunyuanvideo_refiner_keys,
+     DITI_COUNT(diti_hunyuanvideo_refiner_keys)},
+    {NULL, NULL, diti_hunyuanvideo_keys, DITI_COUNT(diti_hunyuanvideo_keys)},
+};
+
+/* ---- weights ---- */
+
+#define DITI_HUNYUANVIDEO_MAX_REFINERS 8u
+typedef struct diti_hunyuanvideo_refiner {
+    diti_layer norm1, norm2;  /* [D] */
+    diti_fused_linear qkv;    /* [3D, D] */
+    diti_layer out;           /* [D, D] */
+    diti_layer ff_in, ff_out; /* [4D, D], [D, 4D] */
+    diti_layer gates;         /* [2D, D]: of attention, of the feed-forward */
+} diti_hunyuanvideo_refiner;
+
+typedef struct diti_hunyuanvideo {
+    diti_transformer base;
+    diti_hunyuanvideo_config config;
+    diti_layer patch, text;                /* [D, 4 * channels], [D, text] */
+    diti_embedder time, guidance, pooled;  /* [D, 256 or pooled], [D, D] */
+    diti_embedder text_time, text_average; /* the refiner's: [D, 256 or text], [D, D] */
+    diti_hunyuanvideo_refiner refiners[DITI_HUNYUANVIDEO_MAX_REFINERS];
+    diti_double_block *doubles;
+    diti_single_block *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_hunyuanvideo;
+
+static const diti_hunyuanvideo *diti_hunyuanvideo_of(const diti_transformer *transformer) {
+    return (const diti_hunyuanvideo *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_hunyuanvideo_read_axes(diti_settings *settings, diti_hunyuanvideo_config *config,
+                                              dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "rope_axes_dim"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_HUNYUANVIDEO_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (settings->result != DIT_OK) return settings->result;
+    if (sum == config->head_dim) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "HunyuanVideo transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "rope_axes_dim are even and add up to it",
+                     (unsigned)config->head_dim, DITI_HUNYUANVIDEO_AXES);
+}
+
+static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_hunyuanvideo_config *config,
+                                          uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->refiners || !config->width || !config->text ||
+        !config->pooled || !config->channels || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer without %s: the file is incomplete", file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->refiners                  ? "blocks that refine the text"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (4 * config->channels != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer that takes %u channels and makes %u; those that continue a "
+                         "picture take more than a latent and are not supported",
+                         file, (unsigned)config->channels, (unsigned)out / 4);
+    }
+    if (config->channels > 256 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->refiners > DITI_HUNYUANVIDEO_MAX_REFINERS ||
+        config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS || config->text % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer of %u + %u + %u blocks, heads of %u in a width of %u, %u "
+                         "columns of text and %u channels is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->singles,
+                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->text,
+                         (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+/* Some GGUF files, which have four dimensions at most, join those of the patch embedding. */
+static uint32_t diti_hunyuanvideo_channels(diti_loader *loader, uint32_t width) {
+    const diti_stored_tensor *patch = diti_loader_find(loader, "x_embedder.proj.weight");
+    uint64_t channels = patch && width ? diti_stored_tensor_elements(patch) / 4 / width : 0;
+    return channels <= 1024 ? (uint32_t)channels : 1024;
+}
+
+static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                         dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuanvideo_config, width), "context_embedder.proj_in.weight", 0},
+        {offsetof(diti_hunyuanvideo_config, text), "context_embedder.proj_in.weight", 1},
+        {offsetof(diti_hunyuanvideo_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_hunyuanvideo_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_hunyuanvideo_config *config = &((diti_hunyuanvideo *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->channels = diti_hunyuanvideo_channels(loader, config->width);
+    config->refiners = diti_loader_count(loader, DITI_HUNYUANVIDEO_REFINER, ".norm1.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->patch = 2;
+    DITI_TRY(diti_hunyuanvideo_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    if (diti_setting_size(&settings, "patch_size", 2, 16) != 2 ||
+        diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 2, of one frame, is known");
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_hunyuanvideo_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_hunyuanvideo_load_refiner(diti_loader *loader, const diti_hunyuanvideo_config *config,
+                                           diti_hunyuanvideo_refiner *block, uint32_t index) {
+    static const diti_fused qkv = {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, DITI_HUNYUANVIDEO_REFINER "%u.", (unsigned)index);
+    diti_load_norm(loader, &block->norm1, width, "norm1");
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn.to_out.0");
+    diti_load_norm(loader, &block->norm2, width, "norm2");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_load_layer(loader, &block->gates, 2 * width, width, 1, "norm_out.linear");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvideo *model) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 2, "x_embedder.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder.proj_in");
+    diti_load_embedder(loader, &model->text_time, width, width, 256,
+                       "context_embedder.time_text_embed.timestep_embedder");
+    diti_load_embedder(loader, &model->text_average, width, width, config->text,
+                       "context_embedder.time_text_embed.text_embedder");
+    for (i = 0; i < config->refiners; i++) diti_hunyuanvideo_load_refiner(loader, config, &model->refiners[i], i);
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    if (config->guided)
+        diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
+    diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = config->patch;
+    traits->default_size = 90;
+    traits->default_frames = 33;
+    traits->text_tokens = 256;
+    traits->text_columns = config->text;
+    traits->pooled_columns = config->pooled;
+    traits->encoders[0] = DITI_ENCODER_LLAMA;
+    traits->encoders[1] = DITI_ENCODER_CLIP_L;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 1;
+    traits->default_distilled = 6;
+    traits->wants_guidance = config->guided;
+    traits->attends_padding = traits->masks_padding = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_hunyuanvideo_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuanvideo *model = (diti_hunyuanvideo *)(void *)component;
+    const diti_hunyuanvideo_config *config = &model->config;
+    model->doubles =
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_hunyuanvideo_load_weights(loader, model);
+    diti_hunyuanvideo_set_traits(model);
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
+    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
+    diti_tensor keys;  /* input U32 [branches * branches * batch, DITI_ITEM_WORDS]: rows that an item attends, for each
+                          branch that a step may begin with */
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_joint_modulation modulation;
+} diti_hunyuanvideo_state;
+
+static diti_hunyuanvideo_state *diti_hunyuanvideo_at(const diti_denoise *denoise) {
+    return (diti_hunyuanvideo_state *)denoise->family;
+}
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers)
+        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The mean of each prompt's rows: attention of which every score is 0. F32 or activation format [prompts, text]. */
+static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor text, diti_tensor items) {
+    const diti_hunyuanvideo_config *config = &diti_hunyuanvideo_of(p->model)->config;
+    uint32_t prompts = p->denoise->text_batch;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = prompts;
+    for (desc.head_dim = config->head_dim; config->text % desc.head_dim;) desc.head_dim -= 4;
+    desc.heads = config->text / desc.head_dim;
+    desc.items = items;
+    desc.most_keys = p->denoise->text_tokens;
+    desc.name = "text_mean";
+    return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
+}
+
+/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
+static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;
+    uint32_t columns = 2 * p->width * model->config.refiners;
+    diti_tensor active, all = diti_tensor_new(p->graph, DITI_F32, rows, columns, "refiner_gates");
+    average = diti_embed(p->graph, &model->text_average, average, 0);
+    time = diti_embed(p->graph, &model->text_time, time, 0);
+    active = diti_tensor_reshape(p->graph, diti_joint_condition(p->graph, time, average, prompts), rows, p->width);
+    for (i = 0; i < model->config.refiners; i++)
+        diti_layer_f32(p->graph, active, &model->refiners[i].gates, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, all, 0, rows, 2 * i * p->width, 2 * p->width), "refiner_gates");
+    return diti_tensor_reshape(p->graph, all, steps, prompts * columns);
+}
+
+static void diti_hunyuanvideo_prepare(diti_pass *p) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    uint32_t texts = denoise->text_batch * denoise->text_tokens;
+    uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
+    diti_tensor text, time, pooled;
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
+    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
+    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->branches * denoise->batch,
+                                    DITI_ITEM_WORDS, "keys");
+    pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
+    diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
+    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+}
+
+/* ---- inputs ---- */
+
+/* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
+static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_denoise *denoise, float *cosines,
+                                   float *sines) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t half = config->head_dim / 2, plane = grid.rows * grid.columns, texts = denoise->text_tokens, token, axis,
+             i;
+    for (token = 0; token < texts + grid.frames * plane; token++) {
+        uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO_AXES];
+        position[0] = place / plane;
+        position[1] = place % plane / grid.columns;
+        position[2] = place % grid.columns;
+        for (axis = 0; axis < DITI_HUNYUANVIDEO_AXES; axis++) {
+            for (i = 0; i < config->axes[axis] / 2; i++, at++) {
+                float exponent = (float)(2 * i) / (float)config->axes[axis];
+                float angle = (float)position[axis] * (1.0f / powf(config->theta, exponent));
+                cosines[(size_t)token * half + at] = cosf(angle);
+                sines[(size_t)token * half + at] = sinf(angle);
+            }
+        }
+    }
+}
+
+static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, diti_plan *plan,
+                                               const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                               dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_hunyuanvideo_turn(model, denoise, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* Rows of a text that are no padding. */
+static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
+static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
+                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                                dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t tokens = plan->tensors[state->cosines].rows, branch, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)denoise->branches * items * DITI_ITEM_WORDS;
+    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    uint32_t *order = rows + text_words, *keys = order + order_words;
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
+        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
+    }
+    for (branch = 0; branch < denoise->branches; branch++) {
+        for (i = branch * denoise->batch; i < items; i++) {
+            uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
+            uint32_t *item = keys + ((size_t)branch * items + i - branch * denoise->batch) * DITI_ITEM_WORDS;
+            item[2] = (i - branch * denoise->batch) * tokens + pad;
+            item[3] = tokens - pad;
+        }
+    }
+    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
+}
+
+static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                                 const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
+    const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
+    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_hunyuanvideo_begin(diti_pass *p) {
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
+}
+
+/* x += gate * layer(h), with a gate for each prompt. */
+static void diti_hunyuanvideo_refine_add(const diti_pass *p, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                         diti_tensor gate) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.rows_per_gate = p->denoise->text_tokens;
+    desc.residual = desc.out = x;
+    desc.name = "refiner_out";
+    diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.eps = 1e-6f;
+    desc.name = "refiner_norm";
+    return diti_norm(p->graph, x, &desc);
+}
+
+/* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
+   [prompts * text tokens, D], padding in front, and zeros. */
+static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t prompts = p->denoise->text_batch, rows = prompts * p->denoise->text_tokens, width = p->width, i;
+    diti_tensor x = diti_add_rows(graph, state->text, 0, 0, "refiner"), gates, h;
+    gates = diti_select_row(graph, state->gates, p->denoise->step, "select_gates");
+    gates = diti_tensor_reshape(graph, gates, prompts, 2 * width * model->config.refiners);
+    for (i = 0; i < model->config.refiners; i++) {
+        const diti_hunyuanvideo_refiner *w = &model->refiners[i];
+        diti_attention_desc desc = DITI_ZERO;
+        diti_linear_desc fused = DITI_ZERO;
+        fused.name = "refiner_qkv";
+        h = diti_linear_fused(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm1), &w->qkv, &fused);
+        desc.batch = prompts;
+        desc.heads = model->config.heads;
+        desc.head_dim = model->config.head_dim;
+        desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+        desc.items = state->text_items;
+        desc.most_keys = p->denoise->text_tokens;
+        desc.name = "refiner_attention";
+        h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                           diti_tensor_view(graph, h, 0, rows, width, width),
+                           diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
+        diti_hunyuanvideo_refine_add(p, x, h, &w->out,
+                                     diti_tensor_view(graph, gates, 0, prompts, 2 * i * width, width));
+        h = diti_layer_run(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm2), &w->ff_in, DITI_ACTIVATION_SILU,
+                           "refiner_in");
+        diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
+                                     diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
+    }
+    return diti_gather_tensor(graph, x, state->order, "text_order");
+}
+
+static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_hunyuanvideo_refine(p), &diti_hunyuanvideo_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + video), D] is changed in place. */
+static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->keys =
+        diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->branches * p->denoise->batch,
+                         p->items, 0, DITI_ITEM_WORDS);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
+    return x;
+}
+
+static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    uint32_t layers = p->model->traits.layers;
+    p->modulation.rows =
+        diti_joint_at(p, &diti_hunyuanvideo_at(p->denoise)->modulation, layers, diti_hunyuanvideo_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
+static const diti_place diti_hunyuanvideo_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
+    static const diti_family family = {
+        "hunyuanvideo",
+        "HunyuanVideo",
+        {"HunyuanVideoTransformer3DModel",
+         NULL,
+         {"x_embedder.proj.weight", "context_embedder.token_refiner.refiner_blocks.0.norm1.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"txt_in.individual_token_refiner.blocks.0.norm1.weight", "double_blocks.0.img_attn_qkv.weight",
+          "single_blocks.0.linear1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_hunyuanvideo), diti_hunyuanvideo_read, diti_hunyuanvideo_load, NULL},
+        diti_hunyuanvideo_names,
+        {16, 0.476986f, 0, true},
+        NULL,
+        {"LLaMA", "CLIP-L", NULL},
+        diti_hunyuanvideo_places,
+        sizeof(diti_hunyuanvideo_state),
+        diti_hunyuanvideo_prepare,
+        diti_hunyuanvideo_begin,
+        diti_hunyuanvideo_embed,
+        diti_hunyuanvideo_run_block,
+        diti_hunyuanvideo_final,
+        diti_hunyuanvideo_write_inputs};
+    return &family;
+}
+
+#endif
+
 #ifndef DIT_NO_FLUX
 
 /* ==== src/model/flux.c ==== */
@@ -34206,32 +35390,13 @@ static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_flux_double {
-    diti_fused_linear_pair modulation; /* [6D, D] */
-    diti_fused_linear_pair qkv;        /* [3D, D] */
-    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
-    diti_pair out;                     /* [D, D] */
-    diti_pair ff_in;                   /* [4D, D] */
-    diti_pair ff_out;                  /* [D, 4D] */
-    diti_sublayer attention, feed;
-} diti_flux_double;
-
-typedef struct diti_flux_single {
-    diti_layer modulation; /* [3D, D] */
-    diti_fused_linear qkv; /* [3D, D] */
-    diti_layer ff_in;      /* [4D, D] */
-    diti_weight norms;     /* F32 [2, head_dim]: q, k */
-    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
-    diti_sublayer attention, feed;
-} diti_flux_single;
-
 typedef struct diti_flux {
     diti_transformer base;
     diti_flux_config config;
     diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
-    diti_flux_double *doubles;
-    diti_flux_single *singles;
+    diti_double_block *doubles;
+    diti_single_block *singles;
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
@@ -34324,63 +35489,6 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
-                                  uint32_t index) {
-    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
-                                        "attn.norm_k.weight"};
-    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
-        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
-        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
-    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
-        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
-        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
-    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
-    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
-    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
-    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
-    diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    block->attention =
-        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
-}
-
-/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
-static void diti_flux_pair_single(diti_flux_single *block, const diti_flux_config *config) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
-    block->attention.beside = &block->feed;
-    block->attention.norm_name = "norm";
-    block->attention.out_name = "out";
-}
-
-static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
-                                  uint32_t index) {
-    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
-    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
-    if (loader->rename) {
-        memset(&block->qkv, 0, sizeof block->qkv);
-        block->qkv.count = 1;
-        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
-        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
-    } else {
-        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
-        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
-    }
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
-    diti_loader_scope(loader, "%s", "");
-    diti_flux_pair_single(block, config);
-}
-
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
@@ -34390,8 +35498,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     if (config->guided)
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
-    for (i = 0; i < config->doubles; i++) diti_flux_load_double(loader, &model->doubles[i], config, i);
-    for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -34429,9 +35539,9 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
     diti_flux *model = (diti_flux *)(void *)component;
     const diti_flux_config *config = &model->config;
     model->doubles =
-        (diti_flux_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
-        (diti_flux_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
     if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
@@ -34452,15 +35562,12 @@ static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     const diti_flux *model = diti_flux_of(p->model);
-    uint32_t doubles = model->config.doubles;
     diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers)
+        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
     last.out_f32 = true;
     last.name = "final_modulation";
-    if (index == doubles + model->config.singles)
-        return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-    if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
-    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
-                             "block_modulation");
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
 static void diti_flux_prepare(diti_pass *p) {
@@ -34545,36 +35652,14 @@ static diti_tensor diti_flux_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
-/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-}
-
-/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
-static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
-    both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, h, &w->attention, parts[0]);
-    diti_sublayer_in(p, h, &w->feed, parts[1]);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
-}
-
+/* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_state *state = diti_flux_at(p->denoise);
-    uint32_t doubles = model->config.doubles;
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
-    p->modulation.chunks = p->index < doubles ? 6 : 3;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    if (p->index < doubles)
-        diti_flux_run_double(p, &model->doubles[p->index], x);
-    else
-        diti_flux_run_single(p, &model->singles[p->index - doubles], x);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
 
@@ -35093,6 +36178,8 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void);
 DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
 DIT_INTERNAL const diti_family *diti_latte_family(void);
 DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
+DIT_INTERNAL const diti_family *diti_ltx_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -35142,6 +36229,16 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "CogVideoX", "DIT_NO_COGVIDEOX"},
 #endif
+#ifndef DIT_NO_LTX
+    {diti_ltx_family, "LTX-Video", NULL},
+#else
+    {NULL, "LTX-Video", "DIT_NO_LTX"},
+#endif
+#ifndef DIT_NO_HUNYUANVIDEO
+    {diti_hunyuanvideo_family, "HunyuanVideo", NULL},
+#else
+    {NULL, "HunyuanVideo", "DIT_NO_HUNYUANVIDEO"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 
@@ -35154,8 +36251,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "; %s left %s out of this build",
-                                        row->left_out_by, row->title))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
+                                        used ? ", " : "; this build leaves out ", row->title, row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -38722,8 +39819,114 @@ struct diti_ltx_vae {
     bool timed, residual;
 };
 
+/* ---- names of original files: docs/models.md 4.9 ---- */
+
+/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's begins),
+   a layer that changes the size, or a resnet for other channels. */
+typedef enum diti_ltx_vae_element {
+    DITI_LTX_VAE_NONE,
+    DITI_LTX_VAE_RESNETS,
+    DITI_LTX_VAE_SAMPLER,
+    DITI_LTX_VAE_CHANGE
+} diti_ltx_vae_element;
+
+static bool diti_ltx_vae_stored(const diti_loader *loader, bool decoder, uint32_t index, const char *rest) {
+    char name[160];
+    diti_format(name, sizeof name, "%s%s.%u.%s", loader->prefix, decoder ? "decoder.up_blocks" : "encoder.down_blocks",
+                (unsigned)index, rest);
+    return diti_checkpoint_find(loader->checkpoint, name) != NULL;
+}
+
+static diti_ltx_vae_element diti_ltx_vae_element_at(const diti_loader *loader, bool decoder, uint32_t index) {
+    if (diti_ltx_vae_stored(loader, decoder, index, "res_blocks.0.conv1.conv.weight")) return DITI_LTX_VAE_RESNETS;
+    if (diti_ltx_vae_stored(loader, decoder, index, "conv1.conv.weight")) return DITI_LTX_VAE_CHANGE;
+    if (diti_ltx_vae_stored(loader, decoder, index, "conv.weight") ||
+        diti_ltx_vae_stored(loader, decoder, index, "conv.conv.weight"))
+        return DITI_LTX_VAE_SAMPLER;
+    return DITI_LTX_VAE_NONE;
+}
+
+/* The element of a level; UINT32_MAX: there is none. The decoder's first row of resnets is its middle, the encoder's
+   last one. */
+static uint32_t diti_ltx_vae_find(const diti_loader *loader, bool decoder, uint32_t level,
+                                  diti_ltx_vae_element wanted) {
+    uint32_t i, rows = 0, last = 0;
+    diti_ltx_vae_element element;
+    for (i = 0; (element = diti_ltx_vae_element_at(loader, decoder, i)) != DITI_LTX_VAE_NONE; i++)
+        if (element == DITI_LTX_VAE_RESNETS) last = i;
+    if (level == UINT32_MAX) return decoder ? 0 : last;
+    for (i = 0; (element = diti_ltx_vae_element_at(loader, decoder, i)) != DITI_LTX_VAE_NONE; i++) {
+        if (!decoder && i == last) break;
+        if (!decoder && element == DITI_LTX_VAE_RESNETS) rows++;
+        if (rows == level + 1 && element == wanted) return i;
+        if (decoder && element == DITI_LTX_VAE_RESNETS) rows++;
+    }
+    return UINT32_MAX;
+}
+
+static const char *diti_ltx_vae_rename_rest(const char *rest, uint32_t index, bool decoder, char *out, size_t size) {
+    static const char norm3[] = ".norm3.";
+    const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks", *resnets = "resnets.", *at;
+    bool good;
+    if (!diti_starts_with(rest, resnets))
+        return diti_format(out, size, "%s.%u.%s", list, (unsigned)index, rest) ? out : NULL;
+    rest += strlen(resnets);
+    at = strstr(rest, norm3);
+    good = at ? diti_format(out, size, "%s.%u.res_blocks.%.*s.norm3.norm.%s", list, (unsigned)index, (int)(at - rest),
+                            rest, at + strlen(norm3))
+              : diti_format(out, size, "%s.%u.res_blocks.%s", list, (unsigned)index, rest);
+    return good ? out : NULL;
+}
+
+/* A loader's rename; user: the loader. */
+static const char *diti_ltx_vae_rename(void *user, const char *name, char *out, size_t size) {
+    static const char *const others[][2] = {{"latents_mean", "per_channel_statistics.mean-of-means"},
+                                            {"latents_std", "per_channel_statistics.std-of-means"},
+                                            {"decoder.time_embedder", "decoder.last_time_embedder"},
+                                            {"decoder.scale_shift_table", "decoder.last_scale_shift_table"},
+                                            {"decoder", "decoder"},
+                                            {"encoder", "encoder"}};
+    static const struct {
+        const char *before;
+        diti_ltx_vae_element element;
+    } parts[] = {{"conv_in.", DITI_LTX_VAE_CHANGE},
+                 {"conv_out.", DITI_LTX_VAE_CHANGE},
+                 {"upsamplers.0.", DITI_LTX_VAE_SAMPLER},
+                 {"downsamplers.0.", DITI_LTX_VAE_SAMPLER}};
+    bool decoder = diti_starts_with(name, "decoder.");
+    const char *list = decoder ? "up_blocks." : "down_blocks.", *rest = name + strlen("decoder.");
+    diti_ltx_vae_element wanted = DITI_LTX_VAE_RESNETS;
+    uint32_t level = UINT32_MAX, index;
+    size_t i;
+    bool inside = decoder || diti_starts_with(name, "encoder.");
+    if (inside && diti_starts_with(rest, "mid_block.")) {
+        rest += strlen("mid_block.");
+    } else if (inside && diti_starts_with(rest, list)) {
+        for (rest += strlen(list), level = 0; *rest >= '0' && *rest <= '9' && level < 1000; rest++)
+            level = 10 * level + (uint32_t)(*rest - '0');
+        if (*rest == '.') rest++;
+    } else {
+        return diti_rename(others, DITI_COUNT(others), name, out, size);
+    }
+    for (i = 0; i < DITI_COUNT(parts); i++) {
+        if (!diti_starts_with(rest, parts[i].before)) continue;
+        wanted = parts[i].element;
+        rest += strlen(parts[i].before);
+        break;
+    }
+    index = diti_ltx_vae_find((const diti_loader *)user, decoder, level, wanted);
+    return index == UINT32_MAX ? NULL : diti_ltx_vae_rename_rest(rest, index, decoder, out, size);
+}
+
+static bool diti_ltx_vae_is_original(diti_loader *loader) {
+    return diti_loader_find(loader, "per_channel_statistics.mean-of-means") &&
+           (diti_loader_find(loader, "decoder.up_blocks.0.res_blocks.0.conv1.conv.weight") ||
+            diti_loader_find(loader, "encoder.down_blocks.0.res_blocks.0.conv1.conv.weight"));
+}
+
 static bool diti_ltx_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLLTXVideo") ||
+           diti_ltx_vae_is_original(loader) ||
            (diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight") &&
             !diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.norm1.weight") &&
             diti_loader_find(loader, "latents_mean"));
@@ -38848,6 +40051,22 @@ static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, floa
     diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
 }
 
+/* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
+static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
+    char name[96];
+    uint32_t rows, next, volume;
+    diti_format(name, sizeof name, "encoder.down_blocks.%u.downsamplers.0.conv.conv.weight", (unsigned)index);
+    rows = diti_loader_dimension(loader, name, 0);
+    if (index + 1 < count)
+        diti_format(name, sizeof name, "encoder.down_blocks.%u.resnets.0.conv1.conv.weight", (unsigned)index + 1);
+    else
+        diti_format(name, sizeof name, "encoder.mid_block.resnets.0.conv1.conv.weight");
+    next = diti_loader_dimension(loader, name, 1);
+    volume = rows ? next / rows : 8;
+    level->side_step = volume >= 4 ? 2 : 1;
+    level->time_step = volume == 4 ? 1 : 2;
+}
+
 /* Levels, with room for the middle; strides of the encoder's. */
 static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_ltx_vae_half *half, bool decoder,
                                      const diti_json *kinds) {
@@ -38863,6 +40082,7 @@ static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_lt
         const char *text = kind && kind->kind == DITI_JSON_STRING ? kind->text : "";
         half->levels[i].time_step = diti_equal(text, "spatial") ? 1 : 2;
         half->levels[i].side_step = diti_equal(text, "temporal") ? 1 : 2;
+        if (!decoder && !kinds) diti_ltx_vae_find_strides(loader, &half->levels[i], i, count);
     }
     return true;
 }
@@ -38874,6 +40094,10 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     uint32_t i, latent;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->ltx = own;
+    if (diti_ltx_vae_is_original(loader)) {
+        loader->rename = diti_ltx_vae_rename;
+        loader->user = loader;
+    }
     latent = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) - 1;
     if (latent > DITI_VAE_MAX_CHANNELS || !diti_ltx_vae_make_levels(vae, loader, &own->decoder, true, NULL) ||
@@ -39161,7 +40385,8 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         loader->prefix = prefixes[i];
         if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
-            diti_tiny_is(loader)) {
+            diti_loader_find(loader, "decoder.conv_in.conv.weight") ||
+            diti_loader_find(loader, "encoder.conv_in.conv.weight") || diti_tiny_is(loader)) {
             return;
         }
     }
@@ -46576,6 +47801,8 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     case DIT_ROLE_VAE:
         return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
@@ -46736,6 +47963,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
     }
 }
@@ -47051,6 +48279,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    if (want.kind == DITI_ENCODER_LLAMA) return DIT_OK; /* whatever is there cannot be run */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;

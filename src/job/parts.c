@@ -122,6 +122,8 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     case DIT_ROLE_VAE:
         return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:

@@ -64,32 +64,13 @@ static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_flux_double {
-    diti_fused_linear_pair modulation; /* [6D, D] */
-    diti_fused_linear_pair qkv;        /* [3D, D] */
-    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
-    diti_pair out;                     /* [D, D] */
-    diti_pair ff_in;                   /* [4D, D] */
-    diti_pair ff_out;                  /* [D, 4D] */
-    diti_sublayer attention, feed;
-} diti_flux_double;
-
-typedef struct diti_flux_single {
-    diti_layer modulation; /* [3D, D] */
-    diti_fused_linear qkv; /* [3D, D] */
-    diti_layer ff_in;      /* [4D, D] */
-    diti_weight norms;     /* F32 [2, head_dim]: q, k */
-    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
-    diti_sublayer attention, feed;
-} diti_flux_single;
-
 typedef struct diti_flux {
     diti_transformer base;
     diti_flux_config config;
     diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
-    diti_flux_double *doubles;
-    diti_flux_single *singles;
+    diti_double_block *doubles;
+    diti_single_block *singles;
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
@@ -182,63 +163,6 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
-                                  uint32_t index) {
-    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
-                                        "attn.norm_k.weight"};
-    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
-        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
-        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
-    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
-        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
-        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
-    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
-    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
-    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
-    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
-    diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    block->attention =
-        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
-}
-
-/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
-static void diti_flux_pair_single(diti_flux_single *block, const diti_flux_config *config) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
-    block->attention.beside = &block->feed;
-    block->attention.norm_name = "norm";
-    block->attention.out_name = "out";
-}
-
-static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
-                                  uint32_t index) {
-    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
-    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
-    if (loader->rename) {
-        memset(&block->qkv, 0, sizeof block->qkv);
-        block->qkv.count = 1;
-        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
-        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
-    } else {
-        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
-        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
-    }
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
-    diti_loader_scope(loader, "%s", "");
-    diti_flux_pair_single(block, config);
-}
-
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
@@ -248,8 +172,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     if (config->guided)
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
-    for (i = 0; i < config->doubles; i++) diti_flux_load_double(loader, &model->doubles[i], config, i);
-    for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -287,9 +213,9 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
     diti_flux *model = (diti_flux *)(void *)component;
     const diti_flux_config *config = &model->config;
     model->doubles =
-        (diti_flux_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
-        (diti_flux_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
     if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
@@ -310,15 +236,12 @@ static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     const diti_flux *model = diti_flux_of(p->model);
-    uint32_t doubles = model->config.doubles;
     diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers)
+        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
     last.out_f32 = true;
     last.name = "final_modulation";
-    if (index == doubles + model->config.singles)
-        return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-    if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
-    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
-                             "block_modulation");
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
 static void diti_flux_prepare(diti_pass *p) {
@@ -403,36 +326,14 @@ static diti_tensor diti_flux_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
-/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-}
-
-/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
-static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
-    both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, h, &w->attention, parts[0]);
-    diti_sublayer_in(p, h, &w->feed, parts[1]);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
-}
-
+/* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_state *state = diti_flux_at(p->denoise);
-    uint32_t doubles = model->config.doubles;
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
-    p->modulation.chunks = p->index < doubles ? 6 : 3;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    if (p->index < doubles)
-        diti_flux_run_double(p, &model->doubles[p->index], x);
-    else
-        diti_flux_run_single(p, &model->singles[p->index - doubles], x);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
 

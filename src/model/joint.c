@@ -1,5 +1,5 @@
-/* Transformers with joint attention (docs/models.md 3.3, 3.4): text and image have weights of their own, and a vector
-   of timestep and pooled text modulates both. */
+/* Transformers with joint attention (docs/models.md 3.3, 3.4, 3.11): text and image have weights of their own, and a
+   vector of timestep and pooled text modulates both. */
 #include "model/model.h"
 
 /* ---- loading ---- */
@@ -108,4 +108,98 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
     if (!state->kept) return make(p, state->step_active, index);
     if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
+
+DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
+                                         uint32_t head_dim) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
+        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
+        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_single_block_pair(diti_single_block *block, uint32_t width, uint32_t head_dim) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+/* Original files have q, k, v and the feed-forward's first layer in one matrix. */
+DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
+                                         uint32_t head_dim) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+    if (loader->rename) {
+        memset(&block->qkv, 0, sizeof block->qkv);
+        block->qkv.count = 1;
+        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
+        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
+    } else {
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
+    }
+    diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
+    diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
+    diti_loader_scope(loader, "%s", "");
+    diti_single_block_pair(block, width, head_dim);
+}
+
+DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
+                                                const diti_double_block *doubles, const diti_single_block *singles,
+                                                uint32_t index) {
+    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
+    if (index < count) return diti_joint_modulate(p, active, &doubles[index].modulation, 6);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &singles[index - count].modulation, 0,
+                             "block_modulation");
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4. */
+static void diti_double_block_run(const diti_pass *p, const diti_double_block *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
+static void diti_single_block_run(const diti_pass *p, const diti_single_block *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+DIT_INTERNAL void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
+                                        const diti_single_block *singles, diti_tensor x) {
+    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
+    p->modulation.chunks = p->index < count ? 6 : 3;
+    if (p->index < count)
+        diti_double_block_run(p, &doubles[p->index], x);
+    else
+        diti_single_block_run(p, &singles[p->index - count], x);
 }

@@ -13,7 +13,8 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_T5, /* mT5 as well */
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
-    DITI_ENCODER_BERT
+    DITI_ENCODER_BERT,
+    DITI_ENCODER_LLAMA /* not here: what it says is given */
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -183,6 +184,7 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
+    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -397,6 +399,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
+    bool rms;                        /* an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
@@ -444,6 +447,10 @@ typedef struct diti_column_shard {
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_column_shard;
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
+/* x has the columns of the sublayer that this device has: F32 [rows, all] of every device's, and `own` the view of x's
+   in it. This device alone has all: x, and 0. */
+DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  diti_tensor *own);
 /* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
    desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
@@ -501,6 +508,7 @@ typedef struct diti_attend_desc {
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
+    diti_tensor keys; /* diti_pass.keys */
     diti_tensor out; /* 0: a new tensor */
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -548,7 +556,7 @@ DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width,
 /* All but norms and table, by diffusers' names in the loader's scope. */
 DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
                                         float eps, bool text);
-/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+/* F32 [rows of time, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table);
 /* The text as blocks read it: out(gelu(in(text))). */
@@ -602,6 +610,35 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
+typedef struct diti_double_block {
+    diti_fused_linear_pair modulation; /* [6D, D] */
+    diti_fused_linear_pair qkv;        /* [3D, D] */
+    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;                     /* [D, D] */
+    diti_pair ff_in;                   /* [4D, D] */
+    diti_pair ff_out;                  /* [D, 4D] */
+    diti_sublayer attention, feed;
+} diti_double_block;
+typedef struct diti_single_block {
+    diti_layer modulation; /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
+    diti_layer ff_in;      /* [4D, D] */
+    diti_weight norms;     /* F32 [2, head_dim]: q, k */
+    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_single_block;
+DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
+                                                     uint32_t width, uint32_t head_dim);
+DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
+                                                     uint32_t width, uint32_t head_dim);
+/* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
+                                                            const diti_double_block *doubles,
+                                                            const diti_single_block *singles, uint32_t index);
+/* Runs the block at hand with its modulation on x F32 [items * (text + image), D], in place. */
+DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
+                                                    const diti_single_block *singles, diti_tensor x);
 /* The most bytes of modulations of all blocks and steps together that are made beforehand. */
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 #endif

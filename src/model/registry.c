@@ -9,6 +9,8 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void);
 DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
 DIT_INTERNAL const diti_family *diti_latte_family(void);
 DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
+DIT_INTERNAL const diti_family *diti_ltx_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -58,6 +60,16 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "CogVideoX", "DIT_NO_COGVIDEOX"},
 #endif
+#ifndef DIT_NO_LTX
+    {diti_ltx_family, "LTX-Video", NULL},
+#else
+    {NULL, "LTX-Video", "DIT_NO_LTX"},
+#endif
+#ifndef DIT_NO_HUNYUANVIDEO
+    {diti_hunyuanvideo_family, "HunyuanVideo", NULL},
+#else
+    {NULL, "HunyuanVideo", "DIT_NO_HUNYUANVIDEO"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 
@@ -70,8 +82,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "; %s left %s out of this build",
-                                        row->left_out_by, row->title))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
+                                        used ? ", " : "; this build leaves out ", row->title, row->left_out_by))
             continue;
         used += strlen(out + used);
     }

@@ -191,6 +191,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
+    desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
     desc->reader = diti_sublayer_reader(p, sublayer);
@@ -394,7 +395,12 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention within frames and within positions by turns wants all rows on one device: "
                                "no ulysses, ring or pipefusion");
+    if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention that leaves padding of the text out wants all rows on one device: no "
+                               "ulysses, ring or pipefusion");
     desc.items = p->items;
+    desc.keys = p->keys;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) desc.items *= p->image / p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) desc.items *= desc.row_step = p->positions;
     desc.heads = diti_column_shard_of(p, sublayer).count / sublayer->head_dim;

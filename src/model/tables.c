@@ -37,7 +37,7 @@ DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *b
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table) {
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
+    uint32_t i, steps = diti_tensor_rows(graph, time), width = p->width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor active = diti_silu(graph, time, "modulation_silu"), final_rows;
     final_rows = diti_tensor_weight(graph, final_table, 0);
@@ -71,8 +71,9 @@ DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const dit
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
     diti_tensor h;
     if (w->cross.columns) {
-        h = diti_attend_text(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), text);
-        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+        h = diti_sublayer_in(p, x, &w->cross, 0);
+        if (w->cross.heads) w->cross.heads(p, h, 0);
+        diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, text));
     }
     h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
     diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));

@@ -36,8 +36,114 @@ struct diti_ltx_vae {
     bool timed, residual;
 };
 
+/* ---- names of original files: docs/models.md 4.9 ---- */
+
+/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's begins),
+   a layer that changes the size, or a resnet for other channels. */
+typedef enum diti_ltx_vae_element {
+    DITI_LTX_VAE_NONE,
+    DITI_LTX_VAE_RESNETS,
+    DITI_LTX_VAE_SAMPLER,
+    DITI_LTX_VAE_CHANGE
+} diti_ltx_vae_element;
+
+static bool diti_ltx_vae_stored(const diti_loader *loader, bool decoder, uint32_t index, const char *rest) {
+    char name[160];
+    diti_format(name, sizeof name, "%s%s.%u.%s", loader->prefix, decoder ? "decoder.up_blocks" : "encoder.down_blocks",
+                (unsigned)index, rest);
+    return diti_checkpoint_find(loader->checkpoint, name) != NULL;
+}
+
+static diti_ltx_vae_element diti_ltx_vae_element_at(const diti_loader *loader, bool decoder, uint32_t index) {
+    if (diti_ltx_vae_stored(loader, decoder, index, "res_blocks.0.conv1.conv.weight")) return DITI_LTX_VAE_RESNETS;
+    if (diti_ltx_vae_stored(loader, decoder, index, "conv1.conv.weight")) return DITI_LTX_VAE_CHANGE;
+    if (diti_ltx_vae_stored(loader, decoder, index, "conv.weight") ||
+        diti_ltx_vae_stored(loader, decoder, index, "conv.conv.weight"))
+        return DITI_LTX_VAE_SAMPLER;
+    return DITI_LTX_VAE_NONE;
+}
+
+/* The element of a level; UINT32_MAX: there is none. The decoder's first row of resnets is its middle, the encoder's
+   last one. */
+static uint32_t diti_ltx_vae_find(const diti_loader *loader, bool decoder, uint32_t level,
+                                  diti_ltx_vae_element wanted) {
+    uint32_t i, rows = 0, last = 0;
+    diti_ltx_vae_element element;
+    for (i = 0; (element = diti_ltx_vae_element_at(loader, decoder, i)) != DITI_LTX_VAE_NONE; i++)
+        if (element == DITI_LTX_VAE_RESNETS) last = i;
+    if (level == UINT32_MAX) return decoder ? 0 : last;
+    for (i = 0; (element = diti_ltx_vae_element_at(loader, decoder, i)) != DITI_LTX_VAE_NONE; i++) {
+        if (!decoder && i == last) break;
+        if (!decoder && element == DITI_LTX_VAE_RESNETS) rows++;
+        if (rows == level + 1 && element == wanted) return i;
+        if (decoder && element == DITI_LTX_VAE_RESNETS) rows++;
+    }
+    return UINT32_MAX;
+}
+
+static const char *diti_ltx_vae_rename_rest(const char *rest, uint32_t index, bool decoder, char *out, size_t size) {
+    static const char norm3[] = ".norm3.";
+    const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks", *resnets = "resnets.", *at;
+    bool good;
+    if (!diti_starts_with(rest, resnets))
+        return diti_format(out, size, "%s.%u.%s", list, (unsigned)index, rest) ? out : NULL;
+    rest += strlen(resnets);
+    at = strstr(rest, norm3);
+    good = at ? diti_format(out, size, "%s.%u.res_blocks.%.*s.norm3.norm.%s", list, (unsigned)index, (int)(at - rest),
+                            rest, at + strlen(norm3))
+              : diti_format(out, size, "%s.%u.res_blocks.%s", list, (unsigned)index, rest);
+    return good ? out : NULL;
+}
+
+/* A loader's rename; user: the loader. */
+static const char *diti_ltx_vae_rename(void *user, const char *name, char *out, size_t size) {
+    static const char *const others[][2] = {{"latents_mean", "per_channel_statistics.mean-of-means"},
+                                            {"latents_std", "per_channel_statistics.std-of-means"},
+                                            {"decoder.time_embedder", "decoder.last_time_embedder"},
+                                            {"decoder.scale_shift_table", "decoder.last_scale_shift_table"},
+                                            {"decoder", "decoder"},
+                                            {"encoder", "encoder"}};
+    static const struct {
+        const char *before;
+        diti_ltx_vae_element element;
+    } parts[] = {{"conv_in.", DITI_LTX_VAE_CHANGE},
+                 {"conv_out.", DITI_LTX_VAE_CHANGE},
+                 {"upsamplers.0.", DITI_LTX_VAE_SAMPLER},
+                 {"downsamplers.0.", DITI_LTX_VAE_SAMPLER}};
+    bool decoder = diti_starts_with(name, "decoder.");
+    const char *list = decoder ? "up_blocks." : "down_blocks.", *rest = name + strlen("decoder.");
+    diti_ltx_vae_element wanted = DITI_LTX_VAE_RESNETS;
+    uint32_t level = UINT32_MAX, index;
+    size_t i;
+    bool inside = decoder || diti_starts_with(name, "encoder.");
+    if (inside && diti_starts_with(rest, "mid_block.")) {
+        rest += strlen("mid_block.");
+    } else if (inside && diti_starts_with(rest, list)) {
+        for (rest += strlen(list), level = 0; *rest >= '0' && *rest <= '9' && level < 1000; rest++)
+            level = 10 * level + (uint32_t)(*rest - '0');
+        if (*rest == '.') rest++;
+    } else {
+        return diti_rename(others, DITI_COUNT(others), name, out, size);
+    }
+    for (i = 0; i < DITI_COUNT(parts); i++) {
+        if (!diti_starts_with(rest, parts[i].before)) continue;
+        wanted = parts[i].element;
+        rest += strlen(parts[i].before);
+        break;
+    }
+    index = diti_ltx_vae_find((const diti_loader *)user, decoder, level, wanted);
+    return index == UINT32_MAX ? NULL : diti_ltx_vae_rename_rest(rest, index, decoder, out, size);
+}
+
+static bool diti_ltx_vae_is_original(diti_loader *loader) {
+    return diti_loader_find(loader, "per_channel_statistics.mean-of-means") &&
+           (diti_loader_find(loader, "decoder.up_blocks.0.res_blocks.0.conv1.conv.weight") ||
+            diti_loader_find(loader, "encoder.down_blocks.0.res_blocks.0.conv1.conv.weight"));
+}
+
 static bool diti_ltx_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLLTXVideo") ||
+           diti_ltx_vae_is_original(loader) ||
            (diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight") &&
             !diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.norm1.weight") &&
             diti_loader_find(loader, "latents_mean"));
@@ -162,6 +268,22 @@ static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, floa
     diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
 }
 
+/* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
+static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
+    char name[96];
+    uint32_t rows, next, volume;
+    diti_format(name, sizeof name, "encoder.down_blocks.%u.downsamplers.0.conv.conv.weight", (unsigned)index);
+    rows = diti_loader_dimension(loader, name, 0);
+    if (index + 1 < count)
+        diti_format(name, sizeof name, "encoder.down_blocks.%u.resnets.0.conv1.conv.weight", (unsigned)index + 1);
+    else
+        diti_format(name, sizeof name, "encoder.mid_block.resnets.0.conv1.conv.weight");
+    next = diti_loader_dimension(loader, name, 1);
+    volume = rows ? next / rows : 8;
+    level->side_step = volume >= 4 ? 2 : 1;
+    level->time_step = volume == 4 ? 1 : 2;
+}
+
 /* Levels, with room for the middle; strides of the encoder's. */
 static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_ltx_vae_half *half, bool decoder,
                                      const diti_json *kinds) {
@@ -177,6 +299,7 @@ static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_lt
         const char *text = kind && kind->kind == DITI_JSON_STRING ? kind->text : "";
         half->levels[i].time_step = diti_equal(text, "spatial") ? 1 : 2;
         half->levels[i].side_step = diti_equal(text, "temporal") ? 1 : 2;
+        if (!decoder && !kinds) diti_ltx_vae_find_strides(loader, &half->levels[i], i, count);
     }
     return true;
 }
@@ -188,6 +311,10 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     uint32_t i, latent;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->ltx = own;
+    if (diti_ltx_vae_is_original(loader)) {
+        loader->rename = diti_ltx_vae_rename;
+        loader->user = loader;
+    }
     latent = diti_loader_dimension(loader, "decoder.conv_in.conv.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) - 1;
     if (latent > DITI_VAE_MAX_CHANNELS || !diti_ltx_vae_make_levels(vae, loader, &own->decoder, true, NULL) ||

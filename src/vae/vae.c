@@ -11,7 +11,8 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         loader->prefix = prefixes[i];
         if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
-            diti_tiny_is(loader)) {
+            diti_loader_find(loader, "decoder.conv_in.conv.weight") ||
+            diti_loader_find(loader, "encoder.conv_in.conv.weight") || diti_tiny_is(loader)) {
             return;
         }
     }

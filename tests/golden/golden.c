@@ -19,6 +19,8 @@
 #include "model/stdit.c"
 #include "model/latte.c"
 #include "model/cogvideox.c"
+#include "model/ltx.c"
+#include "model/hunyuanvideo.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -28,7 +30,9 @@
 #include "golden_flux.h"
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
+#include "golden_hunyuanvideo.h"
 #include "golden_latte.h"
+#include "golden_ltx.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -60,6 +64,8 @@ static const golden_family families[] = {
     {"Open-Sora", golden_is_stdit, golden_run_stdit},
     {"Latte", golden_is_latte, golden_run_latte},
     {"CogVideoX", golden_is_cogvideox, golden_run_cogvideox},
+    {"LTX-Video", golden_is_ltx, golden_run_ltx},
+    {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -75,7 +81,7 @@ static const char *const own_folders[] = {
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 13, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 17 };
+enum { FEW_FOLDERS = 15, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 19 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -90,6 +96,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/stdit1",
     "tests/fixtures/osp11_lattet2v_rope",
     "tests/fixtures/cogvideox_5b_i2v",
+    "tests/fixtures/ltx",
+    "tests/fixtures/hunyuanvideo",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",

@@ -12,6 +12,8 @@
 #define DIT_NO_STDIT
 #define DIT_NO_LATTE
 #define DIT_NO_COGVIDEOX
+#define DIT_NO_LTX
+#define DIT_NO_HUNYUANVIDEO
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -76,14 +78,16 @@ static void check_split(void) {
 }
 
 int main(void) {
-    check_model("tests/fixtures/dit_orig/model.safetensors", "DIT_NO_DIT left DiT out of this build");
-    check_model("tests/fixtures/pixart_alpha_orig/model.safetensors", "DIT_NO_PIXART left PixArt out of this build");
-    check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "DIT_NO_FLUX left FLUX.1 out of this build");
-    check_model("tests/fixtures/sd35_odd", "DIT_NO_SD3 left SD3 out of this build");
-    check_model("tests/fixtures/hunyuandit_v12", "DIT_NO_HUNYUANDIT left HunyuanDiT out of this build");
-    check_model("tests/fixtures/stdit1/model.safetensors", "DIT_NO_STDIT left Open-Sora out of this build");
-    check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE left Latte and Open-Sora-Plan out of this build");
-    check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX left CogVideoX out of this build");
+    check_model("tests/fixtures/dit_orig/model.safetensors", "DiT (DIT_NO_DIT)");
+    check_model("tests/fixtures/pixart_alpha_orig/model.safetensors", "PixArt (DIT_NO_PIXART)");
+    check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "FLUX.1 (DIT_NO_FLUX)");
+    check_model("tests/fixtures/sd35_odd", "SD3 (DIT_NO_SD3)");
+    check_model("tests/fixtures/hunyuandit_v12", "HunyuanDiT (DIT_NO_HUNYUANDIT)");
+    check_model("tests/fixtures/stdit1/model.safetensors", "Open-Sora (DIT_NO_STDIT)");
+    check_model("tests/fixtures/osp11_lattet2v_rope", "Latte and Open-Sora-Plan (DIT_NO_LATTE)");
+    check_model("tests/fixtures/cogvideox_5b_i2v", "CogVideoX (DIT_NO_COGVIDEOX)");
+    check_model("tests/fixtures/ltx", "LTX-Video (DIT_NO_LTX)");
+    check_model("tests/fixtures/hunyuanvideo", "HunyuanVideo (DIT_NO_HUNYUANVIDEO)");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

@@ -3,6 +3,8 @@
    DIT_TEST_ALL=1 or with names as arguments, one step of each whole architecture at 256 pixels, streamed through 1.5
    GB. test-runs: sanitize, in test-all plain */
 #include "library.h"
+#include "files.h"
+#include "long_clips.h"
 #include "real_shapes.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -45,6 +47,9 @@ static const architecture architectures[] = {
     {"CogVideoX-2b", published_cogvideox_2b, 1693, "cogvideox", "2b"},
     {"CogVideoX-5b", published_cogvideox_5b, 5570, "cogvideox", "5b"},
     {"CogVideoX1.5-5b", published_cogvideox15, 5570, "cogvideox", "1.5-5b"},
+    {"LTX-Video 2B", published_ltx_2b, 1923.4, "ltx", "2b"},
+    {"LTX-Video 13B", published_ltx_13b, 13042.6, "ltx", "13b"},
+    {"HunyuanVideo", published_hunyuanvideo, 12821.0, "hunyuanvideo", "1.0"},
 };
 
 /* ---- headers alone ---- */
@@ -508,6 +513,18 @@ static void test_run(const run *r) {
     CHECK_MESSAGE(status == 0, "%s failed", r->name);
 }
 
+static void run_long_clip(const long_clip *clip) {
+    diti_env env = test_env(NULL);
+    dit_context_desc desc = {0};
+    diti_device *device = NULL;
+    dit_error err = {0};
+    desc.overrides = "rung=base";
+    desc.max_slice_us = LONG_SLICE_US;
+    if (CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message))
+        long_run_clip(clip, device, &env);
+    if (device) diti_device_close(device);
+}
+
 int main(int argc, char **argv) {
     const char *sweep = getenv("DIT_TEST_ALL");
     bool all = argc < 2 && !SANITIZED && sweep && !strcmp(sweep, "1");
@@ -520,6 +537,11 @@ int main(int argc, char **argv) {
         bool named = false;
         for (k = 1; k < (size_t)argc; k++) named = named || !strcmp(argv[k], runs[i].name);
         if (all || named || (runs[i].always && !SANITIZED)) test_run(&runs[i]);
+    }
+    for (i = 0; i < DITI_COUNT(long_clips); i++) {
+        bool named = false;
+        for (k = 1; k < (size_t)argc; k++) named = named || !strcmp(argv[k], long_clips[i].name);
+        if (all || named) run_long_clip(&long_clips[i]);
     }
     return TEST_END("real");
 }

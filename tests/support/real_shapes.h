@@ -32,6 +32,7 @@ typedef struct real_file {
     bool original;
     dit_type type;
     const char *prefix; /* before every name; NULL: none */
+    bool sparse;        /* of every 32 values of a matrix one is not 0, and larger for it */
     real_tensor *tensors;
     size_t count, capacity;
     uint64_t parameters; /* without positions, copies and the empty caption, which no one counts */
@@ -449,7 +450,7 @@ static inline void real_mlp(real_file *file, uint64_t width, const char *name) {
 }
 
 /* Open-Sora v1.0 (version 1) to v1.2 (3). In a GGUF, which has four dimensions, patches are those of pictures. */
-static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens) {
+static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens, uint32_t blocks) {
     static const char temporal[] = "blocks.%u.scale_shift_table_temporal";
     const uint64_t width = 1152, shape[5] = {width, 4, 1, 2, 2}, flat[4] = {width, 4, 2, 2};
     bool gguf = file->container == REAL_GGUF;
@@ -469,7 +470,7 @@ static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens
     if (version > 1) real_mlp(file, width, "fps_embedder");
     real_layer(file, width, 4096, "y_embedder.y_proj.fc1", "y_embedder.y_proj.fc1", 0);
     real_layer(file, width, width, "y_embedder.y_proj.fc2", "y_embedder.y_proj.fc2", 0);
-    for (i = 0; i < 28; i++) {
+    for (i = 0; i < blocks; i++) {
         real_stdit_part(file, width, version == 3 ? "spatial_blocks.%u." : "blocks.%u.", "attn", i, version > 1, true);
         real_stdit_part(file, width, version == 3 ? "temporal_blocks.%u." : "blocks.%u.",
                         version == 3 ? "attn" : "attn_temp", i, version > 1, version == 3);
@@ -484,8 +485,8 @@ static inline void real_stdit(real_file *file, uint32_t version, uint64_t tokens
 }
 
 /* Latte-1 and Open-Sora-Plan's LatteT2V, under diffusers' names alone. */
-static inline void real_latte(real_file *file, bool plan) {
-    static const char *const blocks[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
+static inline void real_latte(real_file *file, bool plan, uint32_t blocks) {
+    static const char *const scopes[] = {"transformer_blocks.%u.", "temporal_transformer_blocks.%u."};
     static const char *const layers[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v", "attn1.to_out.0", "ff.net.0.proj",
                                          "ff.net.2",   "attn2.to_q", "attn2.to_k", "attn2.to_v",     "attn2.to_out.0"};
     const uint64_t width = 1152;
@@ -498,13 +499,13 @@ static inline void real_latte(real_file *file, bool plan) {
     real_layer(file, 6 * width, width, "adaln_single.linear", NULL, 0);
     real_layer(file, width, 4096, "caption_projection.linear_1", NULL, 0);
     real_layer(file, width, width, "caption_projection.linear_2", NULL, 0);
-    for (i = 0; i < 28; i++)
+    for (i = 0; i < blocks; i++)
         for (part = 0; part < 2; part++) {
             for (k = 0; k < (part ? 6u : 10u); k++) {
-                diti_format(name, sizeof name, "%s%s", blocks[part], layers[k]);
+                diti_format(name, sizeof name, "%s%s", scopes[part], layers[k]);
                 real_layer(file, (k == 4 ? 4 : 1) * width, (k == 5 ? 4 : 1) * width, name, NULL, i);
             }
-            diti_format(name, sizeof name, "%sscale_shift_table", blocks[part]);
+            diti_format(name, sizeof name, "%sscale_shift_table", scopes[part]);
             real_table(file, 6, width, name, NULL, i);
         }
     real_table(file, 2, width, "scale_shift_table", NULL, 0);
@@ -543,6 +544,127 @@ static inline void real_cogvideox(real_file *file, uint64_t width, uint32_t bloc
     real_layer(file, 2 * width, 512, "norm_out.linear", "norm_out.linear", 0);
     real_named_norm(file, width, true, "", "norm_out.norm", 0);
     real_layer(file, 16 * 4 * frames, width, "proj_out", "proj_out", 0);
+}
+
+/* LTX-Video; heads: 32 always. */
+static inline void real_ltx(real_file *file, uint64_t width, uint32_t blocks) {
+    static const char block[] = "transformer_blocks.%u";
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0"};
+    char names[2][112];
+    uint32_t i, k, part;
+    real_layer(file, width, 128, "proj_in", "patchify_proj", 0);
+    for (i = 0; i < 2; i++) {
+        diti_format(names[0], sizeof names[0], "time_embed.emb.timestep_embedder.linear_%u", i + 1);
+        diti_format(names[1], sizeof names[1], "adaln_single.emb.timestep_embedder.linear_%u", i + 1);
+        real_layer(file, width, i ? width : 256, names[0], names[1], 0);
+    }
+    real_layer(file, 6 * width, width, "time_embed.linear", "adaln_single.linear", 0);
+    real_named_layer(file, width, 4096, "caption_projection", "linear_1", 0);
+    real_named_layer(file, width, width, "caption_projection", "linear_2", 0);
+    for (i = 0; i < blocks; i++) {
+        for (part = 1; part < 3; part++) {
+            for (k = 0; k < DITI_COUNT(layers); k++) {
+                diti_format(names[0], sizeof names[0], "attn%u.%s", part, layers[k]);
+                real_named_layer(file, width, width, block, names[0], i);
+            }
+            for (k = 0; k < 2; k++) {
+                diti_format(names[0], sizeof names[0], "%s.attn%u.norm_%c", block, part, k ? 'k' : 'q');
+                diti_format(names[1], sizeof names[1], "%s.attn%u.%c_norm", block, part, k ? 'k' : 'q');
+                real_norm(file, width, false, names[0], names[1], i);
+            }
+        }
+        real_named_layer(file, 4 * width, width, block, "ff.net.0.proj", i);
+        real_named_layer(file, width, 4 * width, block, "ff.net.2", i);
+        real_table(file, 6, width, "transformer_blocks.%u.scale_shift_table", "transformer_blocks.%u.scale_shift_table",
+                   i);
+    }
+    real_table(file, 2, width, "scale_shift_table", "scale_shift_table", 0);
+    real_layer(file, 128, width, "proj_out", "proj_out", 0);
+}
+
+static inline void real_hunyuanvideo_double(real_file *file, uint64_t width, uint32_t i) {
+    static const char *const names[2][2][6] = {
+        {{"norm1.linear", "attn.to_%c", "attn.norm_%c", "attn.to_out.0", "ff"},
+         {"img_mod.linear", "img_attn_qkv", "img_attn_%c_norm", "img_attn_proj", "img_mlp.fc%u"}},
+        {{"norm1_context.linear", "attn.add_%c_proj", "attn.norm_added_%c", "attn.to_add_out", "ff_context"},
+         {"txt_mod.linear", "txt_attn_qkv", "txt_attn_%c_norm", "txt_attn_proj", "txt_mlp.fc%u"}}};
+    char own[2][112], rest[48];
+    uint32_t stream, k;
+    for (stream = 0; stream < 2; stream++) {
+        const char *const *diffusers = names[stream][0], *const *original = names[stream][1];
+        diti_format(own[0], sizeof own[0], "transformer_blocks.%u.%s", i, diffusers[0]);
+        diti_format(own[1], sizeof own[1], "double_blocks.%u.%s", i, original[0]);
+        real_layer(file, 6 * width, width, own[0], own[1], 0);
+        for (k = 0; k < (file->original ? 1u : 3u); k++) {
+            diti_format(rest, sizeof rest, diffusers[1], "qkv"[k]);
+            diti_format(own[0], sizeof own[0], "transformer_blocks.%u.%s", i, rest);
+            diti_format(own[1], sizeof own[1], "double_blocks.%u.%s", i, original[1]);
+            real_layer(file, (file->original ? 3 : 1) * width, width, own[0], own[1], 0);
+        }
+        for (k = 0; k < 2; k++) {
+            diti_format(rest, sizeof rest, diffusers[2], "qk"[k]);
+            diti_format(own[0], sizeof own[0], "transformer_blocks.%u.%s", i, rest);
+            diti_format(rest, sizeof rest, original[2], "qk"[k]);
+            diti_format(own[1], sizeof own[1], "double_blocks.%u.%s", i, rest);
+            real_norm(file, 128, false, own[0], own[1], 0);
+        }
+        diti_format(own[0], sizeof own[0], "transformer_blocks.%u.%s", i, diffusers[3]);
+        diti_format(own[1], sizeof own[1], "double_blocks.%u.%s", i, original[3]);
+        real_layer(file, width, width, own[0], own[1], 0);
+        for (k = 0; k < 2; k++) {
+            diti_format(own[0], sizeof own[0], "transformer_blocks.%u.%s.net.%s", i, diffusers[4], k ? "2" : "0.proj");
+            diti_format(rest, sizeof rest, original[4], k + 1);
+            diti_format(own[1], sizeof own[1], "double_blocks.%u.%s", i, rest);
+            real_layer(file, (k ? 1 : 4) * width, (k ? 4 : 1) * width, own[0], own[1], 0);
+        }
+    }
+}
+
+static inline void real_hunyuanvideo_single(real_file *file, uint64_t width, uint32_t i) {
+    static const char *const parts[] = {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"};
+    uint32_t k;
+    real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear", "single_blocks.%u.modulation.linear",
+               i);
+    if (file->original) real_layer(file, 7 * width, width, NULL, "single_blocks.%u.linear1", i);
+    for (k = 0; k < 4 && !file->original; k++)
+        real_named_layer(file, (k == 3 ? 4 : 1) * width, width, "single_transformer_blocks.%u", parts[k], i);
+    real_layer(file, width, 5 * width, "single_transformer_blocks.%u.proj_out", "single_blocks.%u.linear2", i);
+    real_norm(file, 128, false, "single_transformer_blocks.%u.attn.norm_q", "single_blocks.%u.q_norm", i);
+    real_norm(file, 128, false, "single_transformer_blocks.%u.attn.norm_k", "single_blocks.%u.k_norm", i);
+}
+
+#define REAL_REFINER "context_embedder.token_refiner.refiner_blocks.%u."
+#define REAL_REFINER_ORIGINAL "txt_in.individual_token_refiner.blocks.%u."
+static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles) {
+    const uint64_t shape[5] = {width, 16, 1, 2, 2};
+    uint32_t i;
+    real_tensor_of(file, shape, 5, 0, 0.125, "x_embedder.proj", "img_in.proj", 0, ".weight");
+    real_vector(file, width, 0, "x_embedder.proj", "img_in.proj", 0, ".bias");
+    real_embedder(file, width, width, 256, "time_text_embed.timestep_embedder", "time_in.mlp.%u");
+    real_embedder(file, width, width, 256, "time_text_embed.guidance_embedder", "guidance_in.mlp.%u");
+    real_layer(file, width, 768, "time_text_embed.text_embedder.linear_1", "vector_in.in_layer", 0);
+    real_layer(file, width, width, "time_text_embed.text_embedder.linear_2", "vector_in.out_layer", 0);
+    real_layer(file, width, 4096, "context_embedder.proj_in", "txt_in.input_embedder", 0);
+    real_embedder(file, width, width, 256, "context_embedder.time_text_embed.timestep_embedder",
+                  "txt_in.t_embedder.mlp.%u");
+    real_layer(file, width, 4096, "context_embedder.time_text_embed.text_embedder.linear_1",
+               "txt_in.c_embedder.linear_1", 0);
+    real_layer(file, width, width, "context_embedder.time_text_embed.text_embedder.linear_2",
+               "txt_in.c_embedder.linear_2", 0);
+    for (i = 0; i < 2; i++) {
+        real_norm(file, width, true, REAL_REFINER "norm1", REAL_REFINER_ORIGINAL "norm1", i);
+        real_joined(file, "qkv", width, width, REAL_REFINER "attn.to_%c", REAL_REFINER_ORIGINAL "self_attn_qkv", i);
+        real_layer(file, width, width, REAL_REFINER "attn.to_out.0", REAL_REFINER_ORIGINAL "self_attn_proj", i);
+        real_norm(file, width, true, REAL_REFINER "norm2", REAL_REFINER_ORIGINAL "norm2", i);
+        real_layer(file, 4 * width, width, REAL_REFINER "ff.net.0.proj", REAL_REFINER_ORIGINAL "mlp.fc1", i);
+        real_layer(file, width, 4 * width, REAL_REFINER "ff.net.2", REAL_REFINER_ORIGINAL "mlp.fc2", i);
+        real_layer(file, 2 * width, width, REAL_REFINER "norm_out.linear", REAL_REFINER_ORIGINAL "adaLN_modulation.1",
+                   i);
+    }
+    for (i = 0; i < doubles; i++) real_hunyuanvideo_double(file, width, i);
+    for (i = 0; i < singles; i++) real_hunyuanvideo_single(file, width, i);
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
 
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
@@ -716,14 +838,17 @@ static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 1
 static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
-static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120); }
-static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200); }
-static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300); }
-static inline void published_latte(real_file *file) { real_latte(file, false); }
-static inline void published_lattet2v(real_file *file) { real_latte(file, true); }
+static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120, 28); }
+static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200, 28); }
+static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300, 28); }
+static inline void published_latte(real_file *file) { real_latte(file, false, 28); }
+static inline void published_lattet2v(real_file *file) { real_latte(file, true, 28); }
 static inline void published_cogvideox_2b(real_file *file) { real_cogvideox(file, 1920, 30, 1); }
 static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 42, 1); }
 static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2); }
+static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
+static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
+static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
@@ -891,23 +1016,26 @@ static inline uint64_t real_random(uint64_t tensor, uint64_t counter) {
 #define REAL_SPREAD 73.9 /* standard deviation of the 256 values of an int8 */
 
 /* Blocks of 32 values, as they are stored; `count` of them from block `first`. The last one may have less. */
-static inline void real_blocks(const real_tensor *t, uint64_t tensor, uint64_t first, uint64_t count,
+static inline void real_blocks(const real_tensor *t, uint64_t tensor, uint64_t first, uint64_t count, bool sparse,
                                unsigned char *out) {
     uint64_t block, size = t->type == DIT_TYPE_Q8_0 ? 34 : t->type == DIT_TYPE_F32 ? 128 : 64, word;
-    uint16_t scale = diti_float_to_half((float)(t->spread / REAL_SPREAD));
+    double spread = sparse ? t->spread * sqrt(32.0) : t->spread;
+    uint16_t scale = diti_float_to_half((float)(spread / REAL_SPREAD));
     for (block = first; block < first + count; block++, out += size) {
         uint64_t random[4];
         int8_t values[32];
         uint32_t i;
         for (word = 0; word < 4; word++) random[word] = real_random(tensor, 4 * block + word);
         memcpy(values, random, 32);
+        for (i = 0; i < 32 && sparse; i++)
+            if (i != block * 7 % 32) values[i] = 0;
         if (t->type == DIT_TYPE_Q8_0) {
             memcpy(out, &scale, 2);
             memcpy(out + 2, values, 32);
             continue;
         }
         for (i = 0; i < 32; i++) {
-            float value = (float)(t->center + t->spread / REAL_SPREAD * values[i]);
+            float value = (float)(t->center + spread / REAL_SPREAD * values[i]);
             uint16_t half = t->type == DIT_TYPE_BF16 ? diti_float_to_bfloat(value) : diti_float_to_half(value);
             if (t->type == DIT_TYPE_F32)
                 memcpy(out + 4 * i, &value, 4);
@@ -921,14 +1049,15 @@ static inline void real_blocks(const real_tensor *t, uint64_t tensor, uint64_t f
 static inline void real_fill(const real_file *file, size_t tensor, uint64_t from, uint64_t size, unsigned char *out) {
     const real_tensor *t = &file->tensors[tensor];
     uint64_t unit = t->type == DIT_TYPE_Q8_0 ? 34 : t->type == DIT_TYPE_F32 ? 128 : 64;
+    bool sparse = file->sparse && t->rank == 2 && diti_ends_with(t->name, ".weight");
     while (size) {
         unsigned char block[128];
         uint64_t skip = from % unit, whole = size / unit, part = unit - skip < size ? unit - skip : size;
         if (skip == 0 && whole) {
-            real_blocks(t, tensor, from / unit, whole, out);
+            real_blocks(t, tensor, from / unit, whole, sparse, out);
             part = whole * unit;
         } else {
-            real_blocks(t, tensor, from / unit, 1, block);
+            real_blocks(t, tensor, from / unit, 1, sparse, block);
             memcpy(out, block + skip, (size_t)part);
         }
         from += part, out += part, size -= part;

@@ -1,0 +1,597 @@
+/* HunyuanVideo 1.0: docs/models.md 3.11. Originals:
+   https://github.com/Tencent-Hunyuan/HunyuanVideo/blob/main/hyvideo/modules/models.py
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
+
+   D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
+   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
+   and the video, lies in one piece; no row of the text has a position. */
+#include "model/model.h"
+
+#define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_HUNYUANVIDEO_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_hunyuanvideo_config {
+    uint32_t doubles, singles, refiners, heads, head_dim, width; /* width: D */
+    uint32_t channels, patch;                                    /* a token is a patch of one frame */
+    uint32_t text, pooled;                                       /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_HUNYUANVIDEO_AXES];                       /* channels of a head that rotate by frame, y, x */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_hunyuanvideo_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_hunyuanvideo_keys[][2] = {
+    {"x_embedder.proj", "img_in.proj"},
+    {"context_embedder.proj_in", "txt_in.input_embedder"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_1", "txt_in.t_embedder.mlp.0"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_2", "txt_in.t_embedder.mlp.2"},
+    {"context_embedder.time_text_embed.text_embedder", "txt_in.c_embedder"},
+    {"time_text_embed.timestep_embedder.linear_1", "time_in.mlp.0"},
+    {"time_text_embed.timestep_embedder.linear_2", "time_in.mlp.2"},
+    {"time_text_embed.guidance_embedder.linear_1", "guidance_in.mlp.0"},
+    {"time_text_embed.guidance_embedder.linear_2", "guidance_in.mlp.2"},
+    {"time_text_embed.text_embedder.linear_1", "vector_in.in_layer"},
+    {"time_text_embed.text_embedder.linear_2", "vector_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_hunyuanvideo_double_keys[][2] = {
+    {"norm1.linear", "img_mod.linear"},
+    {"norm1_context.linear", "txt_mod.linear"},
+    {"attn.qkv", "img_attn_qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn_qkv"},
+    {"attn.norm_q", "img_attn_q_norm"},
+    {"attn.norm_k", "img_attn_k_norm"},
+    {"attn.norm_added_q", "txt_attn_q_norm"},
+    {"attn.norm_added_k", "txt_attn_k_norm"},
+    {"attn.to_out.0", "img_attn_proj"},
+    {"attn.to_add_out", "txt_attn_proj"},
+    {"ff.net.0.proj", "img_mlp.fc1"},
+    {"ff.net.2", "img_mlp.fc2"},
+    {"ff_context.net.0.proj", "txt_mlp.fc1"},
+    {"ff_context.net.2", "txt_mlp.fc2"},
+};
+static const char *const diti_hunyuanvideo_single_keys[][2] = {
+    {"norm.linear", "modulation.linear"},
+    {"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
+    {"attn.norm_q", "q_norm"},
+    {"attn.norm_k", "k_norm"},
+    {"proj_out", "linear2"},
+};
+static const char *const diti_hunyuanvideo_refiner_keys[][2] = {
+    {"norm1", "norm1"},
+    {"norm2", "norm2"},
+    {"attn.qkv", "self_attn_qkv"},
+    {"attn.to_out.0", "self_attn_proj"},
+    {"ff.net.0.proj", "mlp.fc1"},
+    {"ff.net.2", "mlp.fc2"},
+    {"norm_out.linear", "adaLN_modulation.1"},
+};
+
+#define DITI_HUNYUANVIDEO_REFINER "context_embedder.token_refiner.refiner_blocks."
+static const diti_key_table diti_hunyuanvideo_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_hunyuanvideo_double_keys, DITI_COUNT(diti_hunyuanvideo_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_hunyuanvideo_single_keys,
+     DITI_COUNT(diti_hunyuanvideo_single_keys)},
+    {DITI_HUNYUANVIDEO_REFINER, "txt_in.individual_token_refiner.blocks.", diti_hunyuanvideo_refiner_keys,
+     DITI_COUNT(diti_hunyuanvideo_refiner_keys)},
+    {NULL, NULL, diti_hunyuanvideo_keys, DITI_COUNT(diti_hunyuanvideo_keys)},
+};
+
+/* ---- weights ---- */
+
+#define DITI_HUNYUANVIDEO_MAX_REFINERS 8u
+typedef struct diti_hunyuanvideo_refiner {
+    diti_layer norm1, norm2;  /* [D] */
+    diti_fused_linear qkv;    /* [3D, D] */
+    diti_layer out;           /* [D, D] */
+    diti_layer ff_in, ff_out; /* [4D, D], [D, 4D] */
+    diti_layer gates;         /* [2D, D]: of attention, of the feed-forward */
+} diti_hunyuanvideo_refiner;
+
+typedef struct diti_hunyuanvideo {
+    diti_transformer base;
+    diti_hunyuanvideo_config config;
+    diti_layer patch, text;                /* [D, 4 * channels], [D, text] */
+    diti_embedder time, guidance, pooled;  /* [D, 256 or pooled], [D, D] */
+    diti_embedder text_time, text_average; /* the refiner's: [D, 256 or text], [D, D] */
+    diti_hunyuanvideo_refiner refiners[DITI_HUNYUANVIDEO_MAX_REFINERS];
+    diti_double_block *doubles;
+    diti_single_block *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_hunyuanvideo;
+
+static const diti_hunyuanvideo *diti_hunyuanvideo_of(const diti_transformer *transformer) {
+    return (const diti_hunyuanvideo *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_hunyuanvideo_read_axes(diti_settings *settings, diti_hunyuanvideo_config *config,
+                                              dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "rope_axes_dim"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_HUNYUANVIDEO_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (settings->result != DIT_OK) return settings->result;
+    if (sum == config->head_dim) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "HunyuanVideo transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "rope_axes_dim are even and add up to it",
+                     (unsigned)config->head_dim, DITI_HUNYUANVIDEO_AXES);
+}
+
+static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_hunyuanvideo_config *config,
+                                          uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->refiners || !config->width || !config->text ||
+        !config->pooled || !config->channels || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer without %s: the file is incomplete", file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->refiners                  ? "blocks that refine the text"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (4 * config->channels != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer that takes %u channels and makes %u; those that continue a "
+                         "picture take more than a latent and are not supported",
+                         file, (unsigned)config->channels, (unsigned)out / 4);
+    }
+    if (config->channels > 256 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->refiners > DITI_HUNYUANVIDEO_MAX_REFINERS ||
+        config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS || config->text % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo transformer of %u + %u + %u blocks, heads of %u in a width of %u, %u "
+                         "columns of text and %u channels is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->singles,
+                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->text,
+                         (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+/* Some GGUF files, which have four dimensions at most, join those of the patch embedding. */
+static uint32_t diti_hunyuanvideo_channels(diti_loader *loader, uint32_t width) {
+    const diti_stored_tensor *patch = diti_loader_find(loader, "x_embedder.proj.weight");
+    uint64_t channels = patch && width ? diti_stored_tensor_elements(patch) / 4 / width : 0;
+    return channels <= 1024 ? (uint32_t)channels : 1024;
+}
+
+static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                         dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuanvideo_config, width), "context_embedder.proj_in.weight", 0},
+        {offsetof(diti_hunyuanvideo_config, text), "context_embedder.proj_in.weight", 1},
+        {offsetof(diti_hunyuanvideo_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_hunyuanvideo_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_hunyuanvideo_config *config = &((diti_hunyuanvideo *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->channels = diti_hunyuanvideo_channels(loader, config->width);
+    config->refiners = diti_loader_count(loader, DITI_HUNYUANVIDEO_REFINER, ".norm1.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->patch = 2;
+    DITI_TRY(diti_hunyuanvideo_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    if (diti_setting_size(&settings, "patch_size", 2, 16) != 2 ||
+        diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 2, of one frame, is known");
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_hunyuanvideo_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_hunyuanvideo_load_refiner(diti_loader *loader, const diti_hunyuanvideo_config *config,
+                                           diti_hunyuanvideo_refiner *block, uint32_t index) {
+    static const diti_fused qkv = {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, DITI_HUNYUANVIDEO_REFINER "%u.", (unsigned)index);
+    diti_load_norm(loader, &block->norm1, width, "norm1");
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn.to_out.0");
+    diti_load_norm(loader, &block->norm2, width, "norm2");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_load_layer(loader, &block->gates, 2 * width, width, 1, "norm_out.linear");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvideo *model) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 2, "x_embedder.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder.proj_in");
+    diti_load_embedder(loader, &model->text_time, width, width, 256,
+                       "context_embedder.time_text_embed.timestep_embedder");
+    diti_load_embedder(loader, &model->text_average, width, width, config->text,
+                       "context_embedder.time_text_embed.text_embedder");
+    for (i = 0; i < config->refiners; i++) diti_hunyuanvideo_load_refiner(loader, config, &model->refiners[i], i);
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    if (config->guided)
+        diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
+    diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = config->patch;
+    traits->default_size = 90;
+    traits->default_frames = 33;
+    traits->text_tokens = 256;
+    traits->text_columns = config->text;
+    traits->pooled_columns = config->pooled;
+    traits->encoders[0] = DITI_ENCODER_LLAMA;
+    traits->encoders[1] = DITI_ENCODER_CLIP_L;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 1;
+    traits->default_distilled = 6;
+    traits->wants_guidance = config->guided;
+    traits->attends_padding = traits->masks_padding = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_hunyuanvideo_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuanvideo *model = (diti_hunyuanvideo *)(void *)component;
+    const diti_hunyuanvideo_config *config = &model->config;
+    model->doubles =
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_hunyuanvideo_load_weights(loader, model);
+    diti_hunyuanvideo_set_traits(model);
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
+    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
+    diti_tensor keys;  /* input U32 [branches * branches * batch, DITI_ITEM_WORDS]: rows that an item attends, for each
+                          branch that a step may begin with */
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_joint_modulation modulation;
+} diti_hunyuanvideo_state;
+
+static diti_hunyuanvideo_state *diti_hunyuanvideo_at(const diti_denoise *denoise) {
+    return (diti_hunyuanvideo_state *)denoise->family;
+}
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers)
+        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The mean of each prompt's rows: attention of which every score is 0. F32 or activation format [prompts, text]. */
+static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor text, diti_tensor items) {
+    const diti_hunyuanvideo_config *config = &diti_hunyuanvideo_of(p->model)->config;
+    uint32_t prompts = p->denoise->text_batch;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = prompts;
+    for (desc.head_dim = config->head_dim; config->text % desc.head_dim;) desc.head_dim -= 4;
+    desc.heads = config->text / desc.head_dim;
+    desc.items = items;
+    desc.most_keys = p->denoise->text_tokens;
+    desc.name = "text_mean";
+    return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
+}
+
+/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
+static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;
+    uint32_t columns = 2 * p->width * model->config.refiners;
+    diti_tensor active, all = diti_tensor_new(p->graph, DITI_F32, rows, columns, "refiner_gates");
+    average = diti_embed(p->graph, &model->text_average, average, 0);
+    time = diti_embed(p->graph, &model->text_time, time, 0);
+    active = diti_tensor_reshape(p->graph, diti_joint_condition(p->graph, time, average, prompts), rows, p->width);
+    for (i = 0; i < model->config.refiners; i++)
+        diti_layer_f32(p->graph, active, &model->refiners[i].gates, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, all, 0, rows, 2 * i * p->width, 2 * p->width), "refiner_gates");
+    return diti_tensor_reshape(p->graph, all, steps, prompts * columns);
+}
+
+static void diti_hunyuanvideo_prepare(diti_pass *p) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    uint32_t texts = denoise->text_batch * denoise->text_tokens;
+    uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
+    diti_tensor text, time, pooled;
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
+    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
+    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->branches * denoise->batch,
+                                    DITI_ITEM_WORDS, "keys");
+    pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
+    diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
+    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+}
+
+/* ---- inputs ---- */
+
+/* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
+static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_denoise *denoise, float *cosines,
+                                   float *sines) {
+    const diti_hunyuanvideo_config *config = &model->config;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t half = config->head_dim / 2, plane = grid.rows * grid.columns, texts = denoise->text_tokens, token, axis,
+             i;
+    for (token = 0; token < texts + grid.frames * plane; token++) {
+        uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO_AXES];
+        position[0] = place / plane;
+        position[1] = place % plane / grid.columns;
+        position[2] = place % grid.columns;
+        for (axis = 0; axis < DITI_HUNYUANVIDEO_AXES; axis++) {
+            for (i = 0; i < config->axes[axis] / 2; i++, at++) {
+                float exponent = (float)(2 * i) / (float)config->axes[axis];
+                float angle = (float)position[axis] * (1.0f / powf(config->theta, exponent));
+                cosines[(size_t)token * half + at] = cosf(angle);
+                sines[(size_t)token * half + at] = sinf(angle);
+            }
+        }
+    }
+}
+
+static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, diti_plan *plan,
+                                               const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                               dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_hunyuanvideo_turn(model, denoise, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* Rows of a text that are no padding. */
+static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
+static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
+                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                                dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t tokens = plan->tensors[state->cosines].rows, branch, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)denoise->branches * items * DITI_ITEM_WORDS;
+    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    uint32_t *order = rows + text_words, *keys = order + order_words;
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
+        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
+    }
+    for (branch = 0; branch < denoise->branches; branch++) {
+        for (i = branch * denoise->batch; i < items; i++) {
+            uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
+            uint32_t *item = keys + ((size_t)branch * items + i - branch * denoise->batch) * DITI_ITEM_WORDS;
+            item[2] = (i - branch * denoise->batch) * tokens + pad;
+            item[3] = tokens - pad;
+        }
+    }
+    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
+}
+
+static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                                 const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
+    const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
+    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_hunyuanvideo_begin(diti_pass *p) {
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
+}
+
+/* x += gate * layer(h), with a gate for each prompt. */
+static void diti_hunyuanvideo_refine_add(const diti_pass *p, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                         diti_tensor gate) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.rows_per_gate = p->denoise->text_tokens;
+    desc.residual = desc.out = x;
+    desc.name = "refiner_out";
+    diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.eps = 1e-6f;
+    desc.name = "refiner_norm";
+    return diti_norm(p->graph, x, &desc);
+}
+
+/* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
+   [prompts * text tokens, D], padding in front, and zeros. */
+static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t prompts = p->denoise->text_batch, rows = prompts * p->denoise->text_tokens, width = p->width, i;
+    diti_tensor x = diti_add_rows(graph, state->text, 0, 0, "refiner"), gates, h;
+    gates = diti_select_row(graph, state->gates, p->denoise->step, "select_gates");
+    gates = diti_tensor_reshape(graph, gates, prompts, 2 * width * model->config.refiners);
+    for (i = 0; i < model->config.refiners; i++) {
+        const diti_hunyuanvideo_refiner *w = &model->refiners[i];
+        diti_attention_desc desc = DITI_ZERO;
+        diti_linear_desc fused = DITI_ZERO;
+        fused.name = "refiner_qkv";
+        h = diti_linear_fused(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm1), &w->qkv, &fused);
+        desc.batch = prompts;
+        desc.heads = model->config.heads;
+        desc.head_dim = model->config.head_dim;
+        desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+        desc.items = state->text_items;
+        desc.most_keys = p->denoise->text_tokens;
+        desc.name = "refiner_attention";
+        h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                           diti_tensor_view(graph, h, 0, rows, width, width),
+                           diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
+        diti_hunyuanvideo_refine_add(p, x, h, &w->out,
+                                     diti_tensor_view(graph, gates, 0, prompts, 2 * i * width, width));
+        h = diti_layer_run(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm2), &w->ff_in, DITI_ACTIVATION_SILU,
+                           "refiner_in");
+        diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
+                                     diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
+    }
+    return diti_gather_tensor(graph, x, state->order, "text_order");
+}
+
+static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_hunyuanvideo_refine(p), &diti_hunyuanvideo_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + video), D] is changed in place. */
+static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->keys =
+        diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->branches * p->denoise->batch,
+                         p->items, 0, DITI_ITEM_WORDS);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
+    return x;
+}
+
+static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
+    uint32_t layers = p->model->traits.layers;
+    p->modulation.rows =
+        diti_joint_at(p, &diti_hunyuanvideo_at(p->denoise)->modulation, layers, diti_hunyuanvideo_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
+static const diti_place diti_hunyuanvideo_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
+    static const diti_family family = {
+        "hunyuanvideo",
+        "HunyuanVideo",
+        {"HunyuanVideoTransformer3DModel",
+         NULL,
+         {"x_embedder.proj.weight", "context_embedder.token_refiner.refiner_blocks.0.norm1.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"txt_in.individual_token_refiner.blocks.0.norm1.weight", "double_blocks.0.img_attn_qkv.weight",
+          "single_blocks.0.linear1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_hunyuanvideo), diti_hunyuanvideo_read, diti_hunyuanvideo_load, NULL},
+        diti_hunyuanvideo_names,
+        {16, 0.476986f, 0, true},
+        NULL,
+        {"LLaMA", "CLIP-L", NULL},
+        diti_hunyuanvideo_places,
+        sizeof(diti_hunyuanvideo_state),
+        diti_hunyuanvideo_prepare,
+        diti_hunyuanvideo_begin,
+        diti_hunyuanvideo_embed,
+        diti_hunyuanvideo_run_block,
+        diti_hunyuanvideo_final,
+        diti_hunyuanvideo_write_inputs};
+    return &family;
+}
