@@ -10,8 +10,15 @@ layout(constant_id = 2) const uint W_FORMAT =
     FORMAT_F32; // or PACKED: as stored, for kernels that decode it when they load it
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
-layout(constant_id = 5) const uint PARTS = 0;           // which of the optional operands exist
+#ifdef PUSHED_EPILOGUE // one pipeline has all epilogues: drivers on processors take a third of a second to compile one
+#define PARTS (band >> 16 & 15u)
+#define ACTIVATION (band >> 20)
+#define BAND (band & 0xffffu)
+#else
+layout(constant_id = 5) const uint PARTS = 0; // which of the optional operands exist
 layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
+#define BAND band
+#endif
 // Kernels that can do only one thing define these.
 #ifndef VECTOR
 layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
@@ -70,9 +77,9 @@ READABLE(6, res, readonly)
 
 // Tile row and column of workgroup number g.
 uvec2 tile_of(const uint g) {
-    uint per_band = band * tiles_n;
-    uint first = g / per_band * band;
-    uint rows = min(band, tiles_m - first);
+    uint per_band = BAND * tiles_n;
+    uint first = g / per_band * BAND;
+    uint rows = min(BAND, tiles_m - first);
     uint i = g % per_band;
     return uvec2(first + i % rows, i / rows);
 }

@@ -5,6 +5,7 @@
 // arithmetic). Lanes run over A's rows, or over W's (SWAP) where A has few rows.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#define PUSHED_EPILOGUE
 #include "gemm.glsl"
 layout(constant_id = 10) const uint LANE_TILE = 4;    // 4 with SWAP
 layout(constant_id = 11) const uint SPREAD_TILE = 32; // a multiple of the workgroup's and subgroup's size

@@ -38,6 +38,7 @@ enum {
     DITI_GEMM_FRAME_FORM,
     DITI_GEMM_PUSH_WORDS
 };
+enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
@@ -434,6 +435,11 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
         diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
 }
 
+static uint32_t diti_gemm_parts(const diti_gemm *gemm) {
+    return (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
+           (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
+}
+
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                                 diti_dispatch *dispatch) {
     uint32_t *c = dispatch->constants;
@@ -443,9 +449,10 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     if (gemm->packed && graph->activation == DITI_F16) c[2] |= DITI_GEMM_PACKED_ROUNDS;
     c[3] = diti_gemm_format(graph, gemm->out);
     c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
-    c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
-           (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
-    c[6] = gemm->activation;
+    if (tiles->kernel != DITI_KERNEL_GEMM_CPU) {
+        c[5] = diti_gemm_parts(gemm);
+        c[6] = gemm->activation;
+    }
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
@@ -474,6 +481,9 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_TILES_M] = diti_gemm_ceil(gemm->rows, tiles->rows);
     push[DITI_GEMM_TILES_N] = diti_gemm_ceil(gemm->columns, tiles->columns);
     push[DITI_GEMM_BAND] = tiles->band;
+    if (tiles->kernel == DITI_KERNEL_GEMM_CPU)
+        push[DITI_GEMM_BAND] |= diti_gemm_parts(gemm) << DITI_GEMM_PARTS_AT | (uint32_t)gemm->activation
+                                                                                  << DITI_GEMM_ACTIVATION_AT;
     if (!gemm->image) return;
     push[DITI_GEMM_HEIGHT] = gemm->image->height;
     push[DITI_GEMM_WIDTH] = gemm->image->width;
