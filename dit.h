@@ -39,8 +39,9 @@
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, reference images, video or caching: their members are refused
-     by name. Families: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT.
+   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
+     members are refused by name. Families of pictures: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3,
+     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -180,6 +181,54 @@
      them where that matters.
    - A VkImage needs the usage TRANSFER_SRC and belongs to the job's queue family. The job's own commands read it in
      every run, so its content may be new for each. It must not change until the run has taken its first step.
+
+   ---- On clips ----------------------------------------------------------------------------------------------------
+
+   A model of clips (dit_model_info.default_frames is not 0) makes frames that follow each other.
+
+       jd.prompt = "a fox runs through snow"; jd.frame_count = 49;      // 0: as many as the model was trained with
+       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;
+       for (shown = 0; (result = dit_job_wait(job, 20000000)) >= 0; ) { // 20 ms
+           dit_job_status(job, &status, NULL);
+           for (; shown < status.frame; shown++)                        // while later frames are decoded
+               if (dit_job_read(job, DIT_READ_RGBA8, 0, shown, pixels, size, 0, &err) == DIT_OK) show(pixels);
+           if (result != DIT_WORKING) break;
+       }
+
+   - Autoencoders make only some numbers of frames; dit_model_frames tells the nearest one.
+   - A chunk of frames is decoded at a time. Device memory depends on the longest chunk and not on the clip, but for its
+     latents, and vae_tile makes it smaller. Decoded frames go to host memory, 4 bytes for each pixel, and stay there
+     until the next run; dit_memory.host counts them. With float_frames DIT_READ_RGB_F32 gives frames, too, for 12 bytes
+     more.
+   - On the device frames are layers of an image of yours: frame f goes to layer target.layer + f. dit makes no images
+     of its own for clips, and dit_job_output refuses them.
+   - A preview is the first frame.
+
+       what is given     with which models              what it does
+       init_image        those that want one            the first frame: the model moves the picture (image to video)
+                         (dit_model_info.wants_image)
+       init_image with   all others                     the clip to begin with; strength is the part of the steps that
+       init_count                                       is taken, as with start pictures (video to video)
+       references with   those that hold frames         some latent frames are taken from references, whole or in part
+       mask_strategy     (dit_model_info.holds_frames)
+       loop_count        likewise                       a longer clip: each restart continues the one before
+
+   mask_strategy is written as Open-Sora does: groups of "loop,reference,reference_start,start,length,edit", between
+   them ";". Numbers that are missing at a group's end are 0,0,0,0,1,0.
+
+       loop              the groups of dit_job_desc.loop count, others are ignored
+       reference         index in references
+       reference_start   latent frame of the reference, from 0 on; negative: from its end
+       start             latent frame of the clip that becomes it; negative: from the clip's end
+       length            latent frames; what does not fit is cut off
+       edit              part of the steps that makes the frames anew: 0 they stay, 1 all is new
+
+       dit_reference first = {&photo, 1};                               // a picture, and the clip goes on from it
+       jd.references = &first; jd.reference_count = 1; jd.mask_strategy = "0";
+
+   A longer clip. With loop_count 3 a job makes three clips that continue each other: dit_job_create has loop 0, then
+   dit_job_restart has loop 1, and 2, and perhaps another prompt. The last loop_frames latent frames of one are the first
+   of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their number.
 
    ---- On several devices ------------------------------------------------------------------------------------------
 
@@ -429,7 +478,7 @@ extern "C" {
 
 typedef struct dit_context dit_context; /* a device or several, pipelines and memory */
 typedef struct dit_model dit_model;     /* weights; immutable once loaded, shared by jobs */
-typedef struct dit_job dit_job;         /* one request: a picture, or image_count of them */
+typedef struct dit_job dit_job;         /* one request: a picture or a clip, or image_count of them */
 
 /* Negative results are errors, as in VkResult. */
 typedef enum dit_result {
@@ -474,6 +523,8 @@ typedef struct dit_status {
                                timestamps, a software driver in record mode; see dit_job_record_took */
     uint32_t recorded_us;   /* GPU time that the newest dit_job_record is expected to take */
     uint32_t preview_id;    /* changes with every new preview; 0: none yet */
+    uint32_t frame;         /* frames that dit_job_read can give by now, the first ones of every clip */
+    uint32_t frame_count;   /* frames of a clip; of a picture 1 */
     uint32_t reruns;        /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
     const char *rerun_op;   /* the op of the last rerun: "ff_in of block 3"; the job's, until its restart; NULL: none */
     uint32_t failed_devices; /* devices that failed and that the run goes on without: dit_job_desc.resume_on_loss */
@@ -754,7 +805,11 @@ typedef struct dit_model_info {
     uint32_t size_multiple;    /* width and height must be positive multiples of this */
     uint32_t default_steps;    /* denoising steps */
     uint32_t class_count;      /* class-conditional models; 0: the model takes prompts */
-    uint32_t frame_multiple;   /* video models; 0: single pictures */
+    uint32_t frame_multiple;   /* frames that a latent frame stands for; 0: single pictures */
+    uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
+    float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
+    bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
+    bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
     uint32_t latent_factor;    /* pixels per latent element: h = height / latent_factor */
@@ -788,15 +843,23 @@ typedef struct dit_weight_info {
 
 typedef struct dit_image {  /* pixels of yours */
     uint32_t width, height; /* pixels; 0: no image */
-    const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
-    size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
+    const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image or rgb */
+    size_t row_pitch;       /* bytes from row to row; 0: width * 4, of rgb width * 12 */
     VkImage image;          /* an image on the device, instead of rgba; VK_NULL_HANDLE: rgba */
     uint32_t layout;        /* VkImageLayout of image, which is left in it */
     uint32_t format;        /* VkFormat of image: 8-bit RGBA or BGRA; 0: VK_FORMAT_R8G8B8A8_UNORM */
+    const float *rgb;       /* [height][width][3], sRGB in 0..1, instead of rgba: of frames that a clip is given, all of
+                               them or none; NULL: rgba or image */
 } dit_image;
 
+typedef struct dit_reference { /* what frames of a clip are taken from: a picture, or several that follow each other */
+    const dit_image *frames;   /* required; each of the size of the job */
+    uint32_t frame_count;      /* entries of frames; 0: 1 */
+} dit_reference;
+
 typedef struct dit_tensor { /* an input by its name in diffusers */
-    const char *name;       /* "noise" [B, C, h, w] unit normal; "prompt_embeds" [1, tokens, columns] with
+    const char *name;       /* "noise" [B, C, h, w] unit normal, of clips [B, C, frames, h, w], of CogVideoX
+                               [B, frames, C, h, w]; "prompt_embeds" [1, tokens, columns] with
                                "prompt_attention_mask" [1, tokens]; of HunyuanDiT also "prompt_embeds_2" and
                                "prompt_attention_mask_2"; of SD3 and FLUX.1 also "pooled_prompt_embeds" [1, columns];
                                each likewise with "negative_" before it */
@@ -851,7 +914,8 @@ typedef struct dit_target {
     uint32_t final_layout;     /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
     VkPipelineStageFlags dst_stage; /* stages that will use the image, on dit's queue; 0: ALL_COMMANDS */
     VkAccessFlags dst_access;       /* access of those stages; 0: MEMORY_READ */
-    uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height */
+    uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height.
+                            Frame f of a clip goes to layer + f */
     uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
     uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
     uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
@@ -874,8 +938,9 @@ typedef struct dit_job_desc {
     uint32_t input_count;              /* entries of inputs */
     uint32_t width;                    /* pixels, a multiple of dit_model_info.size_multiple; 0: the model's default */
     uint32_t height;                   /* pixels, a multiple like width; 0: the model's default */
-    uint32_t frame_count;              /* frames of a clip; 0: 1 */
-    uint32_t image_count;        /* pictures made together; image i uses seed + i and equals the single run; 0: 1 */
+    uint32_t frame_count; /* frames of a clip, such a number as dit_model_frames tells; 0: the model's default */
+    float fps;            /* frames of a second, which some models of clips are told (Open-Sora 1.1 and 1.2); 0: 24 */
+    uint32_t image_count; /* pictures or clips made together; number i uses seed + i and equals the single run; 0: 1 */
     uint32_t steps;              /* denoising steps; 0: the model's default */
     const char *sampler;         /* one of dit_sampler_name; NULL: the model's own */
     const char *schedule;        /* one of dit_schedule_name; NULL: the model's own */
@@ -885,13 +950,23 @@ typedef struct dit_job_desc {
     uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
     uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
-    const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" above;
-                                    NULL: from noise */
+    const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" and "On
+                                    clips" above; NULL: from noise */
+    uint32_t init_count;         /* entries of init_image: frames of a clip to begin with; 0: 1 */
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *references; /* pictures to refer to; NULL: none */
-    uint32_t reference_count;    /* entries of references */
+    const dit_reference *references; /* what frames of a clip are taken from, as mask_strategy says; NULL: none */
+    uint32_t reference_count;        /* entries of references */
+    const char *mask_strategy;   /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
+    uint32_t loop_count;         /* clips that this job makes one after the other, each the continuation of the one
+                                    before, by as many runs; 0: 1 */
+    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                                    alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                                    number */
+    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
     const dit_adapter *adapters; /* NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
@@ -920,11 +995,14 @@ typedef struct dit_output { /* a picture on the device */
                    always */
 } dit_output;
 
+#define DIT_ALL_FRAMES UINT32_MAX /* for dit_job_read: all frames of a clip, one after the other */
+
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
     DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
-    DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift */
+    DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
+                            frame, [C][latent frames][h][w] */
     DIT_READ_PREVIEW     /* uint8_t [height][width][4], the newest preview, in the size that dit_job_preview tells */
 } dit_read;
 
@@ -1103,6 +1181,11 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
    when there is none of that name. Any thread. */
 DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
 
+/* Finds a number of frames that a clip of a model may have.
+   model: required. frames: as many as are wanted; 0: the model's default. Returns frames where that is possible, else
+   the nearest number that is, 1 with models of pictures. Any thread. */
+DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
+
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
 DIT_API void dit_model_destroy(dit_model *model);
@@ -1153,7 +1236,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
    job: required; finished, failed, cancelled or not begun (a running one is cancelled first); commands that
    dit_job_record put into yours must have finished, or never be submitted. desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
-   guidance is on, which inputs are given, and previews. target may be another image of yours, or another mip, layer,
+   guidance is on, which inputs are given, references and mask_strategy, and previews. target may be another image of yours, or another mip, layer,
    layout and use of it; what an image of dit's was made by must be as before. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err);
@@ -1217,10 +1300,11 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out);
 DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err);
 
 /* Gives the finished picture as an image on the device, without a copy.
-   job: required. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. out: required; on other queues wait for
-   out->timeline first. Returns DIT_WORKING while its commands are not all submitted (or recorded), or some of them are
-   to be recorded again (see "Overflow" above), DIT_CANCELLED or the job's error after such an end,
-   DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
+   job: required. image: 0 .. image_count - 1. frame: 0; with a clip the layer target.layer + frame of your image is
+   meant, and without an image of yours there is none. out: required; on other queues wait for out->timeline first.
+   Returns DIT_WORKING while its commands are not all submitted (or recorded), or some of them are to be recorded again
+   (see "Overflow" above), DIT_CANCELLED or the job's error after such an end, DIT_ERROR_INVALID_ARGUMENT when there is
+   no such picture. One thread. */
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);
 
 /* Gives the newest preview: what the picture looks like so far, in its full size.
@@ -1239,13 +1323,19 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
 DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err);
 
 /* Copies a result to host memory, waiting for the GPU if need be.
-   job: required; finished, unless what is DIT_READ_PREVIEW (in record mode your commands must have finished). what:
-   picture, floats, latent or preview. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. dst: required. size:
-   bytes of dst, at least rows * row_pitch. row_pitch: bytes from row to row; 0: rows follow each other; unused for
-   latents. err: may be NULL. Returns DIT_WORKING and writes nothing when the job has not finished, DIT_CANCELLED
-   after a cancelled run; fails with DIT_ERROR_INVALID_ARGUMENT when size is too small, naming the need. One thread. */
+   job: required; finished, unless what is DIT_READ_PREVIEW or a frame below dit_status.frame (in record mode your
+   commands must have finished). what: picture, floats, latent or preview. image: 0 .. image_count - 1. frame: 0 ..
+   frame_count - 1, or DIT_ALL_FRAMES. dst: required. size: bytes of dst, at least rows * row_pitch, for all frames so
+   much for each. row_pitch: bytes from row to row; 0: rows follow each other; unused for latents. err: may be NULL.
+   Returns DIT_WORKING and writes nothing when the job has not finished, DIT_CANCELLED after a cancelled run; fails with
+   DIT_ERROR_INVALID_ARGUMENT when size is too small, naming the need. One thread. */
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
                                 size_t row_pitch, dit_error *err);
+
+/* The frames at the beginning of every clip of a job with loop_count above 1, but for the first clip, that are also the
+   last ones of the clip before.
+   job: required. Returns their number, 0 for other jobs. Any thread. */
+DIT_API uint32_t dit_job_overlap(const dit_job *job);
 
 /* Destroys a job, running or not; waits for work that dit submitted for it.
    job: may be NULL. One thread. */
@@ -28751,7 +28841,8 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
-    uint32_t default_size;              /* latent height and width */
+    uint32_t default_size;              /* latent height, and width if default_columns is 0 */
+    uint32_t default_columns;           /* latent width */
     uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
                                            name another number of tokens */
     uint32_t default_steps;
@@ -28775,6 +28866,10 @@ typedef struct diti_model_traits {
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
+    float default_fps;       /* frames of a second at which clips are shown */
+    bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
+    bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
+    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
@@ -32897,6 +32992,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->patch = config->patch;
     traits->default_size = 64;
     traits->default_frames = flows ? 15 : 16;
+    traits->default_fps = flows ? 24 : 8; /* v1.1 is told 24 and leaves out two of three */
     traits->text_tokens = config->tokens ? config->tokens : tokens[config->version];
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -33418,6 +33514,9 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->default_frames = config->frames;
+    traits->default_fps = config->plan ? 24 : 8;
+    traits->crops_text = true;
+    traits->still_pictures = config->plan;
     traits->text_tokens = config->plan ? 300 : 120;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -33855,7 +33954,10 @@ static void diti_cogvideox_load(diti_component *component, diti_loader *loader) 
     traits->patch = config->patch;
     traits->patch_frames = config->patch_frames;
     traits->default_size = config->height;
+    traits->default_columns = config->width_latents;
     traits->default_frames = (config->frames + 3) / 4;
+    traits->default_fps = config->patch_frames > 1 ? 16 : 8;
+    traits->noise_by_frame = true;
     traits->text_tokens = config->tokens;
     traits->text_columns = config->text;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -35405,6 +35507,8 @@ typedef struct diti_vae_clip {
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
                                                          uint32_t *nearest);
+/* Frames that a latent frame stands for. */
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae);
 /* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
    failed. */
 DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
@@ -36597,6 +36701,8 @@ DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frame
     if (nearest) *nearest = near_by;
     return latent;
 }
+
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->kind ? vae->frame_factor : 1; }
 
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames) {
@@ -45013,6 +45119,9 @@ typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
+    bool clip;                      /* frames are made, if only one; else a picture */
+    uint32_t frames, latent_frames; /* of a clip, and of the latent that is denoised; of a picture 1 */
+    uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -45290,6 +45399,9 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
+/* clip.c */
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
@@ -47165,8 +47277,9 @@ static void diti_model_describe_transformer(dit_model *model) {
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
                 model->pipeline ? model->pipeline->variant : traits->variant);
-    model->info.default_width = model->info.default_height = traits->default_size * factor;
-    model->info.size_multiple = traits->patch * factor;
+    model->info.default_height = traits->default_size * factor;
+    model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
+    model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
@@ -47224,6 +47337,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
+    if (model->transformer) diti_model_describe_frames(model);
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
     }
@@ -48641,6 +48755,56 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
                            0, NULL, 1, &barrier);
 }
 
+/* ==== src/job/clip.c ==== */
+/* Clips: the numbers of frames that a model and its autoencoder can make, and what a request says of them. */
+
+#define DITI_CLIP_MOST_FRAMES 65536u
+
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model) {
+    return model->transformer && model->transformer->traits.default_frames > 0;
+}
+
+/* Latent frames of a clip; 0: there are no clips of so many frames. Without an autoencoder, in a dry run, a latent
+   frame counts as a frame. */
+static uint32_t diti_clip_latent_frames(const dit_model *model, uint32_t frames) {
+    return model->vae ? diti_vae_latent_frames(model->vae, frames, false, NULL) : frames;
+}
+
+/* The longest clip of so many latent frames. */
+static uint32_t diti_clip_frames_of(const dit_model *model, uint32_t latent_frames) {
+    uint32_t most = latent_frames * (model->vae ? diti_vae_frame_factor(model->vae) : 1), frames;
+    for (frames = most; frames > 1 && diti_clip_latent_frames(model, frames) != latent_frames;) frames--;
+    return frames;
+}
+
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    dit_model_info *info = &model->info;
+    if (!traits->default_frames) return;
+    info->default_frames = diti_clip_frames_of(model, traits->default_frames);
+    info->default_fps = traits->default_fps;
+    info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
+    info->wants_image = traits->condition_channels > 0;
+    info->holds_frames = traits->frame_steps;
+}
+
+DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames) {
+    uint32_t below, above;
+    if (!model || !diti_model_makes_clips(model)) return 1;
+    if (!frames) return model->info.default_frames;
+    if (frames > DITI_CLIP_MOST_FRAMES) frames = DITI_CLIP_MOST_FRAMES;
+    for (below = frames; below > 1 && !diti_clip_latent_frames(model, below);) below--;
+    for (above = frames; above < 2 * frames && !diti_clip_latent_frames(model, above);) above++;
+    return frames - below <= above - frames ? below : above;
+}
+
+/* Frames that a clip has in common with the one before it: those of its first latent frames. */
+DIT_API uint32_t dit_job_overlap(const dit_job *job) {
+    return job && job->request.shape.loop_count > 1
+               ? diti_clip_frames_of(job->model, job->request.shape.loop_frames)
+               : 0;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -48736,6 +48900,7 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
     out->shape.image_count = desc->image_count ? desc->image_count : 1;
+    out->shape.frames = out->shape.latent_frames = 1;
     if (out->shape.steps > DITI_MAX_STEPS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps,
                          DITI_MAX_STEPS);
@@ -51809,6 +51974,7 @@ static void diti_job_rewind(dit_job *job) {
     memset(&job->status, 0, sizeof job->status);
     memset(&job->error, 0, sizeof job->error);
     job->status.step_count = job->request.shape.steps;
+    job->status.frame_count = job->request.shape.frames;
     job->status.result = DIT_WORKING;
     diti_unlock(&job->status_lock);
 }
@@ -52498,6 +52664,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
         job->status.stage = DIT_STAGE_DONE;
         job->status.fraction = 1;
         job->status.step = job->request.shape.steps;
+        job->status.frame = job->request.shape.frames;
     }
     diti_unlock(&job->status_lock);
 }

@@ -20,6 +20,7 @@ static void diti_job_rewind(dit_job *job) {
     memset(&job->status, 0, sizeof job->status);
     memset(&job->error, 0, sizeof job->error);
     job->status.step_count = job->request.shape.steps;
+    job->status.frame_count = job->request.shape.frames;
     job->status.result = DIT_WORKING;
     diti_unlock(&job->status_lock);
 }

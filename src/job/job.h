@@ -118,6 +118,9 @@ typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
+    bool clip;                      /* frames are made, if only one; else a picture */
+    uint32_t frames, latent_frames; /* of a clip, and of the latent that is denoised; of a picture 1 */
+    uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -395,6 +398,9 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
+/* clip.c */
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);

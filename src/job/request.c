@@ -93,6 +93,7 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
     out->shape.image_count = desc->image_count ? desc->image_count : 1;
+    out->shape.frames = out->shape.latent_frames = 1;
     if (out->shape.steps > DITI_MAX_STEPS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps,
                          DITI_MAX_STEPS);

@@ -37,6 +37,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
         job->status.stage = DIT_STAGE_DONE;
         job->status.fraction = 1;
         job->status.step = job->request.shape.steps;
+        job->status.frame = job->request.shape.frames;
     }
     diti_unlock(&job->status_lock);
 }

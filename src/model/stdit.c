@@ -228,6 +228,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->patch = config->patch;
     traits->default_size = 64;
     traits->default_frames = flows ? 15 : 16;
+    traits->default_fps = flows ? 24 : 8; /* v1.1 is told 24 and leaves out two of three */
     traits->text_tokens = config->tokens ? config->tokens : tokens[config->version];
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;

@@ -82,6 +82,8 @@ typedef struct diti_vae_clip {
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
                                                          uint32_t *nearest);
+/* Frames that a latent frame stands for. */
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae);
 /* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
    failed. */
 DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,

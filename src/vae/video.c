@@ -44,6 +44,8 @@ DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frame
     return latent;
 }
 
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->kind ? vae->frame_factor : 1; }
+
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames) {
     uint32_t factor = vae->traits.factor, nearest;
