@@ -39,8 +39,9 @@
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, reference images, video or caching: their members are refused
-     by name. Families: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT.
+   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
+     members are refused by name. Families of pictures: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3,
+     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -180,6 +181,55 @@
      them where that matters.
    - A VkImage needs the usage TRANSFER_SRC and belongs to the job's queue family. The job's own commands read it in
      every run, so its content may be new for each. It must not change until the run has taken its first step.
+
+   ---- On clips ----------------------------------------------------------------------------------------------------
+
+   A model of clips (dit_model_info.default_frames is not 0) makes frames that follow each other.
+
+       jd.prompt = "a fox runs through snow"; jd.frame_count = 49;      // 0: as many as the model was trained with
+       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;
+       for (shown = 0; (result = dit_job_wait(job, 20000000)) >= 0; ) { // 20 ms
+           dit_job_status(job, &status, NULL);
+           for (; shown < status.frame; shown++)                        // while later frames are decoded
+               if (dit_job_read(job, DIT_READ_RGBA8, 0, shown, pixels, size, 0, &err) == DIT_OK) show(pixels);
+           if (result != DIT_WORKING) break;
+       }
+
+   - Autoencoders make only some numbers of frames; dit_model_frames tells the nearest one.
+   - A chunk of frames is decoded at a time. Device memory depends on the longest chunk and not on the clip, but for its
+     latents, and vae_tile makes it smaller. Decoded frames go to host memory, 4 bytes for each pixel, and stay there
+     until the next run; dit_memory.host counts them. With float_frames DIT_READ_RGB_F32 gives frames, too, for 12 bytes
+     more.
+   - On the device frames are layers of an image of yours: frame f goes to layer target.layer + f. dit makes no images
+     of its own for clips, and dit_job_output refuses them.
+   - A preview is the first frame.
+
+       what is given     with which models              what it does
+       init_image        those that want one            the first frame: the model moves the picture (image to video)
+                         (dit_model_info.wants_image)
+       init_image with   all others                     the clip to begin with; strength is the part of the steps that
+       init_count                                       is taken, as with start pictures (video to video)
+       references with   those that hold frames         some latent frames are taken from references, whole or in part
+       mask_strategy     (dit_model_info.holds_frames)
+       loop_count        likewise                       a longer clip: each restart continues the one before
+
+   mask_strategy is written as Open-Sora does: groups of "loop,reference,reference_start,start,length,edit", between
+   them ";". Numbers that are missing at a group's end are 0,0,0,0,1,0.
+
+       loop              the groups of dit_job_desc.loop count, others are ignored
+       reference         index in references
+       reference_start   latent frame of the reference, from 0 on; negative: from its end
+       start             latent frame of the clip that becomes it; negative: from the clip's end
+       length            latent frames; what does not fit is cut off
+       edit              part of the steps that makes the frames anew: 0 they stay, 1 all is new
+
+       dit_reference first = {&photo, 1};                               // a picture, and the clip goes on from it
+       jd.references = &first; jd.reference_count = 1; jd.mask_strategy = "0";
+
+   A longer clip. With loop_count 3 a job makes three clips that continue each other: dit_job_create has loop 0, then
+   dit_job_restart has loop 1, and 2, and perhaps another prompt. The last loop_frames latent frames of one are the
+   first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
+   number.
 
    ---- On several devices ------------------------------------------------------------------------------------------
 
@@ -431,7 +481,7 @@ extern "C" {
 
 typedef struct dit_context dit_context; /* a device or several, pipelines and memory */
 typedef struct dit_model dit_model;     /* weights; immutable once loaded, shared by jobs */
-typedef struct dit_job dit_job;         /* one request: a picture, or image_count of them */
+typedef struct dit_job dit_job;         /* one request: a picture or a clip, or image_count of them */
 
 /* Negative results are errors, as in VkResult. */
 typedef enum dit_result {
@@ -476,6 +526,8 @@ typedef struct dit_status {
                                timestamps, a software driver in record mode; see dit_job_record_took */
     uint32_t recorded_us;   /* GPU time that the newest dit_job_record is expected to take */
     uint32_t preview_id;    /* changes with every new preview; 0: none yet */
+    uint32_t frame;         /* frames that dit_job_read can give by now, the first ones of every clip */
+    uint32_t frame_count;   /* frames of a clip; of a picture 1 */
     uint32_t reruns;        /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
     const char *rerun_op;   /* the op of the last rerun: "ff_in of block 3"; the job's, until its restart; NULL: none */
     uint32_t failed_devices; /* devices that failed and that the run goes on without: dit_job_desc.resume_on_loss */
@@ -756,7 +808,11 @@ typedef struct dit_model_info {
     uint32_t size_multiple;    /* width and height must be positive multiples of this */
     uint32_t default_steps;    /* denoising steps */
     uint32_t class_count;      /* class-conditional models; 0: the model takes prompts */
-    uint32_t frame_multiple;   /* video models; 0: single pictures */
+    uint32_t frame_multiple;   /* frames that a latent frame stands for; 0: single pictures */
+    uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
+    float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
+    bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
+    bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
     uint32_t latent_factor;    /* pixels per latent element: h = height / latent_factor */
@@ -790,15 +846,23 @@ typedef struct dit_weight_info {
 
 typedef struct dit_image {  /* pixels of yours */
     uint32_t width, height; /* pixels; 0: no image */
-    const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
-    size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
+    const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image or rgb */
+    size_t row_pitch;       /* bytes from row to row; 0: width * 4, of rgb width * 12 */
     VkImage image;          /* an image on the device, instead of rgba; VK_NULL_HANDLE: rgba */
     uint32_t layout;        /* VkImageLayout of image, which is left in it */
     uint32_t format;        /* VkFormat of image: 8-bit RGBA or BGRA; 0: VK_FORMAT_R8G8B8A8_UNORM */
+    const float *rgb;       /* [height][width][3], sRGB in 0..1, instead of rgba: of frames that a clip is given, all of
+                               them or none; NULL: rgba or image */
 } dit_image;
 
+typedef struct dit_reference { /* a picture that frames of a clip are taken from, or several that follow each other */
+    const dit_image *frames;   /* required; each of the size of the job */
+    uint32_t frame_count;      /* entries of frames; 0: 1 */
+} dit_reference;
+
 typedef struct dit_tensor { /* an input by its name in diffusers */
-    const char *name;       /* "noise" [B, C, h, w] unit normal; "prompt_embeds" [1, tokens, columns] with
+    const char *name;       /* "noise" [B, C, h, w] unit normal, of clips [B, C, frames, h, w], of CogVideoX
+                               [B, frames, C, h, w]; "prompt_embeds" [1, tokens, columns] with
                                "prompt_attention_mask" [1, tokens]; of HunyuanDiT also "prompt_embeds_2" and
                                "prompt_attention_mask_2"; of SD3 and FLUX.1 also "pooled_prompt_embeds" [1, columns];
                                each likewise with "negative_" before it */
@@ -853,9 +917,10 @@ typedef struct dit_target {
     uint32_t final_layout;     /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
     VkPipelineStageFlags dst_stage; /* stages that will use the image, on dit's queue; 0: ALL_COMMANDS */
     VkAccessFlags dst_access;       /* access of those stages; 0: MEMORY_READ */
-    uint32_t mip, layer; /* level and layer of an image of yours to write; the mip is of the job's width and height */
-    uint32_t usage;      /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
-    uint32_t flags;      /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
+    uint32_t mip, layer;    /* level and layer of an image of yours to write; the mip is of the job's width and height.
+                               Frame f of a clip goes to layer + f */
+    uint32_t usage;         /* VkImageUsageFlags of images of dit's besides SAMPLED, TRANSFER_SRC and TRANSFER_DST */
+    uint32_t flags;         /* VkImageCreateFlags of images of dit's, MUTABLE_FORMAT for one */
     uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
@@ -876,24 +941,35 @@ typedef struct dit_job_desc {
     uint32_t input_count;              /* entries of inputs */
     uint32_t width;                    /* pixels, a multiple of dit_model_info.size_multiple; 0: the model's default */
     uint32_t height;                   /* pixels, a multiple like width; 0: the model's default */
-    uint32_t frame_count;              /* frames of a clip; 0: 1 */
-    uint32_t image_count;        /* pictures made together; image i uses seed + i and equals the single run; 0: 1 */
-    uint32_t steps;              /* denoising steps; 0: the model's default */
-    const char *sampler;         /* one of dit_sampler_name; NULL: the model's own */
-    const char *schedule;        /* one of dit_schedule_name; NULL: the model's own */
-    dit_guidance guidance;       /* zero: the model's default */
-    float shift;                 /* shift of flow schedules; 0: the model's own */
-    float eta;                   /* 0..1, noise of DDIM; 0: none */
-    uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
-    uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
-    dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
-    const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" above;
-                                    NULL: from noise */
+    uint32_t frame_count;  /* frames of a clip, such a number as dit_model_frames tells; 0: the model's default */
+    float fps;             /* frames of a second, which some models of clips are told (Open-Sora 1.1 and 1.2); 0: 24 */
+    uint32_t image_count;  /* pictures or clips made together; number i uses seed + i and equals the single run; 0: 1 */
+    uint32_t steps;        /* denoising steps; 0: the model's default */
+    const char *sampler;   /* one of dit_sampler_name; NULL: the model's own */
+    const char *schedule;  /* one of dit_schedule_name; NULL: the model's own */
+    dit_guidance guidance; /* zero: the model's default */
+    float shift;           /* shift of flow schedules; 0: the model's own */
+    float eta;             /* 0..1, noise of DDIM; 0: none */
+    uint32_t clip_skip;    /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
+    uint64_t seed;         /* every value is a seed, 0 too; none means "random" */
+    dit_rng rng;           /* DIT_RNG_DEFAULT: torch's CPU generator */
+    const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" and "On
+                                    clips" above; NULL: from noise */
+    uint32_t init_count;         /* entries of init_image: frames of a clip to begin with; 0: 1 */
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *references; /* pictures to refer to; NULL: none */
-    uint32_t reference_count;    /* entries of references */
+    const dit_reference *references; /* frames of a clip are taken from these, as mask_strategy says; NULL: none */
+    uint32_t reference_count;        /* entries of references */
+    const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
+    uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
+                                        before, by as many runs; 0: 1 */
+    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                                    alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                                    number */
+    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
     const dit_adapter *adapters; /* NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
@@ -922,11 +998,14 @@ typedef struct dit_output { /* a picture on the device */
                    always */
 } dit_output;
 
+#define DIT_ALL_FRAMES UINT32_MAX /* for dit_job_read: all frames of a clip, one after the other */
+
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
     DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
-    DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift */
+    DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
+                            frame, [C][latent frames][h][w] */
     DIT_READ_PREVIEW     /* uint8_t [height][width][4], the newest preview, in the size that dit_job_preview tells */
 } dit_read;
 
@@ -1105,6 +1184,11 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
    when there is none of that name. Any thread. */
 DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
 
+/* Finds a number of frames that a clip of a model may have.
+   model: required. frames: as many as are wanted; 0: the model's default. Returns frames where that is possible, else
+   the nearest number that is, 1 with models of pictures. Any thread. */
+DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
+
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
 DIT_API void dit_model_destroy(dit_model *model);
@@ -1155,9 +1239,9 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
    job: required; finished, failed, cancelled or not begun (a running one is cancelled first); commands that
    dit_job_record put into yours must have finished, or never be submitted. desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
-   guidance is on, which inputs are given, and previews. target may be another image of yours, or another mip, layer,
-   layout and use of it; what an image of dit's was made by must be as before. err: may be NULL.
-   Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
+   guidance is on, which inputs are given, references and mask_strategy, and previews. target may be another image of
+   yours, or another mip, layer, layout and use of it; what an image of dit's was made by must be as before. err: may be
+   NULL. Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err);
 
 /* Runs every pipeline of a job once, on one workgroup, in submissions of dit's, and waits for them: what drivers do
@@ -1219,10 +1303,11 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out);
 DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err);
 
 /* Gives the finished picture as an image on the device, without a copy.
-   job: required. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. out: required; on other queues wait for
-   out->timeline first. Returns DIT_WORKING while its commands are not all submitted (or recorded), or some of them are
-   to be recorded again (see "Overflow" above), DIT_CANCELLED or the job's error after such an end,
-   DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
+   job: required. image: 0 .. image_count - 1. frame: 0; with a clip the layer target.layer + frame of your image is
+   meant, and without an image of yours there is none. out: required; on other queues wait for out->timeline first.
+   Returns DIT_WORKING while its commands are not all submitted (or recorded), or some of them are to be recorded again
+   (see "Overflow" above), DIT_CANCELLED or the job's error after such an end, DIT_ERROR_INVALID_ARGUMENT when there is
+   no such picture. One thread. */
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);
 
 /* Gives the newest preview: what the picture looks like so far, in its full size.
@@ -1241,13 +1326,19 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
 DIT_API dit_result dit_job_export(dit_job *job, uint32_t image, dit_export *out, dit_error *err);
 
 /* Copies a result to host memory, waiting for the GPU if need be.
-   job: required; finished, unless what is DIT_READ_PREVIEW (in record mode your commands must have finished). what:
-   picture, floats, latent or preview. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. dst: required. size:
-   bytes of dst, at least rows * row_pitch. row_pitch: bytes from row to row; 0: rows follow each other; unused for
-   latents. err: may be NULL. Returns DIT_WORKING and writes nothing when the job has not finished, DIT_CANCELLED
-   after a cancelled run; fails with DIT_ERROR_INVALID_ARGUMENT when size is too small, naming the need. One thread. */
+   job: required; finished, unless what is DIT_READ_PREVIEW or a frame below dit_status.frame (in record mode your
+   commands must have finished). what: picture, floats, latent or preview. image: 0 .. image_count - 1. frame: 0 ..
+   frame_count - 1, or DIT_ALL_FRAMES. dst: required. size: bytes of dst, at least rows * row_pitch, for all frames so
+   much for each. row_pitch: bytes from row to row; 0: rows follow each other; unused for latents. err: may be NULL.
+   Returns DIT_WORKING and writes nothing when the job has not finished, DIT_CANCELLED after a cancelled run; fails with
+   DIT_ERROR_INVALID_ARGUMENT when size is too small, naming the need. One thread. */
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
                                 size_t row_pitch, dit_error *err);
+
+/* The frames at the beginning of every clip of a job with loop_count above 1, but for the first clip, that are also the
+   last ones of the clip before.
+   job: required. Returns their number, 0 for other jobs. Any thread. */
+DIT_API uint32_t dit_job_overlap(const dit_job *job);
 
 /* Destroys a job, running or not; waits for work that dit submitted for it.
    job: may be NULL. One thread. */
@@ -1441,7 +1532,7 @@ DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
                                             const char *key); /* NULL when absent or object is NULL */
 /* These take what has another type for absent: for what is only recognised by a value, and for tests. */
 DIT_INTERNAL DITI_UNUSED double diti_json_number(const diti_json *object, const char *key, double otherwise);
-DIT_INTERNAL DITI_UNUSED bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
 
@@ -15730,7 +15821,7 @@ DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how m
 DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc);   /* the picture's latent is that one of these */
 /* Where frames are held: what becomes of x before the model is evaluated, for each frame its x times x plus its noise
    times the tensor noise. It takes x, noise, coefficients, health, channels and frames from desc. */
-DIT_INTERNAL DITI_UNUSED void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
+DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
@@ -15858,8 +15949,8 @@ DIT_INTERNAL DITI_UNUSED void diti_place_frames(diti_graph *graph, diti_tensor x
 
 /* moments [rows, 2C], means and log-variances, as autoencoders give them: (mean + exp(log-variance / 2) * noise) *
    scale, F32 [rows, C]. The log-variance is clamped to [-30, 20]. noise [rows, C]; 0: none. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
-                                               const char *name);
+DIT_INTERNAL diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                   const char *name);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
    lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
@@ -28781,7 +28872,8 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
-    uint32_t default_size;              /* latent height and width */
+    uint32_t default_size;              /* latent height, and width if default_columns is 0 */
+    uint32_t default_columns;           /* latent width */
     uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
                                            name another number of tokens */
     uint32_t default_steps;
@@ -28805,6 +28897,11 @@ typedef struct diti_model_traits {
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
+    float default_fps;       /* frames of a second at which clips are shown */
+    bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
+    bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
+    bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
+    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
@@ -33093,6 +33190,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->patch = config->patch;
     traits->default_size = 64;
     traits->default_frames = flows ? 15 : 16;
+    traits->default_fps = flows ? 24 : 8; /* v1.1 is told 24 and leaves out two of three */
     traits->text_tokens = config->tokens ? config->tokens : tokens[config->version];
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -33100,8 +33198,11 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->default_guidance = 7;
     traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
     traits->divided = traits->frame_steps = true;
+    traits->draws_frames = config->version != DITI_STDIT_1;
     traits->pads_patches = config->version != DITI_STDIT_1;
     traits->null_text = config->tokens ? &model->null_text : NULL;
+    traits->scheduler =
+        flows ? "{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}" : "{\"_class_name\":\"iddpm\"}";
 }
 
 static void diti_stdit_load(diti_component *component, diti_loader *loader) {
@@ -33614,6 +33715,9 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->default_frames = config->frames;
+    traits->default_fps = config->plan ? 24 : 8;
+    traits->crops_text = true;
+    traits->still_pictures = config->plan;
     traits->text_tokens = config->plan ? 300 : 120;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -34051,7 +34155,10 @@ static void diti_cogvideox_load(diti_component *component, diti_loader *loader) 
     traits->patch = config->patch;
     traits->patch_frames = config->patch_frames;
     traits->default_size = config->height;
+    traits->default_columns = config->width_latents;
     traits->default_frames = (config->frames + 3) / 4;
+    traits->default_fps = config->patch_frames > 1 ? 16 : 8;
+    traits->noise_by_frame = true;
     traits->text_tokens = config->tokens;
     traits->text_columns = config->text;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -36445,8 +36552,9 @@ typedef struct diti_vae_traits {
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
-    bool assumed; /* scale and shift: no config.json said them */
-    bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
+    bool assumed;       /* scale and shift: no config.json said them */
+    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
+    bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
    whole or one half of it; config NULL: sizes from shapes. */
@@ -36510,25 +36618,31 @@ typedef struct diti_vae_clip {
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
-                                                         uint32_t *nearest);
+DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode, uint32_t *nearest);
+#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae); /* frames that a latent frame stands for */
+/* The autoencoder is one of pictures, which takes frames one by one. */
+DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae);
+/* The encoder draws noise for each picture, too, before it comes to frames (diti_vae_clip.noise). */
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae);
+/* Latent frames of a chunk that needs no chunk before it; 0: only the first needs none. */
+DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae);
 /* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
    failed. */
-DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
-                                                  bool encode, const diti_video *pixels, uint32_t tile,
-                                                  uint32_t tile_frames);
+DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
+                                      const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
-DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
+DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 #define DITI_VAE_TIMESTEP 256u
 DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
 /* ---- inside the room ---- */
 
@@ -37672,8 +37786,6 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
 
 /* ---- pictures ---- */
 
-#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
-
 static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     uint32_t most = clip->tile ? 1 : DITI_VAE_PICTURES, first = index * most;
     if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
@@ -37703,6 +37815,17 @@ DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frame
     while (nearest && !diti_video_latent_frames(vae, near_by, encode)) near_by++;
     if (nearest) *nearest = near_by;
     return latent;
+}
+
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->kind ? vae->frame_factor : 1; }
+
+DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae) { return !vae->kind; }
+
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->opensora != NULL; }
+
+DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae) {
+    if (!vae->kind) return 1;
+    return vae->opensora ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
 }
 
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
@@ -38857,6 +38980,7 @@ static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, co
     vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
     vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
     vae->style.ends = vae->style.cached = true;
+    vae->traits.inverts_scale = diti_setting_bool(&settings, "invert_scale_latents", false);
     return settings.result;
 }
 
@@ -40582,8 +40706,8 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 /* The steps of a clip some of whose frames are given (docs/models.md 7.11). mask: for each frame the part of the steps
    that makes it anew, 0 (given, it stays) to 1 (made from noise). out: schedule->count rows of frames. Samplers that
    remember earlier steps cannot hold frames and are refused by name. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask,
-                                                         uint32_t frames, diti_frame_step *out, dit_error *err);
+DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask, uint32_t frames,
+                                             diti_frame_step *out, dit_error *err);
 /* CogVideoX's dynamic guidance: the scale of the step at that timestep, of so many steps (docs/models.md 7.9). */
 DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep);
 
@@ -42535,10 +42659,10 @@ static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_no
 }
 
 /* Noises that the original code draws: CogVideoX's second order draws two and uses the second one, DPM2 draws none in
-   the first half of its steps. */
+   the first half of its steps, Open-Sora's flows draw for given frames alone. */
 static uint32_t diti_solver_draws(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
                                   const diti_update *update) {
-    if (sampling->solver == DITI_SOLVER_DPM2 && update->noise == 0) return 0;
+    if ((sampling->solver == DITI_SOLVER_DPM2 || sampling->transforms) && update->noise == 0) return 0;
     return sampling->strides && sampling->solver == DITI_SOLVER_DPM ? diti_dpm_order(sampling, intervals, i) : 1;
 }
 
@@ -46245,9 +46369,34 @@ typedef struct diti_prompt_tokens {
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
 typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY } diti_texels;
 
+/* Frames that a clip is given: pictures of the caller's, or (continues) the end of the clip before. Chunks in front
+   of it that no held frame needs are skipped: so many latent frames, and the frames that they stand for. */
+#define DITI_JOB_MAX_REFERENCES 16u
+#define DITI_JOB_MAX_GIVEN (DITI_JOB_MAX_REFERENCES + 1u)
+#define DITI_JOB_MAX_HOLDS 64u
+typedef struct diti_given {
+    uint32_t frames, latent_frames, skipped, skipped_frames;
+    bool floats, continues;
+} diti_given;
+typedef struct diti_hold { /* count latent frames of a clip are those of something given */
+    uint32_t given, from, to, count;
+} diti_hold;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
+    bool clip;                        /* frames are made, if only one; else a picture */
+    uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
+    uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
+    bool float_frames;                /* floats of all frames are kept */
+    uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
+    bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
+                                         with; else all of given are for holds */
+    diti_given given[DITI_JOB_MAX_GIVEN];
+    uint32_t given_count;
+    diti_hold holds[DITI_JOB_MAX_HOLDS];
+    uint32_t hold_count;
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -46290,6 +46439,14 @@ typedef enum diti_step_form {
 enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
 
 #define DITI_JOB_MAX_IMAGES 64u
+#define DITI_LOOP_FRAMES 4u /* latent frames that clips share, where the autoencoder takes them one by one */
+
+typedef struct diti_noise_source { /* a stream of normal numbers */
+    bool philox;
+    uint64_t seed;
+    uint32_t draws;
+    diti_random random;
+} diti_noise_source;
 
 typedef struct diti_job_request {
     diti_job_shape shape;
@@ -46299,13 +46456,23 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                             /* [image_count, C, h, w], unit normal */
+    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
+    float fps;                    /* 0: the model's default */
+    uint32_t loop;                /* number of the clip among those that continue each other */
+    float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
+    diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
+    float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
+    float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
-    float *step_noise;                        /* [steps, image_count, C, h, w] when stochastic */
+    float *step_noise;                        /* [steps, image_count, C, frames, h, w] when stochastic */
     diti_prompt_tokens tokens[DITI_ENCODERS]; /* tokens of the branches that are encoded in the plan */
     uint32_t lengths[2][2];               /* tokens of each branch that are read, in the first and the second text */
+    uint32_t encoded[2];                  /* rows of each branch that are encoded, where lengths are not fixed */
     uint32_t labels[DITI_JOB_MAX_IMAGES]; /* classes of class-conditional models, one per picture */
     diti_conditioning conditioning[2];    /* embeddings of the branches that are given */
 } diti_job_request;
@@ -46313,6 +46480,7 @@ typedef struct diti_job_request {
 /* Where a run is: the next slice to submit. repeat counts steps. */
 typedef struct diti_job_cursor {
     uint32_t segment, repeat, slice;
+    uint32_t chunk; /* chunks of clips that are decoded */
 } diti_job_cursor;
 
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
@@ -46320,6 +46488,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     float us;                    /* predicted */
     double done_us;              /* predicted work of the run when the slice is finished */
     uint32_t steps_done;
+    uint32_t frames; /* decoded behind it, of the last clip; 0: it brings none */
     dit_stage stage;
     bool preview; /* brings a new preview */
 } diti_job_flight;
@@ -46330,7 +46499,7 @@ typedef struct diti_job_before {
     bool known;    /* the newest call can be taken back */
     bool recorded; /* the newest call has recorded something */
     diti_job_cursor cursor;
-    uint32_t last_segment;
+    uint32_t last_segment, judged_chunk;
     bool unjudged, restores;
     double submitted_us;
     uint64_t dispatches;
@@ -46370,13 +46539,14 @@ typedef struct diti_text_use {
     bool weighted;
     uint32_t clip_skip;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
+    const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
-    const uint32_t *lengths;          /* tokens of each branch that are read, in the first text */
+    const uint32_t *rows;             /* rows of each branch in the first text, where lengths are not fixed */
     const diti_conditioning *given;   /* embeddings of each branch */
 } diti_prompts;
 
@@ -46396,12 +46566,19 @@ typedef struct diti_program {
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
-        decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
+        decode_segment;    /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
+    uint32_t last_segment; /* decode_segment, or of clips the last one of chunk_segments */
+    uint32_t chunk_segments[DITI_VAE_CHUNK_KINDS]; /* by kind; UINT32_MAX: there are no such chunks */
+    diti_vae_chunk *chunks;                        /* a clip's, in order */
+    uint32_t chunk_count;
+    VkCommandBuffer *chunk_commands;                          /* copies before and behind every chunk of every clip */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
+    diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
+        clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
@@ -46416,6 +46593,7 @@ typedef struct diti_run {
     /* what guards want (graph/guard.c): segments are run again */
     diti_health health;    /* the newest that was seen */
     uint32_t last_segment; /* newest segment that was wholly submitted */
+    uint32_t judged_chunk; /* chunk that it decoded, if it is one of chunks */
     bool unjudged;         /* the guards' verdict on that segment is not known yet */
     bool careful;          /* patches overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
@@ -46460,7 +46638,8 @@ struct dit_job {
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
-    diti_buffer health_readback; /* diti_health of the first share, copied at the end */
+    diti_buffer health_readback;      /* diti_health of the first share, copied at the end */
+    diti_buffer frames, float_frames; /* frames of clips in host memory: words of pixels; three planes of each */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
@@ -46525,6 +46704,38 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
+/* clip.c */
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
+DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                              dit_error *err);
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
+DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
+                                        uint32_t chunk); /* which decodes a run's chunk of that number */
+DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err);
+/* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
+DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index);
+DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index);
+DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
+DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err);
+DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame);
+DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame);
+DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err);
+/* given.c: before: of the run that this one continues; NULL: none. */
+DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
+/* noise.c */
+/* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
+DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
+                                            const diti_given *given, bool inside);
+/* The noise, which is drawn for jobs that run, and not for questions about them. before: as above. */
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
@@ -46546,17 +46757,21 @@ DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
 DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
                                            const diti_text_use *use, const diti_prompts *prompts, dit_error *err);
-/* The first row of a branch in a text without fixed places. */
-DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch);
+/* The first row of a branch in a text without fixed places; rows: of each branch. */
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *rows, uint32_t branch);
 /* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
-/* request.c: a desc checked and resolved, all but its noise; */
+/* request.c: a desc checked and resolved, all but its noise. before: the request of the run that this one continues;
+   NULL: none. */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err);
-/* the noise, which is drawn for jobs that run, and not for questions about them. */
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                               diti_job_request *out, dit_error *err);
+                                              const diti_job_request *before, diti_job_request *out, dit_error *err);
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
+/* The input's values as float, count of them expected; *out freed with diti_free. */
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err);
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request); /* values of a plane: frames * h * w */
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
@@ -46589,12 +46804,16 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
  */
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+/* The latents to begin with become those of a picture or clip, with noise. */
+DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                                   diti_tensor latents);
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
 DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
@@ -46705,6 +46924,8 @@ DIT_INTERNAL void diti_job_await_report(dit_job *job);
 DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
+/* Frame `frame` of the newest chunk to the application's image, behind its layer by `place` layers. */
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame, uint32_t place);
 #endif
 
 /* ==== src/job/probe_attention.c ==== */
@@ -48404,8 +48625,9 @@ static void diti_model_describe_transformer(dit_model *model) {
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
                 model->pipeline ? model->pipeline->variant : traits->variant);
-    model->info.default_width = model->info.default_height = traits->default_size * factor;
-    model->info.size_multiple = traits->patch * factor;
+    model->info.default_height = traits->default_size * factor;
+    model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
+    model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
@@ -48463,6 +48685,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
+    if (model->transformer) diti_model_describe_frames(model);
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
     }
@@ -48941,19 +49164,26 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
     }
 }
 
-/* [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all prompts one after the other,
-   and what the caller gave. */
+/* [encoded rows, then given rows, then those of the model's own text; columns]: what the encoder makes of the tokens of
+   all prompts one after the other, what the caller gave, and what stands for an absent prompt. */
 static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
-    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows;
-    diti_tensor encoded = 0, given, text;
-    if (rows) encoded = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
-    if (!use->given_rows) return encoded;
-    given = use->given[DITI_TEXT_FIRST] =
-        diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
-    if (!rows) return given;
-    text = diti_tensor_new(graph, DITI_F32, rows + use->given_rows, columns, "text");
-    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_copy(graph, given, diti_tensor_view(graph, text, rows, use->given_rows, 0, columns), "gather text");
+    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
+             counts[3] = {use->encoded_rows, use->given_rows, 0};
+    diti_tensor parts[3] = {0, 0, 0}, text;
+    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (use->given_rows)
+        parts[1] = use->given[DITI_TEXT_FIRST] =
+            diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
+    if (use->null_text) {
+        parts[2] = diti_tensor_weight(graph, use->null_text, 0);
+        counts[2] = diti_tensor_rows(graph, parts[2]);
+    } else if (!parts[0] || !parts[1]) {
+        return parts[0] ? parts[0] : parts[1];
+    }
+    text = diti_tensor_new(graph, DITI_F32, counts[0] + counts[1] + counts[2], columns, "text");
+    for (i = 0; i < 3; first += counts[i], i++)
+        if (counts[i] && !diti_graph_failed(graph))
+            diti_copy(graph, parts[i], diti_tensor_view(graph, text, first, counts[i], 0, columns), "gather text");
     return text;
 }
 
@@ -48966,10 +49196,11 @@ DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, d
 
 /* --- what the host writes --- */
 
-DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch) {
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *rows, uint32_t branch) {
     uint32_t before, first = use->encodes[branch] ? 0 : use->encoded_rows;
+    if (use->null_text && branch == 0) return use->encoded_rows + use->given_rows;
     for (before = 0; before < branch; before++)
-        if (use->encodes[before] == use->encodes[branch]) first += lengths[before];
+        if (use->encodes[before] == use->encodes[branch]) first += rows[before];
     return first;
 }
 
@@ -48984,12 +49215,12 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->lengths[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = model->fixed_text && diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
         for (i = 0; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
             out->weights[first + i].first = first;
@@ -49037,8 +49268,8 @@ static dit_result diti_prompts_write_given(const dit_model *model, const diti_en
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the prompt embeddings");
     for (branch = 0; branch < use->branches; branch++) {
-        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
-        if (use->encodes[branch]) continue;
+        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->rows[branch]) * columns;
+        if (use->encodes[branch] || (use->null_text && branch == 0)) continue;
         memcpy(rows + next, prompts->given[branch].texts[text].rows, own * sizeof *rows);
         next += own;
     }
@@ -49258,7 +49489,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
     use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = tokens;
-    prompts.lengths = &length;
+    prompts.rows = &length;
     result = diti_encode_plan(ctx, model, &use, &plan, err);
     if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
     if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
@@ -49448,7 +49679,7 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
 DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
 
 DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape) {
-    return DITI_COEFFICIENTS + 2u * shape->image_count;
+    return DITI_COEFFICIENTS + 2u * shape->image_count + (shape->hold_count ? 3u * shape->latent_frames : 0);
 }
 
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
@@ -49745,19 +49976,33 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
     return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-           job->request.latent_width * job->request.latent_height;
+           diti_request_plane(&job->request);
+}
+
+/* A step of a solver that remembers nothing, and its coefficients. */
+static diti_solver_desc diti_start_plain(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    diti_solver_desc plain = *states;
+    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
+    plain.x0 = 0;
+    plain.frames = 0;
+    plain.h2 = diti_tensor_view(graph, states->h2, 0, diti_tensor_rows(graph, states->x), 0,
+                                diti_tensor_columns(graph, states->x));
+    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    return plain;
+}
+
+DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                                   diti_tensor latents) {
+    diti_solver_desc plain = diti_start_plain(share, graph, states);
+    diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
 }
 
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
     uint32_t kept = diti_solver_kept(states) * planes;
-    diti_solver_desc plain = *states;
+    diti_solver_desc plain = diti_start_plain(share, graph, states);
     diti_tensor latents;
-    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
-    plain.x0 = 0;
-    plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, kept, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
@@ -49823,7 +50068,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -49880,6 +50125,1129 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
                            0, NULL, 1, &barrier);
 }
 
+/* ==== src/job/clip.c ==== */
+/* Clips: the numbers of frames that a model and its autoencoder can make, and what a request says of them. */
+
+#define DITI_CLIP_MOST_FRAMES 65536u
+
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model) {
+    return model->transformer && model->transformer->traits.default_frames > 0;
+}
+
+/* Latent frames of a clip; 0: there are no clips of so many frames. Without an autoencoder, in a dry run, a latent
+   frame counts as a frame. */
+static uint32_t diti_clip_latent_frames(const dit_model *model, uint32_t frames) {
+    return model->vae ? diti_vae_latent_frames(model->vae, frames, false, NULL) : frames;
+}
+
+/* The longest clip of so many latent frames. */
+static uint32_t diti_clip_frames_of(const dit_model *model, uint32_t latent_frames) {
+    uint32_t most = latent_frames * (model->vae ? diti_vae_frame_factor(model->vae) : 1), frames;
+    for (frames = most; frames > 1 && diti_clip_latent_frames(model, frames) != latent_frames;) frames--;
+    return frames;
+}
+
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    dit_model_info *info = &model->info;
+    if (!traits->default_frames) return;
+    info->default_frames = diti_clip_frames_of(model, traits->default_frames);
+    info->default_fps = traits->default_fps;
+    info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
+    info->wants_image = traits->condition_channels > 0;
+    info->holds_frames = traits->frame_steps;
+}
+
+DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames) {
+    uint32_t below, above;
+    if (!model || !diti_model_makes_clips(model)) return 1;
+    if (!frames) return model->info.default_frames;
+    if (frames > DITI_CLIP_MOST_FRAMES) frames = DITI_CLIP_MOST_FRAMES;
+    for (below = frames; below > 1 && !diti_clip_latent_frames(model, below);) below--;
+    for (above = frames; above < 2 * frames && !diti_clip_latent_frames(model, above);) above++;
+    return frames - below <= above - frames ? below : above;
+}
+
+/* Frames that a clip has in common with the one before it: those of its first latent frames. */
+DIT_API uint32_t dit_job_overlap(const dit_job *job) {
+    return job && job->request.shape.loop_count > 1 ? diti_clip_frames_of(job->model, job->request.shape.loop_frames)
+                                                    : 0;
+}
+
+/* --- requests --- */
+
+/* frame_count, and the latent frames that it needs: whole patches, those that are too many being in front. */
+DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                              dit_error *err) {
+    uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
+    out->shape.frames = out->shape.latent_frames = 1;
+    out->shape.clip = diti_model_makes_clips(model);
+    if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model makes still images; frame_count and init_count must be 0 or 1, fps "
+                         "and float_frames 0");
+    if (!out->shape.clip) return DIT_OK;
+    nearest = dit_model_frames(model, frames);
+    if (nearest != frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "frame_count %u is not possible with this model; the nearest is %u", frames, nearest);
+    if (!(desc->fps >= 0 && desc->fps <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "fps is %g; it must be 0 (the model's default) to 1000",
+                         (double)desc->fps);
+    if (desc->resume_on_loss)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips do not go on without a device that fails; resume_on_loss must be false");
+    latent = diti_clip_latent_frames(model, frames);
+    deep = model->transformer->traits.patch_frames ? model->transformer->traits.patch_frames : 1;
+    out->shape.frames = frames;
+    out->shape.extra_frames = (deep - latent % deep) % deep;
+    out->shape.latent_frames = latent + out->shape.extra_frames;
+    out->shape.float_frames = desc->float_frames || desc->loop_count > 1;
+    out->fps = desc->fps;
+    return DIT_OK;
+}
+
+/* --- ops: the decoder, chunk by chunk --- */
+
+static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {shape->frames, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
+    return clip;
+}
+
+/* The planes of a clip that are decoded. */
+static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
+                                    uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             area = request->latent_width * request->latent_height;
+    return diti_tensor_view(graph, latents, image * channels, channels, request->shape.extra_frames * area,
+                            frames * area);
+}
+
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {1, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_tensor rows;
+    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
+    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    rows = diti_vae_clip_all(&clip, rows);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+}
+
+/* The list of chunks, and how large they are at most. */
+static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, uint32_t *frames,
+                                  uint32_t *out_frames) {
+    diti_program *program = &share->program;
+    diti_vae_chunk chunk;
+    uint32_t i;
+    *frames = *out_frames = 0;
+    for (program->chunk_count = 0; diti_vae_clip_chunk(clip, program->chunk_count, &chunk);) program->chunk_count++;
+    diti_free(&share->job->env, program->chunks);
+    program->chunks =
+        (diti_vae_chunk *)diti_alloc_array(&share->job->env, program->chunk_count, sizeof *program->chunks);
+    if (!program->chunks) {
+        diti_graph_fail_memory(graph, "the chunks of a clip");
+        return;
+    }
+    for (i = 0; i < program->chunk_count; i++) {
+        diti_vae_clip_chunk(clip, i, &program->chunks[i]);
+        if (program->chunks[i].frames > *frames) *frames = program->chunks[i].frames;
+        if (program->chunks[i].out_frames > *out_frames) *out_frames = program->chunks[i].out_frames;
+    }
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
+                   program->health_words);
+    if (shape->texels != DITI_TEXELS_RGBA)
+        diti_texels_out(graph, rgb,
+                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
+                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
+                        shape->texels == DITI_TEXELS_GREY);
+}
+
+static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
+    const diti_job_request *request = &share->job->request;
+    const diti_job_shape *shape = &request->shape;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, pixels = shape->width * shape->height,
+             area = request->latent_width * request->latent_height,
+             latents = shape->latent_frames - shape->extra_frames;
+    program->clip_latents =
+        diti_tensor_state(graph, DITI_F32, shape->image_count * latents * area, channels, "latents of clips");
+    program->chunk_latent = diti_tensor_state(graph, DITI_F32, frames * area, channels, "latent of a chunk");
+    program->rgba[0] = program->texels[0] = diti_tensor_state(graph, DITI_U32, 1, out_frames * pixels, "frames");
+    if (shape->float_frames || shape->texels != DITI_TEXELS_RGBA)
+        program->rgb[0] = diti_tensor_state(graph, DITI_F32, 3, out_frames * pixels, "float frames");
+    if (shape->texels != DITI_TEXELS_RGBA)
+        program->texels[0] = diti_tensor_state(
+            graph, DITI_U32, 1, shape->texels == DITI_TEXELS_GREY ? out_frames * pixels / 4 : 2 * out_frames * pixels,
+            "texels of frames");
+}
+
+/* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
+   a run first comes to them. */
+DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
+             area = request->latent_width * request->latent_height,
+             latents = request->shape.latent_frames - request->shape.extra_frames;
+    diti_vae_clip clip;
+    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    clip = diti_clip_decoder(share, graph);
+    if (diti_graph_failed(graph)) return;
+    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+        program->latents[i] =
+            diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
+        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+                  diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
+                  "latents of a clip");
+    }
+    diti_guard_judge(graph);
+    for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
+    for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
+        const diti_vae_chunk *chunk = &program->chunks[i];
+        diti_tensor rows;
+        if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
+        program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
+        rows = diti_vae_clip_run(&clip, chunk, rows);
+        if (diti_graph_failed(graph)) return;
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_guard_judge(graph);
+    }
+}
+
+/* --- the order of chunks --- */
+
+DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share, uint32_t chunk) {
+    const diti_program *program = &share->program;
+    if (chunk >= program->chunk_count * share->job->request.shape.image_count) return program->last_segment + 1;
+    return program->chunk_segments[program->chunks[chunk % program->chunk_count].kind];
+}
+
+/* --- copies beside the plan's ops --- */
+
+static void diti_clip_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkAccessFlags wrote, VkPipelineStageFlags to, VkAccessFlags touches) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = wrote;
+    barrier.dstAccessMask = touches;
+    job->shares[0]->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    const diti_tensor_info *all = &program->plan->tensors[program->clip_latents];
+    uint32_t rows = all->rows / job->request.shape.image_count,
+             area = job->request.latent_width * job->request.latent_height;
+    VkDeviceSize size, pitch = (VkDeviceSize)all->pitch * sizeof(float), at;
+    VkBuffer from, to;
+    VkBufferCopy copy;
+    from = diti_plan_buffer(program->plan, program->clip_latents, &copy.srcOffset, &size);
+    to = diti_plan_buffer(program->plan, program->chunk_latent, &copy.dstOffset, &size);
+    at = (VkDeviceSize)(index / program->chunk_count) * rows + (VkDeviceSize)chunk->first * area;
+    copy.srcOffset += at * pitch;
+    copy.size = (VkDeviceSize)chunk->frames * area * pitch;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, to, 1, &copy);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT);
+}
+
+static VkDeviceSize diti_clip_pixels(const dit_job *job) {
+    return (VkDeviceSize)job->request.shape.width * job->request.shape.height;
+}
+
+/* Planes of all frames of the chunk become three planes of each frame. */
+static void diti_clip_record_floats(const dit_job *job, VkCommandBuffer commands, const diti_vae_chunk *chunk,
+                                    uint32_t place) {
+    const diti_share *first = job->shares[0];
+    const diti_tensor_info *rgb = &first->program.plan->tensors[first->program.rgb[0]];
+    VkDeviceSize size, offset, pixels = diti_clip_pixels(job);
+    VkBuffer from = diti_plan_buffer(first->program.plan, first->program.rgb[0], &offset, &size);
+    uint32_t frame, c;
+    for (frame = 0; frame < chunk->out_frames; frame++) {
+        for (c = 0; c < 3; c++) {
+            VkBufferCopy copy;
+            copy.srcOffset = offset + ((VkDeviceSize)c * rgb->pitch + frame * pixels) * sizeof(float);
+            copy.dstOffset = ((VkDeviceSize)(place + frame) * 3 + c) * pixels * sizeof(float);
+            copy.size = pixels * sizeof(float);
+            first->device->vk.CmdCopyBuffer(commands, from, job->float_frames.buffer, 1, &copy);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    uint32_t place = index / program->chunk_count * job->request.shape.frames + chunk->out_first, frame;
+    VkDeviceSize size, pixels = diti_clip_pixels(job);
+    VkBufferCopy copy;
+    VkBuffer from = diti_plan_buffer(program->plan, program->rgba[0], &copy.srcOffset, &size);
+    copy.dstOffset = place * pixels * 4;
+    copy.size = chunk->out_frames * pixels * 4;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
+    if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
+    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
+        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                      VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+}
+
+/* Commands of every chunk, before it and behind it. */
+DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
+    diti_program *program = &first->program;
+    uint32_t count = program->chunk_count * job->request.shape.image_count, i;
+    if (!job->request.shape.clip || first->assignment.share) return DIT_OK;
+    program->chunk_commands =
+        (VkCommandBuffer *)diti_alloc_array(&job->env, 2 * (size_t)count, sizeof *program->chunk_commands);
+    if (!program->chunk_commands) return diti_fail_memory(err, "the commands of chunks");
+    for (i = 0; i < 2 * count; i++) {
+        VkCommandBuffer *commands = &program->chunk_commands[i];
+        DITI_TRY(diti_share_allocate_commands(first, commands, err));
+        if (i % 2)
+            diti_clip_record_output(job, *commands, i / 2);
+        else
+            diti_clip_record_input(job, *commands, i / 2);
+        DITI_TRY(diti_share_end_commands(first, *commands, err));
+    }
+    return DIT_OK;
+}
+
+/* --- frames in host memory --- */
+
+DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape) {
+    VkDeviceSize pixels = (VkDeviceSize)shape->image_count * shape->frames * shape->width * shape->height;
+    return shape->clip ? pixels * (shape->float_frames ? 16 : 4) : 0;
+}
+
+DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err) {
+    const diti_job_shape *shape = &job->request.shape;
+    VkDeviceSize pixels = diti_clip_pixels(job) * shape->image_count * shape->frames;
+    if (!shape->clip || job->shares[0]->assignment.share) return DIT_OK;
+    DITI_TRY(diti_buffer_create(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames", &job->frames, err));
+    if (!shape->float_frames) return DIT_OK;
+    return diti_buffer_create(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
+                              &job->float_frames, err);
+}
+
+DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->frames);
+    return (const uint8_t *)job->frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 4;
+}
+
+DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->float_frames);
+    return (const float *)job->float_frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 3;
+}
+
+/* The end of the clip that the job has made before, as rows in -1..1, for the request that continues it. */
+DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err) {
+    const diti_given *given = request->shape.given;
+    size_t pixels = (size_t)diti_clip_pixels(job), i;
+    uint32_t frame, c;
+    float *to;
+    for (i = 0; i < request->shape.given_count && !given->continues; i++) given++;
+    if (i == request->shape.given_count) return DIT_OK;
+    to = request->previous = (float *)diti_alloc_array(&job->env, given->frames * pixels, 3 * sizeof(float));
+    if (!to) return diti_fail_memory(err, "the end of the clip before");
+    for (frame = 0; frame < given->frames; frame++, to += 3 * pixels) {
+        const float *from = diti_clip_floats(job, 0, given->skipped_frames + frame);
+        for (i = 0; i < pixels; i++)
+            for (c = 0; c < 3; c++) to[3 * i + c] = 2 * from[c * pixels + i] - 1;
+    }
+    return DIT_OK;
+}
+
+/* ==== src/job/given.c ==== */
+/* Frames that a clip is given: a picture that it moves, a clip to begin with, references that stand in for some of its
+   latent frames, the end of the clip that it continues. Checks of a request, ops, and what the host writes. */
+
+/* --- requests: what is given --- */
+
+/* Pixels in memory, of the size that is made. floats: whether they are floats; the first frame decides for all. */
+static dit_result diti_given_check_frame(const char *name, uint32_t index, const dit_image *image,
+                                         const diti_job_shape *shape, bool floats, dit_error *err) {
+    size_t line = (size_t)image->width * (floats ? 3 * sizeof(float) : 4);
+    if (image->width != shape->width || image->height != shape->height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: it has %u x %u pixels, the clip %u x %u: scale it to that size, or ask for "
+                         "another",
+                         name, index, image->width, image->height, shape->width, shape->height);
+    if (image->image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: this version reads frames of clips from memory only; give rgba or rgb", name,
+                         index);
+    if ((image->rgba != NULL) == (image->rgb != NULL))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: it needs either rgba or rgb", name, index);
+    if ((image->rgb != NULL) != floats)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: frames that belong together are bytes, all of them, or floats", name, index);
+    if (image->row_pitch && image->row_pitch < line)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: row_pitch %llu is less than %u pixels", name,
+                         index, (unsigned long long)image->row_pitch, image->width);
+    return DIT_OK;
+}
+
+static dit_result diti_given_add(const dit_model *model, const char *name, const dit_image *images, uint32_t frames,
+                                 diti_job_request *out, dit_error *err) {
+    diti_given *given = &out->shape.given[out->shape.given_count];
+    uint32_t i, nearest;
+    if (!images) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: frames is NULL", name);
+    given->frames = frames ? frames : 1;
+    given->floats = images[0].rgb != NULL;
+    for (i = 0; i < given->frames; i++)
+        DITI_TRY(diti_given_check_frame(name, i, &images[i], &out->shape, given->floats, err));
+    given->latent_frames = diti_vae_latent_frames(model->vae, given->frames, true, &nearest);
+    if (!given->latent_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: the autoencoder takes no clip of %u frames; the nearest that it takes has %u", name,
+                         given->frames, nearest);
+    out->given_images[out->shape.given_count++] = images;
+    return DIT_OK;
+}
+
+static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
+                     "DIT_ROLE_VAE",
+                     name);
+}
+
+/* The picture that a model moves, or the clip to begin with. */
+static dit_result diti_given_init(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                  dit_error *err) {
+    uint32_t count = desc->init_count ? desc->init_count : 1, frames = out->shape.frames;
+    bool moves = model->transformer->traits.condition_channels > 0;
+    if (moves && !desc->init_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) moves a picture; give init_image", model->info.family,
+                         model->info.variant);
+    if (desc->mask)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips are not repainted in part; mask must be NULL");
+    if (!desc->init_image) return DIT_OK;
+    if (moves && (count != 1 || desc->strength > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model moves one picture; init_count must be 1, and strength 0");
+    if (!moves && count != frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: init_image has %u frames, the clip %u: a clip to begin with is as long as what "
+                         "is made of it%s",
+                         count, frames,
+                         model->info.holds_frames ? "; give pictures that it goes on from as references" : "");
+    if (out->shape.extra_frames && !moves)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
+                         "patches; use another frame_count",
+                         out->shape.latent_frames - out->shape.extra_frames);
+    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
+    out->shape.moves = moves;
+    out->shape.starts = !moves;
+    if (out->shape.starts) out->strength = desc->strength > 0 ? desc->strength : 0.75f;
+    return DIT_OK;
+}
+
+static dit_result diti_given_references(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                        dit_error *err) {
+    char name[32];
+    uint32_t i;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > DITI_JOB_MAX_REFERENCES)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; at most %u are possible",
+                         desc->reference_count, DITI_JOB_MAX_REFERENCES);
+    if (!desc->mask_strategy)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: references are given without mask_strategy, which says what they are for");
+    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    for (i = 0; i < desc->reference_count; i++) {
+        diti_format(name, sizeof name, "references[%u]", (unsigned)i);
+        DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
+    }
+    return DIT_OK;
+}
+
+/* --- requests: mask_strategy (docs/models.md 7.11) --- */
+
+enum { DITI_GROUP_LOOP, DITI_GROUP_REFERENCE, DITI_GROUP_FROM, DITI_GROUP_TO, DITI_GROUP_LENGTH, DITI_GROUP_EDIT };
+#define DITI_GROUP_NUMBERS 6u
+
+static bool diti_given_is_number(const char *text, bool whole) {
+    const char *at = text;
+    bool digits = false;
+    if (*at == '-') at++;
+    for (; *at; at++) {
+        if (*at == '.' && !whole) {
+            whole = true; /* one point at most */
+            continue;
+        }
+        if (*at < '0' || *at > '9') return false;
+        digits = true;
+    }
+    return digits && at - text < 10;
+}
+
+/* The next group of a strategy; *at moves behind it. */
+static bool diti_given_read_group(const char **at, double numbers[DITI_GROUP_NUMBERS]) {
+    static const double usual[DITI_GROUP_NUMBERS] = {0, 0, 0, 0, 1, 0};
+    char number[16];
+    uint32_t i = 0, length = 0;
+    memcpy(numbers, usual, sizeof usual);
+    for (;; (*at)++) {
+        char c = **at;
+        if (c == ' ') continue;
+        if (c != ',' && c != ';' && c != '\0') {
+            if (length + 1 >= sizeof number) return false;
+            number[length++] = c;
+            continue;
+        }
+        number[length] = '\0';
+        if (i == DITI_GROUP_NUMBERS || !diti_given_is_number(number, i != DITI_GROUP_EDIT)) return false;
+        numbers[i++] = diti_parse_double(number);
+        length = 0;
+        if (c == ',') continue;
+        if (c == ';') (*at)++;
+        return true;
+    }
+}
+
+/* Where chunks of a clip are encoded by themselves, places snap to their beginnings: the nearest one, but not beyond
+   the last chunk's. */
+static int64_t diti_given_snap(int64_t place, uint32_t size, uint32_t align) {
+    int64_t chunk = place / align;
+    if (2 * (place % align) > align && chunk < (int64_t)(size / align) - 1) chunk++;
+    return chunk * align;
+}
+
+/* Frames of a clip that become those of something given. */
+static dit_result diti_given_hold(const dit_model *model, const char *what, const double numbers[DITI_GROUP_NUMBERS],
+                                  diti_job_request *out, dit_error *err) {
+    const diti_given *given = &out->shape.given[(uint32_t)numbers[DITI_GROUP_REFERENCE]];
+    uint32_t size = given->skipped + given->latent_frames, frames = out->shape.latent_frames, i,
+             align = diti_vae_independent_frames(model->vae);
+    int64_t from = (int64_t)numbers[DITI_GROUP_FROM], to = (int64_t)numbers[DITI_GROUP_TO],
+            count = (int64_t)numbers[DITI_GROUP_LENGTH];
+    diti_hold *hold = &out->shape.holds[out->shape.hold_count];
+    if (from < 0) from += size;
+    if (to < 0) to += frames;
+    if (from < 0 || from >= size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: reference_start is %g; the reference has %u latent frames", what,
+                         numbers[DITI_GROUP_FROM], size);
+    if (to < 0 || to >= frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: start is %g; the clip has %u latent frames", what,
+                         numbers[DITI_GROUP_TO], frames);
+    if (count < 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: length is %g; it must be 1 or more", what,
+                         numbers[DITI_GROUP_LENGTH]);
+    if (!(numbers[DITI_GROUP_EDIT] >= 0 && numbers[DITI_GROUP_EDIT] <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: edit is %g; it must be 0 (frames stay) to 1 (all of them is made anew)", what,
+                         numbers[DITI_GROUP_EDIT]);
+    if (out->shape.hold_count == DITI_JOB_MAX_HOLDS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "mask_strategy has more than %u groups for a clip",
+                         DITI_JOB_MAX_HOLDS);
+    if (align > 1) {
+        from = diti_given_snap(from, size, align);
+        to = diti_given_snap(to, frames, align);
+    }
+    if (count > size - from) count = size - from;
+    if (count > frames - to) count = frames - to;
+    hold->given = (uint32_t)numbers[DITI_GROUP_REFERENCE];
+    hold->from = (uint32_t)from - given->skipped;
+    hold->to = (uint32_t)to;
+    hold->count = (uint32_t)count;
+    for (i = 0; i < hold->count; i++) out->frame_mask[hold->to + i] = (float)numbers[DITI_GROUP_EDIT];
+    out->shape.hold_count++;
+    return DIT_OK;
+}
+
+static dit_result diti_given_strategy(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                      dit_error *err) {
+    const char *at = desc->mask_strategy;
+    uint32_t group = 0;
+    while (at && *at) {
+        double numbers[DITI_GROUP_NUMBERS];
+        char what[64];
+        const char *begin = at;
+        bool read = diti_given_read_group(&at, numbers);
+        diti_format(what, sizeof what, "mask_strategy, group %u", (unsigned)++group);
+        if (!read)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "%s (\"%.40s\"): groups between \";\" are \"loop,reference,reference_start,start,length,"
+                             "edit\", whole numbers but for the last one, the end of which may be missing",
+                             what, begin);
+        if (numbers[DITI_GROUP_LOOP] < 0 || numbers[DITI_GROUP_LOOP] >= out->shape.loop_count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: loop is %g; loop_count is %u", what,
+                             numbers[DITI_GROUP_LOOP], out->shape.loop_count);
+        if (numbers[DITI_GROUP_REFERENCE] < 0 || numbers[DITI_GROUP_REFERENCE] >= desc->reference_count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reference is %g; reference_count is %u", what,
+                             numbers[DITI_GROUP_REFERENCE], desc->reference_count);
+        if (numbers[DITI_GROUP_LOOP] == out->loop) DITI_TRY(diti_given_hold(model, what, numbers, out, err));
+    }
+    return DIT_OK;
+}
+
+/* --- requests: loops --- */
+
+static dit_result diti_given_check_loops(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                         dit_error *err) {
+    uint32_t align, most = out->shape.latent_frames;
+    out->shape.loop_count = desc->loop_count ? desc->loop_count : 1;
+    out->loop = desc->loop;
+    if (desc->loop >= out->shape.loop_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop is %u; it must be below loop_count, which is %u",
+                         desc->loop, out->shape.loop_count);
+    if (out->shape.loop_count == 1 && (desc->loop_frames || desc->loop_edit > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
+                         "loop_count");
+    if (out->shape.loop_count == 1) return DIT_OK;
+    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    align = diti_vae_independent_frames(model->vae);
+    if (!align)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model's autoencoder encodes no end of a clip by itself; loop_count must be "
+                         "1");
+    out->shape.loop_frames = desc->loop_frames ? desc->loop_frames : align > 1 ? align : DITI_LOOP_FRAMES;
+    if (out->shape.loop_frames < most && out->shape.loop_frames % align == 0) {
+        if (desc->loop_edit >= 0 && desc->loop_edit <= 1) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
+                         (double)desc->loop_edit);
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
+                     out->shape.loop_frames, align, most);
+}
+
+/* The end of the clip before is encoded from the chunk on that its last latent frames begin in. */
+static dit_result diti_given_continue(const dit_model *model, const dit_job_desc *desc, const diti_job_request *before,
+                                      diti_job_request *out, dit_error *err) {
+    diti_given *given = &out->shape.given[out->shape.given_count];
+    uint32_t all = diti_vae_latent_frames(model->vae, out->shape.frames, true, NULL), index = 0, from;
+    double numbers[DITI_GROUP_NUMBERS] = {0, 0, 0, 0, 0, 0};
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    if (!out->loop) return DIT_OK;
+    if (!before || before->loop + 1 != out->loop)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop is %u; dit_job_restart takes it when the run of loop %u has finished, and no other call "
+                         "does",
+                         out->loop, out->loop - 1);
+    memset(&clip, 0, sizeof clip);
+    clip.vae = model->vae;
+    clip.encode = true;
+    clip.pixels.frames = out->shape.frames;
+    clip.latent.frames = all;
+    from = all - out->shape.loop_frames;
+    while (diti_vae_clip_chunk(&clip, index, &chunk) && chunk.out_first + chunk.out_frames <= from) index++;
+    given->continues = given->floats = true;
+    given->skipped = chunk.out_first;
+    given->skipped_frames = chunk.first;
+    given->latent_frames = all - chunk.out_first;
+    given->frames = out->shape.frames - chunk.first;
+    numbers[DITI_GROUP_REFERENCE] = out->shape.given_count++;
+    numbers[DITI_GROUP_FROM] = from;
+    numbers[DITI_GROUP_LENGTH] = out->shape.loop_frames;
+    numbers[DITI_GROUP_EDIT] = (double)desc->loop_edit;
+    return diti_given_hold(model, "loop", numbers, out, err);
+}
+
+static bool diti_given_wants_holds(const dit_job_desc *desc) {
+    return desc->reference_count || desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames;
+}
+
+DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    uint32_t i;
+    out->shape.loop_count = 1;
+    if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
+                         "NULL, loop_count 0 or 1",
+                         model->info.family, model->info.variant);
+    if (!out->shape.clip) return DIT_OK;
+    if (!(desc->strength >= 0 && desc->strength <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
+                         (double)desc->strength);
+    if (!desc->init_image && desc->strength > 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: strength is given without init_image, the clip that it is about");
+    DITI_TRY(diti_given_init(model, desc, out, err));
+    if (diti_given_wants_holds(desc)) {
+        if (desc->init_image)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_job_desc: a clip begins with init_image, or has frames of references; not both");
+        out->frame_mask = (float *)diti_alloc_array(env, out->shape.latent_frames, sizeof *out->frame_mask);
+        if (!out->frame_mask) return diti_fail_memory(err, "the mask of frames");
+        for (i = 0; i < out->shape.latent_frames; i++) out->frame_mask[i] = 1;
+        DITI_TRY(diti_given_check_loops(model, desc, out, err));
+        DITI_TRY(diti_given_references(model, desc, out, err));
+        DITI_TRY(diti_given_strategy(model, desc, out, err));
+        DITI_TRY(diti_given_continue(model, desc, before, out, err));
+    }
+    if (out->shape.given_count && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips with frames that are given are made one by one; image_count must be 1");
+    if (out->shape.loop_count > 1 && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips that continue each other are made one by one; image_count must be 1");
+    return DIT_OK;
+}
+
+/* For the schedule's steps. */
+DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err) {
+    uint32_t frames = out->shape.latent_frames;
+    if (!out->shape.hold_count) return DIT_OK;
+    out->frame_steps =
+        (diti_frame_step *)diti_alloc_array(env, (size_t)out->schedule.count * frames, sizeof *out->frame_steps);
+    if (!out->frame_steps) return diti_fail_memory(err, "the steps of frames");
+    return diti_schedule_frames(&out->schedule, out->frame_mask, frames, out->frame_steps, err);
+}
+
+/* --- ops --- */
+
+/* Pixels of a chunk as rows in -1..1. */
+static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, uint32_t index,
+                                   const diti_vae_chunk *chunk) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t pixels = shape->width * shape->height;
+    diti_tensor all = share->program.given_pixels[index];
+    if (shape->given[index].floats)
+        return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+                         false);
+}
+
+/* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. */
+static diti_tensor diti_given_scale(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    const diti_vae_traits *vae = diti_vae_get_traits(share->job->model->vae);
+    uint32_t channels = vae->latent_channels, c, columns = frames * request->latent_height * request->latent_width;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor planes;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.frames = frames;
+    places.height = request->latent_height;
+    places.width = request->latent_width;
+    planes = diti_unpatchify(graph, rows, &places, channels);
+    desc.name = "scale given latents";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        float scale = vae->by_channel ? vae->scales[c] : vae->scale,
+              shift = vae->by_channel ? vae->shifts[c] : vae->shift;
+        if (request->shape.moves && vae->inverts_scale) scale = 1 / scale;
+        desc.scale = scale;
+        desc.offset = -shift * scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, columns);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+/* Declares what the host writes, and encodes it: planes as above. */
+static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_job_request *request = &job->request;
+    const diti_given *given = &request->shape.given[index];
+    uint32_t pixels = request->shape.width * request->shape.height, channels = job->model->vae->traits.latent_channels,
+             area = request->latent_width * request->latent_height, rows = given->latent_frames * area, i;
+    diti_video size = {given->frames, request->shape.height, request->shape.width};
+    diti_tensor moments, noise;
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    share->program.given_pixels[index] =
+        given->floats ? diti_tensor_input(graph, DITI_F32, given->frames * pixels, 3, "given frames")
+                      : diti_tensor_input(graph, DITI_U32, 1, given->frames * pixels, "given frames");
+    noise = share->program.given_noise[index][1] = diti_tensor_input(graph, DITI_F32, rows, channels, "given noise");
+    if (!diti_vae_clip_begin(&clip, job->model->vae, graph, true, &size, request->shape.vae_tile, 0)) return 0;
+    if (diti_vae_draws_inside(job->model->vae))
+        clip.noise = share->program.given_noise[index][0] =
+            diti_tensor_input(graph, DITI_F32, given->frames * area, channels, "given noise of pictures");
+    moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
+    for (i = 0; diti_vae_clip_chunk(&clip, i, &chunk) && !diti_graph_failed(graph); i++) {
+        diti_tensor part = diti_vae_clip_run(&clip, &chunk, diti_given_rows(share, graph, index, &chunk));
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, part,
+                  diti_tensor_view(graph, moments, chunk.out_first * area, chunk.out_frames * area, 0, 2 * channels),
+                  "moments");
+    }
+    return diti_given_scale(share, graph, diti_draw(graph, moments, noise, 1, "draw given latents"),
+                            given->latent_frames);
+}
+
+/* count latent frames of one set of planes become those of another. */
+static void diti_given_copy(const diti_share *share, diti_graph *graph, diti_tensor from, uint32_t from_frame,
+                            diti_tensor to, uint32_t to_frame, uint32_t count) {
+    uint32_t area = share->job->request.latent_width * share->job->request.latent_height,
+             rows = diti_tensor_rows(graph, from);
+    diti_copy(graph, diti_tensor_view(graph, from, 0, rows, from_frame * area, count * area),
+              diti_tensor_view(graph, to, 0, rows, to_frame * area, count * area), "given frames");
+}
+
+/* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
+static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t i, plane = (uint32_t)diti_request_plane(request),
+                channels = share->job->model->transformer->traits.condition_channels;
+    share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
+    if (share->assignment.share == 0) {
+        diti_tensor first = diti_given_encode(share, graph, 0);
+        for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
+            diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_tensor latents[DITI_JOB_MAX_GIVEN];
+    uint32_t i;
+    if (shape->moves) {
+        diti_given_emit_condition(share, graph);
+        return;
+    }
+    if (shape->starts) {
+        latents[0] = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                     diti_tensor_columns(graph, states->x), "start latent");
+        if (share->assignment.share == 0)
+            diti_copy(graph, diti_given_encode(share, graph, 0), latents[0], "start latent");
+        diti_broadcast(graph, &share->assignment.all, 0, latents[0]);
+        diti_start_begin(share, graph, states, latents[0]);
+        return;
+    }
+    diti_copy(graph, share->program.noise, states->x, "start from noise");
+    if (share->assignment.share == 0) {
+        for (i = 0; i < shape->given_count && !diti_graph_failed(graph); i++)
+            latents[i] = diti_given_encode(share, graph, i);
+        for (i = 0; i < shape->hold_count && !diti_graph_failed(graph); i++)
+            diti_given_copy(share, graph, latents[shape->holds[i].given], shape->holds[i].from, states->x,
+                            shape->holds[i].to, shape->holds[i].count);
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, states->x);
+}
+
+/* --- host inputs --- */
+
+static void diti_given_pack_bytes(const dit_image *images, uint32_t frames, uint8_t *out) {
+    uint32_t frame, y;
+    for (frame = 0; frame < frames; frame++) {
+        size_t line = (size_t)images[frame].width * 4, pitch = images[frame].row_pitch ? images[frame].row_pitch : line;
+        for (y = 0; y < images[frame].height; y++, out += line) memcpy(out, images[frame].rgba + y * pitch, line);
+    }
+}
+
+static void diti_given_pack_floats(const dit_image *images, uint32_t frames, float *out) {
+    uint32_t frame, y, x;
+    for (frame = 0; frame < frames; frame++) {
+        size_t values = (size_t)images[frame].width * 3,
+               pitch = images[frame].row_pitch ? images[frame].row_pitch : values * sizeof *out;
+        for (y = 0; y < images[frame].height; y++, out += values) {
+            memcpy(out, (const uint8_t *)(const void *)images[frame].rgb + y * pitch, values * sizeof *out);
+            for (x = 0; x < values; x++) out[x] = 2 * out[x] - 1;
+        }
+    }
+}
+
+static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_given *given = &job->request.shape.given[index];
+    const dit_image *images = job->request.given_images[index];
+    size_t pixels = (size_t)job->request.shape.width * job->request.shape.height * given->frames,
+           bytes = pixels * (given->floats ? 3 * sizeof(float) : 4);
+    void *packed;
+    dit_result result;
+    if (given->continues)
+        return diti_plan_write(share->program.plan, share->program.given_pixels[index], job->request.previous, bytes,
+                               err);
+    packed = diti_alloc(&job->env, bytes);
+    if (!packed) return diti_fail_memory(err, "given frames");
+    if (given->floats)
+        diti_given_pack_floats(images, given->frames, (float *)packed);
+    else
+        diti_given_pack_bytes(images, given->frames, (uint8_t *)packed);
+    result = diti_plan_write(share->program.plan, share->program.given_pixels[index], packed, bytes, err);
+    diti_free(&job->env, packed);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_job_request *request = &job->request;
+    size_t at = 0;
+    uint32_t i;
+    if (share->assignment.share) return DIT_OK;
+    for (i = 0; i < request->shape.given_count; i++) {
+        const diti_given *given = &request->shape.given[i];
+        size_t inside = diti_given_noise_values(job->model, request, given, true),
+               last = diti_given_noise_values(job->model, request, given, false);
+        DITI_TRY(diti_given_write_pixels(share, i, err));
+        if (inside)
+            DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][0], request->given_noise + at,
+                                     inside * sizeof(float), err));
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
+                                 request->given_noise + at + inside, last * sizeof(float), err));
+        at += inside + last;
+    }
+    return DIT_OK;
+}
+
+/* A row for each step: for every frame of every evaluated clip the row of the timestep's table. */
+DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i,
+             columns = share->assignment.branches * request->shape.image_count * frames;
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&share->job->env, (size_t)steps * columns, sizeof *rows);
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the steps of frames");
+    for (step = 0; step < steps; step++)
+        for (i = 0; i < columns; i++)
+            rows[(size_t)step * columns + i] =
+                request->frame_steps[(size_t)step * frames + i % frames].fresh > 0 ? step : steps;
+    result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
+                             (size_t)steps * columns * sizeof *rows, err);
+    diti_free(&share->job->env, rows);
+    return result;
+}
+
+/* ==== src/job/noise.c ==== */
+/* Noise, as the original pipelines draw it: a stream of normal numbers for each picture or clip, and the order in which
+   it is used. */
+
+/* --- the stream --- */
+
+static void diti_noise_begin(diti_noise_source *source, dit_rng rng, uint64_t seed) {
+    memset(source, 0, sizeof *source);
+    source->philox = rng == DIT_RNG_PHILOX;
+    source->seed = seed;
+    if (!source->philox) diti_random_seed(&source->random, seed);
+}
+
+/* One call of torch.randn. */
+static void diti_noise_draw(diti_noise_source *source, float *out, size_t count) {
+    if (source->philox)
+        diti_philox_normal(source->seed, source->draws, out, count);
+    else
+        diti_random_normal(&source->random, out, count);
+    source->draws++;
+}
+
+/* --- latents --- */
+
+/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. */
+static void diti_noise_place(const dit_model *model, const diti_job_request *request, const float *drawn, float *out) {
+    uint32_t channels = model->transformer->traits.latent_channels, frames = request->shape.latent_frames, f, c;
+    size_t area = (size_t)request->latent_width * request->latent_height;
+    bool by_frame = model->transformer->traits.noise_by_frame;
+    for (c = 0; c < channels; c++)
+        for (f = 0; f < frames; f++)
+            memcpy(out + ((size_t)c * frames + f) * area,
+                   drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
+}
+
+/* --- frames that are given --- */
+
+/* Draws [channels, frames, area] become rows [frames * area, channels]. */
+static void diti_noise_rows(const float *drawn, uint32_t channels, size_t pixels, float *out) {
+    uint32_t c;
+    size_t i;
+    for (i = 0; i < pixels; i++)
+        for (c = 0; c < channels; c++) out[i * channels + c] = drawn[c * pixels + i];
+}
+
+/* The draws of an encoder of pictures, for up to four at a time, [n, channels, area]. */
+static void diti_noise_pictures(diti_noise_source *source, uint32_t frames, uint32_t channels, size_t area,
+                                float *scratch, float *out) {
+    uint32_t first, count, i;
+    for (first = 0; first < frames; first += count) {
+        count = frames - first < DITI_VAE_PICTURES ? frames - first : DITI_VAE_PICTURES;
+        diti_noise_draw(source, scratch, count * channels * area);
+        for (i = 0; i < count; i++)
+            diti_noise_rows(scratch + i * channels * area, channels, area, out + (first + i) * channels * area);
+    }
+}
+
+/* Draws the noise that an encoder of clips takes at its end and, where it draws between its halves, too, that of each
+   picture before. Draws are for all frames; those of frames that are not encoded are left out of the result. */
+static void diti_noise_given(diti_noise_source *source, const dit_model *model, const diti_job_request *request,
+                             const diti_given *given, float *scratch, float *inside, float *last) {
+    uint32_t channels = model->transformer->traits.latent_channels, index;
+    uint32_t frames = given->skipped_frames + given->frames, latents = given->skipped + given->latent_frames;
+    size_t area = (size_t)request->latent_width * request->latent_height, row = area * channels;
+    float *drawn = scratch + (size_t)DITI_VAE_PICTURES * row;
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    memset(&clip, 0, sizeof clip);
+    clip.vae = model->vae;
+    clip.encode = true;
+    clip.pixels.frames = frames;
+    clip.latent.frames = latents;
+    if (diti_vae_is_of_pictures(model->vae)) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(last, drawn + given->skipped * row, given->latent_frames * row * sizeof *last);
+        return;
+    }
+    if (inside) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(inside, drawn + given->skipped_frames * row, given->frames * row * sizeof *inside);
+        for (index = 0; diti_vae_clip_chunk(&clip, index, &chunk); index++) {
+            diti_noise_draw(source, drawn, chunk.out_frames * row);
+            if (chunk.out_first >= given->skipped)
+                diti_noise_rows(drawn, channels, chunk.out_frames * area,
+                                last + (chunk.out_first - given->skipped) * row);
+        }
+        return;
+    }
+    diti_noise_draw(source, drawn, latents * row);
+    diti_noise_rows(drawn, channels, latents * area, last);
+}
+
+DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
+                                            const diti_given *given, bool inside) {
+    size_t row = (size_t)model->transformer->traits.latent_channels * request->latent_width * request->latent_height;
+    if (inside) return diti_vae_draws_inside(model->vae) ? given->frames * row : 0;
+    return given->latent_frames * row;
+}
+
+/* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
+static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
+                                       diti_job_request *out, dit_error *err) {
+    size_t all = 0, most = 0, at = 0, row, kept = 0;
+    float *scratch = NULL;
+    uint32_t i;
+    row = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height;
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t frames = given->skipped_frames + given->frames;
+        all += diti_given_noise_values(model, out, given, true) + diti_given_noise_values(model, out, given, false);
+        if (!given->continues) kept = all;
+        if (frames > most) most = frames;
+    }
+    if (!all) return DIT_OK;
+    out->given_noise = (float *)diti_alloc_array(env, all, sizeof *out->given_noise);
+    scratch = (float *)diti_alloc_array(env, row * (most + DITI_VAE_PICTURES), sizeof *scratch);
+    if (!out->given_noise || !scratch) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t inside = diti_given_noise_values(model, out, given, true),
+               last = diti_given_noise_values(model, out, given, false);
+        if (!before || given->continues)
+            diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
+                             out->given_noise + at + inside);
+        at += inside + last;
+    }
+    if (before && kept) memcpy(out->given_noise, before->given_noise, kept * sizeof *out->given_noise);
+    diti_free(env, scratch);
+    return DIT_OK;
+}
+
+/* --- a request's noise --- */
+
+/* How often the noise of a step is drawn at a time, and whether noise for frames that are given is drawn before it. */
+static size_t diti_noise_copies(const dit_model *model, const diti_job_request *request) {
+    return model->transformer->traits.frame_steps && request->schedule.flow_begin <= 0 ? 2 : 1;
+}
+
+static dit_result diti_noise_alloc(const diti_env *env, size_t values, diti_job_request *out, dit_error *err) {
+    size_t all = values * out->shape.image_count, steps = out->shape.steps;
+    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+    if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
+    if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
+    if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
+    out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
+    if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
+        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise))
+        return DIT_OK;
+    return diti_fail_memory(err, "the noise");
+}
+
+static void diti_noise_image(const dit_model *model, uint32_t image, size_t values, float *scratch,
+                             diti_job_request *out) {
+    diti_noise_source *source = &out->sources[image];
+    size_t all = values * out->shape.image_count, copies = diti_noise_copies(model, out);
+    uint32_t step, i;
+    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
+    diti_noise_draw(source, scratch, values);
+    diti_noise_place(model, out, scratch, out->noise + image * values);
+    if (!out->shape.stochastic && !out->shape.hold_count && out->shape.loop_count < 2) return;
+    for (step = 0; step < out->shape.steps; step++) {
+        if (model->transformer->traits.draws_frames) {
+            diti_noise_draw(source, scratch, copies * values);
+            if (out->renoise) memcpy(out->renoise + step * all + image * values, scratch, values * sizeof *scratch);
+        }
+        for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
+        if (!out->shape.stochastic) continue;
+        if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
+            diti_noise_place(model, out, scratch, out->step_noise + step * all + image * values);
+        else
+            memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
+    }
+}
+
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
+           all = values * out->shape.image_count;
+    const dit_tensor *given = diti_request_input(desc, "noise");
+    dit_result result = DIT_OK;
+    float *scratch, *noise = NULL;
+    uint32_t image;
+    DITI_TRY(diti_noise_alloc(env, values, out, err));
+    scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
+    if (!scratch) return diti_fail_memory(err, "the noise");
+    for (image = 0; image < out->shape.image_count; image++) {
+        if (before)
+            out->sources[image] = before->sources[image];
+        else
+            diti_noise_begin(&out->sources[image], out->rng, out->seed + image);
+    }
+    result = diti_noise_all_given(model, env, before, out, err);
+    for (image = 0; image < out->shape.image_count && result >= 0; image++)
+        diti_noise_image(model, image, values, scratch, out);
+    diti_free(env, scratch);
+    if (result < 0 || !given) return result;
+    DITI_TRY(diti_request_floats(env, given, all, &noise, err));
+    for (image = 0; image < out->shape.image_count; image++)
+        diti_noise_place(model, out, noise + image * values, out->noise + image * values);
+    diti_free(env, noise);
+    return diti_request_check_finite("noise", out->noise, all, err);
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -49888,12 +51256,6 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->frame_count > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
-    if (desc->reference_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version refers to no pictures; references must be empty");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
@@ -50033,7 +51395,7 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 
 /* --- inputs by name --- */
 
-static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
     uint32_t i;
     for (i = 0; i < desc->input_count; i++) {
         if (diti_equal(desc->inputs[i].name, name)) return &desc->inputs[i];
@@ -50066,9 +51428,8 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
     return DIT_OK;
 }
 
-/* The input's values as float, count of them expected; *out freed with diti_free. */
-static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-                                      dit_error *err) {
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err) {
     dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
     uint64_t have = 1, bytes;
     uint32_t d;
@@ -50089,7 +51450,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
     return DIT_OK;
 }
 
-static dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0))
@@ -50241,6 +51602,9 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
         if (model->texts[i].tokens || given->texts[i].tokens)
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
+    out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
+                                                    !blob && !desc->negative_prompt);
+    if (!conditional && out->shape.null_text) return DIT_OK;
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
@@ -50258,14 +51622,29 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     return DIT_OK;
 }
 
+/* Where texts have no fixed length: which rows are made, and how many of them are read. The unconditional branch may
+   read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
+static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
+    uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
+    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    if (branches < 2 || model->fixed_text) return;
+    if (out->shape.null_text) {
+        out->encoded[0] = 0;
+        lengths[0] = lengths[1];
+    } else if (model->transformer->traits.crops_text && out->shape.encodes[0]) {
+        if (lengths[1] > out->encoded[0]) out->encoded[0] = lengths[1];
+        lengths[0] = lengths[1];
+    }
+}
+
 static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
-    uint32_t encoded = 0, given = 0, encodes = 0, branch;
-    for (branch = 0; branch < branches; branch++) {
-        encodes += out->shape.encodes[branch] ? 1u : 0u;
-        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
+    uint32_t encoded = 0, given = 0, encodes = 0, gives = 0, branch;
+    for (branch = out->shape.null_text ? 1 : 0; branch < branches; branch++) {
+        *(out->shape.encodes[branch] ? &encodes : &gives) += 1;
+        *(out->shape.encodes[branch] ? &encoded : &given) += out->encoded[branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
-    if (encodes < branches) out->shape.given_rows = diti_conditioning_rows(given, (branches - encodes) * tokens);
+    if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -50301,60 +51680,9 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
+    diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     return result;
-}
-
-/* --- noise --- */
-
-static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
-                              size_t count) {
-    diti_random random;
-    uint32_t d;
-    /* out: [draws][count], the draws of one generator in order */
-    if (request->rng == DIT_RNG_PHILOX) {
-        for (d = 0; d < draws; d++) diti_philox_normal(seed, d, out + d * count, count);
-        return;
-    }
-    diti_random_seed(&random, seed);
-    for (d = 0; d < draws; d++) diti_random_normal(&random, out + d * count, count);
-}
-
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                               diti_job_request *out, dit_error *err) {
-    size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
-           all = per_image * out->shape.image_count;
-    uint32_t before = out->shape.draws_start ? 1 : 0, draws = before + 1, image, step, at;
-    const dit_tensor *given = diti_request_input(desc, "noise");
-    dit_result result = DIT_OK;
-    float *drawn;
-    for (step = 0; step < out->shape.steps && out->shape.stochastic; step++) draws += out->schedule.steps[step].draws;
-    drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
-    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
-    if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
-    if (out->shape.stochastic)
-        out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
-    if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
-        result = diti_fail_memory(err, "the noise");
-    for (image = 0; image < out->shape.image_count && result >= 0; image++) {
-        diti_request_draw(out, out->seed + image, draws, drawn, per_image);
-        if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
-        memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
-        for (step = 0, at = before; step < out->shape.steps && out->shape.stochastic; step++) {
-            float *noise = out->step_noise + step * all + image * per_image;
-            at += out->schedule.steps[step].draws; /* the last of a step's draws is used */
-            if (out->schedule.steps[step].draws)
-                memcpy(noise, drawn + at * per_image, per_image * sizeof *drawn);
-            else
-                memset(noise, 0, per_image * sizeof *drawn);
-        }
-    }
-    diti_free(env, drawn);
-    if (result < 0 || !given) return result;
-    diti_free(env, out->noise);
-    out->noise = NULL;
-    DITI_TRY(diti_request_floats(env, given, all, &out->noise, err));
-    return diti_request_check_finite("noise", out->noise, all, err);
 }
 
 /* --- schedule --- */
@@ -50373,8 +51701,9 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
-    wanted.frames = 1;
-    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
+    wanted.frames = out->shape.frames;
+    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch) * out->shape.latent_frames;
+    if (model->transformer->traits.patch_frames > 1) wanted.image_tokens /= model->transformer->traits.patch_frames;
     DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
@@ -50485,26 +51814,24 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
-    if (!model->transformer || !model->transformer->traits.default_frames) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
-                     model->info.family, model->info.variant);
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request) {
+    return (size_t)request->shape.latent_frames * request->latent_height * request->latent_width;
 }
 
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                    diti_job_request *out, dit_error *err) {
+                                    const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
-    DITI_TRY(diti_request_clip(model, err));
     DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
+    DITI_TRY(diti_job_request_clip(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(diti_job_request_start(model, desc, out, err));
+    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
@@ -50522,15 +51849,16 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
+    DITI_TRY(diti_job_request_frames(env, out, err));
     diti_job_request_kinds(out);
     return diti_request_text(model, env, desc, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err) {
+                                              const diti_job_request *before, diti_job_request *out, dit_error *err) {
     dit_result result;
     memset(out, 0, sizeof *out);
-    result = diti_request_fill(model, env, desc, out, err);
+    result = diti_request_fill(model, env, desc, before, out, err);
     if (result < 0) diti_job_request_free(env, out);
     return result;
 }
@@ -50540,6 +51868,12 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
+    diti_free(env, request->sources);
+    diti_free(env, request->frame_mask);
+    diti_free(env, request->frame_steps);
+    diti_free(env, request->renoise);
+    diti_free(env, request->given_noise);
+    diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);
     diti_conditioning_free(env, &request->conditioning[1]);
@@ -50565,7 +51899,12 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
+    diti_tensor rows;
+    if (job->request.shape.clip) {
+        diti_clip_emit_preview(share, graph);
+        return;
+    }
+    rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
     share->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
     diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
@@ -50669,7 +52008,9 @@ DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph) {
 static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *whose, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
     *first = job->model->fixed_text ? whose->first_branch * tokens : 0;
-    if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
+    if (!job->model->fixed_text)
+        return job->request.shape.encoded_rows + job->request.shape.given_rows +
+               (job->request.shape.null_text ? job->model->texts[text].tokens : 0);
     return whose->branches * tokens;
 }
 
@@ -50732,6 +52073,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->clip_skip = job->request.shape.clip_skip;
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
+    if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -50761,7 +52103,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-             pixels = job->request.latent_width * job->request.latent_height;
+             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed;
@@ -50769,6 +52111,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
+    solver->frames = shape->hold_count ? shape->latent_frames : 0;
     share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
     share->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     share->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
@@ -50780,7 +52123,13 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     if (shape->scaled_input)
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
+    if (shape->hold_count) {
+        share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
+        share->program.frame_steps =
+            diti_tensor_input(graph, DITI_U32, shape->steps,
+                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
+    }
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -50793,11 +52142,18 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
 static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     diti_denoise *denoise = &share->program.denoise;
-    if (!request->shape.starts) diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
+    if (!request->shape.starts && !request->shape.hold_count)
+        diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->branches = share->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
+    denoise->frames = request->shape.latent_frames;
+    denoise->clip_frames = request->shape.frames;
+    denoise->fps = request->fps;
+    denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
+    denoise->condition = share->program.condition;
+    denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
     denoise->pixels[0] = request->shape.height;
@@ -50810,24 +52166,48 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     diti_patches_begin(share, graph);
 }
 
-static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
-    const diti_job_shape *shape = &share->job->request.shape;
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
+
+/* The step's row of a table of noise, as planes like the latent's. */
+static diti_tensor diti_emit_noise(const diti_share *share, diti_graph *graph, diti_tensor table) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
+    diti_tensor row = diti_select_row(graph, table, share->program.step, "select noise");
+    row = diti_tensor_reshape(graph, row, planes, diti_padded(pixels));
+    return diti_tensor_view(graph, row, 0, planes, 0, pixels);
+}
+
+/* Frames that are given get noise before the model sees them: on a copy, since a step may have to be evaluated again,
+   and then on the latent. */
+static void diti_emit_renoise(diti_share *share, diti_graph *graph, const diti_solver_desc *states, diti_tensor x) {
+    diti_solver_desc solver = *states;
+    solver.x = x;
+    solver.noise = diti_emit_noise(share, graph, share->program.renoise);
+    solver.coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
+    if (!diti_graph_failed(graph)) diti_solver_renoise(graph, &solver);
+}
+
+static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
+    if (shape->hold_count) {
+        share->program.denoise.latent = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                                        diti_tensor_columns(graph, states->x), "latent with noise");
+        diti_copy(graph, states->x, share->program.denoise.latent, "latent with noise");
+        diti_emit_renoise(share, graph, states, share->program.denoise.latent);
+    }
     if (shape->scaled_input)
         share->program.denoise.input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     prediction = diti_guidance_emit(share, graph, kind);
-    if (shape->stochastic)
-        solver.noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), planes,
-            pixels);
+    if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
         diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
+    if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, share->program.step);
 }
@@ -50898,9 +52278,12 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
     share->program.start_segment = UINT32_MAX;
-    if (shape->starts) {
+    if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
-        diti_start_emit(share, graph, &states);
+        if (shape->given_count)
+            diti_given_emit(share, graph, &states);
+        else
+            diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
     }
     prepare = diti_graph_segment(graph, "prepare", false);
@@ -50917,10 +52300,14 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
         diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
-    share->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    share->program.decode_segment = share->program.last_segment =
+        diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_patches_share_latent(share, graph);
-    diti_decode_emit(share, graph);
-    diti_guard_judge(graph);
+    if (shape->clip)
+        diti_clip_emit(share, graph);
+    else
+        diti_decode_emit(share, graph);
+    if (!shape->clip) diti_guard_judge(graph);
     graph->guards = guards;
     if (shape->split.shard && share->assignment.share_total > 1)
         diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
@@ -50946,14 +52333,15 @@ static dit_result diti_inputs_classes(diti_share *share, dit_error *err) {
 /* Which rows belong to which branch, as keys of the images. */
 static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
-    const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
     uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
     diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
     memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
     use.encoded_rows = job->request.shape.encoded_rows;
+    use.given_rows = job->request.shape.given_rows;
+    use.null_text = job->request.shape.null_text ? job->model->transformer->traits.null_text : NULL;
     for (branch = 0; branch < diti_job_branches(&job->request.shape); branch++) {
-        items[branch][2] = diti_prompts_first(&use, lengths, branch);
-        items[branch][3] = lengths[branch];
+        items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
+        items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
@@ -50967,14 +52355,14 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
-    prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
+    prompts.rows = job->request.encoded;
     prompts.given = job->request.conditioning;
     return diti_prompts_write(job->model, &job->env, share->program.plan, &share->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
-    uint32_t i;
+    uint32_t i, frame;
     for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
         diti_solver_row *row = (diti_solver_row *)table;
@@ -51009,6 +52397,13 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         row->project = guidance->project;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
+        for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
+            const diti_frame_step *own = &request->frame_steps[(size_t)i * request->shape.latent_frames + frame];
+            float *out = table + DITI_COEFFICIENTS + 2 * (size_t)request->shape.image_count + 3 * (size_t)frame;
+            out[0] = own->x;
+            out[1] = own->noise;
+            out[2] = own->moves;
+        }
     }
 }
 
@@ -51049,20 +52444,39 @@ static void diti_inputs_scale_noise(dit_job *job) {
     request->schedule.initial = 1;
 }
 
+/* Noise of all steps, whose planes have room up to a multiple of four in the device's table. */
+static dit_result diti_inputs_step_noise(diti_share *share, diti_tensor table, const float *noise, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t steps = job->request.shape.steps, plane = (uint32_t)diti_request_plane(&job->request);
+    size_t count = diti_job_latent_values(job) * steps, room = diti_padded(plane), i;
+    float *padded;
+    dit_result result;
+    if (plane == room) return diti_plan_write(share->program.plan, table, noise, count * sizeof(float), err);
+    padded = (float *)diti_alloc_array(&job->env, count / plane * room, sizeof *padded);
+    if (!padded) return diti_fail_memory(err, "the noise");
+    memset(padded, 0, count / plane * room * sizeof *padded);
+    for (i = 0; i < count / plane; i++) memcpy(padded + i * room, noise + i * plane, plane * sizeof *noise);
+    result = diti_plan_write(share->program.plan, table, padded, count / plane * room * sizeof(float), err);
+    diti_free(&job->env, padded);
+    return result;
+}
+
 static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
-    size_t count = diti_job_latent_values(share->job);
-    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise, count * sizeof(float), err));
-    if (!share->program.step_noise) return DIT_OK;
-    return diti_plan_write(share->program.plan, share->program.step_noise, request->step_noise,
-                           count * request->shape.steps * sizeof(float), err);
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise,
+                             diti_job_latent_values(share->job) * sizeof(float), err));
+    if (share->program.step_noise)
+        DITI_TRY(diti_inputs_step_noise(share, share->program.step_noise, request->step_noise, err));
+    if (share->program.renoise) DITI_TRY(diti_inputs_step_noise(share, share->program.renoise, request->renoise, err));
+    return share->program.frame_steps ? diti_given_write_frame_steps(share, err) : DIT_OK;
 }
 
 static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_text(share, err));
     DITI_TRY(diti_inputs_schedule(share, err));
     DITI_TRY(diti_inputs_noise(share, err));
-    if (share->job->request.start) DITI_TRY(diti_start_write(share, err));
+    if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
+    DITI_TRY(diti_given_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -51072,6 +52486,9 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
+    memset(job->request.given_images, 0, sizeof job->request.given_images);
+    diti_free(&job->env, job->request.previous);
+    job->request.previous = NULL;
     return result;
 }
 
@@ -51108,7 +52525,10 @@ static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32
 static void diti_run_next(const diti_share *share, diti_job_cursor *cursor) {
     cursor->slice = 0;
     if (diti_share_counts(share, cursor->segment)) cursor->repeat++;
-    cursor->segment = diti_run_after(share, cursor->segment, cursor->repeat);
+    if (cursor->segment > share->program.decode_segment) cursor->chunk++;
+    cursor->segment = cursor->segment >= share->program.decode_segment && share->program.chunk_count
+                          ? diti_clip_segment(share, cursor->chunk)
+                          : diti_run_after(share, cursor->segment, cursor->repeat);
 }
 
 DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor) {
@@ -51118,7 +52538,7 @@ DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cur
 DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps) {
     diti_job_cursor cursor = DITI_ZERO;
     uint32_t runs = 0;
-    while (cursor.segment <= share->program.decode_segment && cursor.repeat < steps) {
+    while (cursor.segment <= share->program.last_segment && cursor.repeat < steps) {
         runs += cursor.segment == segment;
         diti_run_next(share, &cursor);
     }
@@ -51360,6 +52780,11 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
     return DIT_OK;
 }
 
+/* Clips have no image but one of the application's. */
+static uint32_t diti_image_count(const dit_job *job) {
+    return job->request.shape.clip && !job->target.image ? 0 : job->request.shape.image_count;
+}
+
 DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target) {
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
@@ -51385,7 +52810,8 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && first->assignment.share == 0; i++)
+    if (result >= 0) result = diti_clip_create_frames(job, err);
+    for (i = 0; i < diti_image_count(job) && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
     if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
@@ -51405,6 +52831,8 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     uint32_t i;
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
+    diti_buffer_destroy(job->shares[0]->device, &job->frames);
+    diti_buffer_destroy(job->shares[0]->device, &job->float_frames);
     diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
 }
 
@@ -51502,7 +52930,8 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1, &to_user);
 }
 
-static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
+/* skipped: bytes of texels in front. */
+static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba, VkDeviceSize skipped,
                                    const diti_job_image *image) {
     const diti_share *first = job->shares[0];
     VkBufferImageCopy copy;
@@ -51510,6 +52939,7 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     buffer = diti_plan_buffer(first->program.plan, rgba, &copy.bufferOffset, &size);
+    copy.bufferOffset += skipped;
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.mipLevel = image->mip;
     copy.imageSubresource.baseArrayLayer = image->layer;
@@ -51559,13 +52989,23 @@ DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     const diti_share *first = job->shares[0];
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, first->program.texels[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0 && !job->request.shape.clip; i++)
+        diti_image_record_copy(job, commands, first->program.texels[i], 0, &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame,
+                                          uint32_t place) {
+    const diti_job_shape *shape = &job->request.shape;
+    VkDeviceSize texel = shape->texels == DITI_TEXELS_LIGHT ? 8 : shape->texels == DITI_TEXELS_GREY ? 1 : 4;
+    diti_job_image image = job->images[0];
+    image.layer += place;
+    diti_image_record_copy(job, commands, job->shares[0]->program.texels[0],
+                           texel * frame * shape->width * shape->height, &image);
+}
+
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->shares[0]->program.preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->shares[0]->program.preview, 0, &job->preview_image);
 }
 
 /* ==== src/job/program.c ==== */
@@ -51625,6 +53065,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
     diti_job_record_finish(job, first->program.finish);
     DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
+    DITI_TRY(diti_clip_record(job, err));
     if (job->request.shape.start_image) {
         DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
         diti_job_record_start(job, first->program.start_copy);
@@ -51672,6 +53113,8 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
     diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->chunks);
+    diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
     diti_plan_destroy(program->plan);
 }
@@ -51695,7 +53138,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->hidden = traits->width;
     out->heads = traits->heads;
     out->feed = 4 * traits->width;
-    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
+    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch) *
+                (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch;
@@ -53048,6 +54492,7 @@ static void diti_job_rewind(dit_job *job) {
     memset(&job->status, 0, sizeof job->status);
     memset(&job->error, 0, sizeof job->error);
     job->status.step_count = job->request.shape.steps;
+    job->status.frame_count = job->request.shape.frames;
     job->status.result = DIT_WORKING;
     diti_unlock(&job->status_lock);
 }
@@ -53095,8 +54540,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     job->context = ctx;
     job->model = desc->model;
     job->target = desc->target;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, &job->request, err);
+    result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
+    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
     if (result != DIT_OK) {
@@ -53134,6 +54579,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "width or height";
     else if (now->image_count != then->image_count)
         what = "image_count";
+    else if (now->frames != then->frames || now->float_frames != then->float_frames)
+        what = "frame_count or float_frames";
+    else if (now->loop_count != then->loop_count || now->loop_frames != then->loop_frames)
+        what = "loop_count or loop_frames";
     else if (now->steps != then->steps)
         what = then->starts ? "steps, or strength" : "steps";
     else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
@@ -53196,7 +54645,9 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted;
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
+           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
+           !memcmp(a->holds, b->holds, sizeof a->holds);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -53225,9 +54676,11 @@ static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
     diti_program before = first->program;
     dit_result result;
     first->program.command_pool = VK_NULL_HANDLE;
+    first->program.chunk_commands = NULL;
     result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
     diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
+    diti_free(&job->env, result == DIT_OK ? before.chunk_commands : first->program.chunk_commands);
     if (result != DIT_OK) first->program = before;
     return result;
 }
@@ -53265,8 +54718,10 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    const diti_job_request *before;
     diti_job_request request;
     dit_result result;
+    dit_status status;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     diti_retired_collect(job->context);
@@ -53275,8 +54730,13 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_restart: the job has lost a device; create a new job, on devices that work");
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
-    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
-    result = diti_job_request_noise(desc->model, &job->env, desc, &request, err);
+    dit_job_status(job, &status, NULL);
+    before = desc->loop && status.result == DIT_OK ? &job->request : NULL;
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, before, &request, err));
+    result = before && diti_job_same_shape(job, desc, &request, err) < 0
+                 ? DIT_ERROR_INVALID_ARGUMENT
+                 : diti_job_request_noise(desc->model, &job->env, desc, before, &request, err);
+    if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
@@ -53451,6 +54911,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     if (!job) return;
     env = job->env;
     if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
@@ -53462,7 +54923,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     job->env = desc->model->env;
     job->model = desc->model;
     job->target = desc->target;
-    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &job->request, err));
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err));
     DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
@@ -53489,13 +54950,13 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     const dit_job *job = inspection->job;
     const diti_job_request *request = &job->request;
     uint64_t streamed = 0;
-    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
-                   request->latent_width * request->latent_height;
+    size_t count = diti_job_latent_values(job), tables = request->shape.stochastic ? 1u : 0u;
+    uint64_t frames = diti_clip_host_bytes(&request->shape);
     uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading), inputs = inspection->memory.inputs;
     bool unified =
         inspection->graph.device->unified; /* staging is in the device's memory, too, and inputs as written */
-    uint32_t pictures =
-        (job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
+    uint32_t pictures = (job->target.image || request->shape.clip ? 0 : request->shape.image_count) +
+                        (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
@@ -53504,14 +54965,15 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
                        (VkDeviceSize)pictures * request->shape.width * request->shape.height *
                            (request->shape.texels == DITI_TEXELS_LIGHT ? 8u : 4u);
     out->device_local = out->weights + out->activations;
-    out->host_visible = (inputs > loading ? inputs : loading) + staging;
+    out->host_visible = (inputs > loading ? inputs : loading) + staging + frames;
     out->peak = out->device_local;
     if (unified) {
-        out->activations += inputs;
+        out->activations += inputs + frames;
         out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
     }
-    out->host = (size_t)inspection->memory.inputs + sizeof *job + sizeof *job->shares[0] +
-                count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
+    if (request->shape.hold_count) tables++;
+    out->host = (size_t)inspection->memory.inputs + (size_t)frames + sizeof *job + sizeof *job->shares[0] +
+                count * sizeof(float) * (tables * (size_t)request->shape.steps + 1u);
 }
 
 DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
@@ -53705,15 +55167,19 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 
 /* The slice at the cursor was submitted. */
 static void diti_run_mark_submitted(diti_share *share) {
-    uint32_t segment = share->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment, chunk = share->run.cursor.chunk;
     diti_run_advance(share, &share->run.cursor);
     if (share->run.cursor.slice) return;
     share->run.last_segment = segment;
+    share->run.judged_chunk = chunk;
     share->run.unjudged = share->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const diti_share *share) {
-    return share->run.cursor.segment > share->program.decode_segment;
+static bool diti_run_at_end(const diti_share *share) { return share->run.cursor.segment > share->program.last_segment; }
+
+/* Whether a segment decodes a chunk of a clip. */
+static bool diti_run_is_chunk(const diti_share *share, uint32_t segment) {
+    return segment > share->program.decode_segment;
 }
 
 static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
@@ -53737,6 +55203,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
         job->status.stage = DIT_STAGE_DONE;
         job->status.fraction = 1;
         job->status.step = job->request.shape.steps;
+        job->status.frame = job->request.shape.frames;
     }
     diti_unlock(&job->status_lock);
 }
@@ -53762,16 +55229,25 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
+    if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
     if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }
 
+/* The frames of the last clip that are there when a chunk is decoded. */
+static uint32_t diti_run_frames(const diti_share *share, uint32_t chunk) {
+    const diti_program *program = &share->program;
+    uint32_t before = program->chunk_count * (share->job->request.shape.image_count - 1);
+    if (chunk < before) return 0;
+    return program->chunks[chunk - before].out_first + program->chunks[chunk - before].out_frames;
+}
+
 /* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_job_flight flight;
-    uint32_t segment = share->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment, chunk = share->run.cursor.chunk;
     memset(&flight, 0, sizeof flight);
     flight.us = diti_plan_slice_us(share->program.plan, segment, share->run.cursor.slice);
     flight.stage = diti_run_stage(share, segment);
@@ -53781,6 +55257,7 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_run_mark_submitted(share);
     flight.steps_done = share->run.cursor.repeat;
     flight.preview = segment == share->program.preview_segment && share->run.cursor.segment != segment;
+    if (share->run.cursor.chunk != chunk) flight.frames = diti_run_frames(share, chunk);
     return flight;
 }
 
@@ -53863,6 +55340,11 @@ static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uin
     share->run.cursor.segment = segment;
     share->run.cursor.slice = 0;
     share->run.cursor.repeat = step;
+    if (segment < share->program.decode_segment) share->run.cursor.chunk = 0;
+    if (!diti_run_is_chunk(share, segment)) return;
+    /* what a chunk leaves for the next one has changed: all chunks of the clip run again */
+    share->run.cursor.chunk = share->run.judged_chunk / share->program.chunk_count * share->program.chunk_count;
+    share->run.cursor.segment = diti_clip_segment(share, share->run.cursor.chunk);
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
@@ -53972,7 +55454,7 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
     uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
-    if (diti_patches_used(&share->job->request.shape)) return false;
+    if (diti_patches_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
     return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
                                segment < share->program.decode_segment && last < share->program.decode_segment);
 }
@@ -54097,11 +55579,17 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
         result = diti_share_submit_states(share, &value, err);
     if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
+    if (result >= 0 && diti_run_is_chunk(share, at.segment) && at.slice == 0)
+        result =
+            diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk], &value, err);
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, share->member, at.segment, at.slice, &value, err)
                            : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && share->assignment.share == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
+    if (result >= 0 && share->run.cursor.chunk != at.chunk)
+        result = diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk + 1], &value,
+                                           err);
     if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);
     flight->value = value;
     return result;
@@ -54135,7 +55623,7 @@ static dit_result diti_run_load_ahead(diti_share *share, uint64_t *bytes, dit_er
     diti_stream_walk walk = DITI_ZERO;
     diti_job_cursor cursor = share->run.cursor;
     dit_result result = diti_plan_streams(share->program.plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= share->program.decode_segment) {
+    while (result == DIT_OK && cursor.segment <= share->program.last_segment) {
         result = diti_plan_load_ahead(share->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(share, &cursor);
     }
@@ -54321,8 +55809,11 @@ static dit_result diti_run_record_slice(diti_share *share, VkCommandBuffer comma
     diti_job_flight flight = diti_run_next_slice(share);
     if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         diti_job_record_start(share->job, commands);
+    if (diti_run_is_chunk(share, at.segment) && at.slice == 0) diti_clip_record_input(share->job, commands, at.chunk);
     DITI_TRY(diti_plan_execute(share->program.plan, at.segment, at.slice, commands, err));
     if (flight.preview) diti_job_record_preview(share->job, commands);
+    if (share->run.cursor.chunk != at.chunk) diti_clip_record_output(share->job, commands, at.chunk);
+    flight.frames = 0; /* nobody knows when the commands have run */
     diti_run_report(share, &flight);
     return DIT_OK;
 }
@@ -54339,6 +55830,7 @@ static void diti_run_remember(dit_job *job) {
     before->known = before->recorded = true;
     before->cursor = first->run.cursor;
     before->last_segment = first->run.last_segment;
+    before->judged_chunk = first->run.judged_chunk;
     before->unjudged = first->run.unjudged;
     before->restores = first->run.restores;
     before->submitted_us = first->run.submitted_us;
@@ -54431,6 +55923,7 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
     first = job->shares[0];
     first->run.cursor = before->cursor;
     first->run.last_segment = before->last_segment;
+    first->run.judged_chunk = before->judged_chunk;
     first->run.unjudged = before->unjudged;
     first->run.restores = before->restores;
     first->run.submitted_us = before->submitted_us;
@@ -54456,8 +55949,8 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                                   dit_error *err) {
     dit_status status;
     dit_error why;
-    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 ||
-        (int)what > DIT_READ_PREVIEW) {
+    if (!job || !dst || (frame >= job->request.shape.frames && frame != DIT_ALL_FRAMES) ||
+        image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
@@ -54471,7 +55964,11 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
         return status.preview_id ? DIT_OK : DIT_WORKING;
     }
+    if (what == DIT_READ_RGB_F32 && job->request.shape.clip && !job->request.shape.float_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: floats of frames are kept where dit_job_desc.float_frames asks for them");
     if (status.result < 0 && err) *err = why;
+    if (status.result == DIT_WORKING && what != DIT_READ_LATENT_F32 && frame < status.frame) return DIT_OK;
     if (status.result != DIT_OK) return status.result;
     return job->recording ? diti_run_check_health(job) : DIT_OK;
 }
@@ -54496,6 +55993,31 @@ static void diti_read_unswap(uint8_t *pixels, size_t count) {
         pixels[0] = pixels[2];
         pixels[2] = blue;
     }
+}
+
+/* Frames of a clip from host memory. */
+static dit_result diti_read_frames(dit_job *job, dit_read what, uint32_t image, uint32_t frame, uint8_t *dst,
+                                   size_t size, size_t row_pitch, dit_error *err) {
+    uint32_t count = frame == DIT_ALL_FRAMES ? job->request.shape.frames : 1, i;
+    size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
+    size_t texel = what == DIT_READ_RGBA8 ? 4 : 3 * sizeof(float);
+    DITI_TRY(diti_read_need(count * height, width * texel, &row_pitch, size, err));
+    for (i = 0; i < count; i++, dst += height * row_pitch) { /* no further than the need is checked */
+        uint32_t number = frame == DIT_ALL_FRAMES ? i : frame;
+        if (what == DIT_READ_RGBA8) {
+            const uint8_t *from = diti_clip_bytes(job, image, number);
+            for (y = 0; y < height; y++) memcpy(dst + y * row_pitch, from + y * width * 4, width * 4);
+            for (y = 0; y < height && job->request.shape.swap; y++) diti_read_unswap(dst + y * row_pitch, width);
+        } else {
+            const float *from = diti_clip_floats(job, image, number);
+            for (y = 0; y < height; y++)
+                for (x = 0; x < width; x++)
+                    for (c = 0; c < 3; c++)
+                        memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &from[c * pixels + y * width + x],
+                               sizeof(float));
+        }
+    }
+    return DIT_OK;
 }
 
 static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch,
@@ -54536,8 +56058,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
     const diti_program *program = &job->shares[0]->program;
-    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
-                  job->request.latent_height * sizeof(float);
+    size_t need = job->model->transformer->traits.latent_channels * diti_request_plane(&job->request) * sizeof(float);
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
@@ -54550,6 +56071,8 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
     program = &job->shares[0]->program;
+    if (job->request.shape.clip && (what == DIT_READ_RGBA8 || what == DIT_READ_RGB_F32))
+        return diti_read_frames(job, what, image, frame, (uint8_t *)dst, size, row_pitch, err);
     switch (what) {
     case DIT_READ_RGBA8: return diti_read_rgba(job, program->rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
@@ -54621,7 +56144,8 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
     const diti_share *first;
     dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
+    if (!job || !out || frame >= job->request.shape.frames || image >= job->request.shape.image_count ||
+        job->shares[0]->assignment.share || (job->request.shape.clip && !job->target.image))
         return DIT_ERROR_INVALID_ARGUMENT;
     first = job->shares[0];
     memset(out, 0, sizeof *out);

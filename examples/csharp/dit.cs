@@ -277,6 +277,9 @@ namespace Dit {
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] variant;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public ulong[] parameters;
             public uint missing, default_width, default_height, size_multiple, default_steps, class_count, frame_multiple;
+            public uint default_frames;
+            public float default_fps;
+            public byte wants_image, holds_frames;
             public float default_guidance;
             public uint latent_channels, latent_factor;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;
@@ -304,17 +307,25 @@ namespace Dit {
             public IntPtr negative_conditioning;
             public UIntPtr negative_conditioning_size;
             public IntPtr inputs;
-            public uint input_count, width, height, frame_count, image_count, steps;
+            public uint input_count, width, height, frame_count;
+            public float fps;
+            public uint image_count, steps;
             public IntPtr sampler, schedule;
             public Guidance guidance;
             public float shift, eta;
             public uint clip_skip;
             public ulong seed;
             public int rng;
-            public IntPtr init_image, mask;
+            public IntPtr init_image;
+            public uint init_count;
+            public IntPtr mask;
             public float strength;
             public IntPtr references;
             public uint reference_count;
+            public IntPtr mask_strategy;
+            public uint loop_count, loop, loop_frames;
+            public float loop_edit;
+            public byte float_frames;
             public IntPtr adapters;
             public uint adapter_count;
             public IntPtr split;
@@ -328,7 +339,7 @@ namespace Dit {
         [StructLayout(LayoutKind.Sequential)] internal struct Status {
             public uint step, step_count;
             public float fraction;
-            public uint last_slice_us, recorded_us, preview_id, reruns;
+            public uint last_slice_us, recorded_us, preview_id, frame, frame_count, reruns;
             public IntPtr rerun_op;
             public uint failed_devices;
             public int result, stage;

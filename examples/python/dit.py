@@ -66,8 +66,8 @@ class ModelDesc(c.Structure):
 class ModelInfo(c.Structure):
     _fields_ = _fields([
         (c.c_char * 32, "family,variant"), (u64 * 16, "parameters"),
-        (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple"),
-        (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
+        (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple,default_frames"),
+        (f32, "default_fps"), (flag, "wants_image,holds_frames"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler,default_schedule"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
         (u32, "layers,single_layers,hidden,heads,patch"), (text * 3, "encoders"), (text * 16, "places")])
 
@@ -88,16 +88,18 @@ class JobDesc(c.Structure):
         (u32, "_zero_begin"), (pointer, "model"), (text, "prompt,negative_prompt"), (flag, "prompt_weights"),
         (c.POINTER(c.c_int32), "class_labels"), (pointer, "conditioning"), (size_t, "conditioning_size"),
         (pointer, "negative_conditioning"), (size_t, "negative_conditioning_size"), (pointer, "inputs"),
-        (u32, "input_count,width,height,frame_count,image_count,steps"), (text, "sampler,schedule"),
+        (u32, "input_count,width,height,frame_count"), (f32, "fps"), (u32, "image_count,steps"), (text, "sampler,schedule"),
         (Guidance, "guidance"), (f32, "shift,eta"), (u32, "clip_skip"), (u64, "seed"), (c.c_int, "rng"),
-        (pointer, "init_image,mask"), (f32, "strength"), (pointer, "references"), (u32, "reference_count"),
+        (pointer, "init_image"), (u32, "init_count"), (pointer, "mask"), (f32, "strength"), (pointer, "references"),
+        (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
+        (flag, "float_frames"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
         (u32, "preview_interval,vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
 
 
 class Status(c.Structure):
     _fields_ = _fields([
-        (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,reruns"),
+        (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,frame,frame_count,reruns"),
         (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage")])
 
 

@@ -241,7 +241,7 @@ DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how m
 DIT_INTERNAL uint32_t diti_solver_kept(const diti_solver_desc *desc);   /* the picture's latent is that one of these */
 /* Where frames are held: what becomes of x before the model is evaluated, for each frame its x times x plus its noise
    times the tensor noise. It takes x, noise, coefficients, health, channels and frames from desc. */
-DIT_INTERNAL DITI_UNUSED void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
+DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc);
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. A weight over
@@ -369,8 +369,8 @@ DIT_INTERNAL DITI_UNUSED void diti_place_frames(diti_graph *graph, diti_tensor x
 
 /* moments [rows, 2C], means and log-variances, as autoencoders give them: (mean + exp(log-variance / 2) * noise) *
    scale, F32 [rows, C]. The log-variance is clamped to [-30, 20]. noise [rows, C]; 0: none. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
-                                               const char *name);
+DIT_INTERNAL diti_tensor diti_draw(diti_graph *graph, diti_tensor moments, diti_tensor noise, float scale,
+                                   const char *name);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
    lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */

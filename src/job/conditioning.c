@@ -198,7 +198,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
     use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = tokens;
-    prompts.lengths = &length;
+    prompts.rows = &length;
     result = diti_encode_plan(ctx, model, &use, &plan, err);
     if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
     if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);

@@ -5,7 +5,9 @@
 static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *whose, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
     *first = job->model->fixed_text ? whose->first_branch * tokens : 0;
-    if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
+    if (!job->model->fixed_text)
+        return job->request.shape.encoded_rows + job->request.shape.given_rows +
+               (job->request.shape.null_text ? job->model->texts[text].tokens : 0);
     return whose->branches * tokens;
 }
 
@@ -68,6 +70,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->clip_skip = job->request.shape.clip_skip;
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
+    if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -97,7 +100,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-             pixels = job->request.latent_width * job->request.latent_height;
+             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed;
@@ -105,6 +108,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
+    solver->frames = shape->hold_count ? shape->latent_frames : 0;
     share->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
     share->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     share->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
@@ -116,7 +120,13 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     if (shape->scaled_input)
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+        share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
+    if (shape->hold_count) {
+        share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
+        share->program.frame_steps =
+            diti_tensor_input(graph, DITI_U32, shape->steps,
+                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
+    }
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -129,11 +139,18 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
 static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     diti_denoise *denoise = &share->program.denoise;
-    if (!request->shape.starts) diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
+    if (!request->shape.starts && !request->shape.hold_count)
+        diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->branches = share->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
+    denoise->frames = request->shape.latent_frames;
+    denoise->clip_frames = request->shape.frames;
+    denoise->fps = request->fps;
+    denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
+    denoise->condition = share->program.condition;
+    denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
     denoise->pixels[0] = request->shape.height;
@@ -146,24 +163,48 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     diti_patches_begin(share, graph);
 }
 
-static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
-    const diti_job_shape *shape = &share->job->request.shape;
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
+
+/* The step's row of a table of noise, as planes like the latent's. */
+static diti_tensor diti_emit_noise(const diti_share *share, diti_graph *graph, diti_tensor table) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
+    diti_tensor row = diti_select_row(graph, table, share->program.step, "select noise");
+    row = diti_tensor_reshape(graph, row, planes, diti_padded(pixels));
+    return diti_tensor_view(graph, row, 0, planes, 0, pixels);
+}
+
+/* Frames that are given get noise before the model sees them: on a copy, since a step may have to be evaluated again,
+   and then on the latent. */
+static void diti_emit_renoise(diti_share *share, diti_graph *graph, const diti_solver_desc *states, diti_tensor x) {
+    diti_solver_desc solver = *states;
+    solver.x = x;
+    solver.noise = diti_emit_noise(share, graph, share->program.renoise);
+    solver.coefficients =
+        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
+    if (!diti_graph_failed(graph)) diti_solver_renoise(graph, &solver);
+}
+
+static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
+    if (shape->hold_count) {
+        share->program.denoise.latent = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                                        diti_tensor_columns(graph, states->x), "latent with noise");
+        diti_copy(graph, states->x, share->program.denoise.latent, "latent with noise");
+        diti_emit_renoise(share, graph, states, share->program.denoise.latent);
+    }
     if (shape->scaled_input)
         share->program.denoise.input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     prediction = diti_guidance_emit(share, graph, kind);
-    if (shape->stochastic)
-        solver.noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), planes,
-            pixels);
+    if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
         diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
+    if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, share->program.step);
 }
@@ -234,9 +275,12 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
     share->program.start_segment = UINT32_MAX;
-    if (shape->starts) {
+    if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
-        diti_start_emit(share, graph, &states);
+        if (shape->given_count)
+            diti_given_emit(share, graph, &states);
+        else
+            diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
     }
     prepare = diti_graph_segment(graph, "prepare", false);
@@ -253,10 +297,14 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
         diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
-    share->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    share->program.decode_segment = share->program.last_segment =
+        diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_patches_share_latent(share, graph);
-    diti_decode_emit(share, graph);
-    diti_guard_judge(graph);
+    if (shape->clip)
+        diti_clip_emit(share, graph);
+    else
+        diti_decode_emit(share, graph);
+    if (!shape->clip) diti_guard_judge(graph);
     graph->guards = guards;
     if (shape->split.shard && share->assignment.share_total > 1)
         diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);

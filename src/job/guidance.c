@@ -20,7 +20,7 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
 DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
 
 DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape) {
-    return DITI_COEFFICIENTS + 2u * shape->image_count;
+    return DITI_COEFFICIENTS + 2u * shape->image_count + (shape->hold_count ? 3u * shape->latent_frames : 0);
 }
 
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {

@@ -201,6 +201,11 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
     return DIT_OK;
 }
 
+/* Clips have no image but one of the application's. */
+static uint32_t diti_image_count(const dit_job *job) {
+    return job->request.shape.clip && !job->target.image ? 0 : job->request.shape.image_count;
+}
+
 DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target) {
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
@@ -226,7 +231,8 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && first->assignment.share == 0; i++)
+    if (result >= 0) result = diti_clip_create_frames(job, err);
+    for (i = 0; i < diti_image_count(job) && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
     if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
@@ -246,6 +252,8 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     uint32_t i;
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
+    diti_buffer_destroy(job->shares[0]->device, &job->frames);
+    diti_buffer_destroy(job->shares[0]->device, &job->float_frames);
     diti_buffer_destroy(job->shares[0]->device, &job->health_readback);
 }
 
@@ -343,7 +351,8 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1, &to_user);
 }
 
-static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
+/* skipped: bytes of texels in front. */
+static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba, VkDeviceSize skipped,
                                    const diti_job_image *image) {
     const diti_share *first = job->shares[0];
     VkBufferImageCopy copy;
@@ -351,6 +360,7 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     buffer = diti_plan_buffer(first->program.plan, rgba, &copy.bufferOffset, &size);
+    copy.bufferOffset += skipped;
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.mipLevel = image->mip;
     copy.imageSubresource.baseArrayLayer = image->layer;
@@ -400,11 +410,21 @@ DIT_INTERNAL bool diti_job_reported(const dit_job *job) {
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     const diti_share *first = job->shares[0];
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0; i++)
-        diti_image_record_copy(job, commands, first->program.texels[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && first->assignment.share == 0 && !job->request.shape.clip; i++)
+        diti_image_record_copy(job, commands, first->program.texels[i], 0, &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame,
+                                          uint32_t place) {
+    const diti_job_shape *shape = &job->request.shape;
+    VkDeviceSize texel = shape->texels == DITI_TEXELS_LIGHT ? 8 : shape->texels == DITI_TEXELS_GREY ? 1 : 4;
+    diti_job_image image = job->images[0];
+    image.layer += place;
+    diti_image_record_copy(job, commands, job->shares[0]->program.texels[0],
+                           texel * frame * shape->width * shape->height, &image);
+}
+
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->shares[0]->program.preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->shares[0]->program.preview, 0, &job->preview_image);
 }

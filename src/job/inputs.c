@@ -18,14 +18,15 @@ static dit_result diti_inputs_classes(diti_share *share, dit_error *err) {
 /* Which rows belong to which branch, as keys of the images. */
 static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
-    const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
     uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
     diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
     memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
     use.encoded_rows = job->request.shape.encoded_rows;
+    use.given_rows = job->request.shape.given_rows;
+    use.null_text = job->request.shape.null_text ? job->model->transformer->traits.null_text : NULL;
     for (branch = 0; branch < diti_job_branches(&job->request.shape); branch++) {
-        items[branch][2] = diti_prompts_first(&use, lengths, branch);
-        items[branch][3] = lengths[branch];
+        items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
+        items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
@@ -39,14 +40,14 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
-    prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
+    prompts.rows = job->request.encoded;
     prompts.given = job->request.conditioning;
     return diti_prompts_write(job->model, &job->env, share->program.plan, &share->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
-    uint32_t i;
+    uint32_t i, frame;
     for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
         diti_solver_row *row = (diti_solver_row *)table;
@@ -81,6 +82,13 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         row->project = guidance->project;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
+        for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
+            const diti_frame_step *own = &request->frame_steps[(size_t)i * request->shape.latent_frames + frame];
+            float *out = table + DITI_COEFFICIENTS + 2 * (size_t)request->shape.image_count + 3 * (size_t)frame;
+            out[0] = own->x;
+            out[1] = own->noise;
+            out[2] = own->moves;
+        }
     }
 }
 
@@ -121,20 +129,39 @@ static void diti_inputs_scale_noise(dit_job *job) {
     request->schedule.initial = 1;
 }
 
+/* Noise of all steps, whose planes have room up to a multiple of four in the device's table. */
+static dit_result diti_inputs_step_noise(diti_share *share, diti_tensor table, const float *noise, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t steps = job->request.shape.steps, plane = (uint32_t)diti_request_plane(&job->request);
+    size_t count = diti_job_latent_values(job) * steps, room = diti_padded(plane), i;
+    float *padded;
+    dit_result result;
+    if (plane == room) return diti_plan_write(share->program.plan, table, noise, count * sizeof(float), err);
+    padded = (float *)diti_alloc_array(&job->env, count / plane * room, sizeof *padded);
+    if (!padded) return diti_fail_memory(err, "the noise");
+    memset(padded, 0, count / plane * room * sizeof *padded);
+    for (i = 0; i < count / plane; i++) memcpy(padded + i * room, noise + i * plane, plane * sizeof *noise);
+    result = diti_plan_write(share->program.plan, table, padded, count / plane * room * sizeof(float), err);
+    diti_free(&job->env, padded);
+    return result;
+}
+
 static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
-    size_t count = diti_job_latent_values(share->job);
-    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise, count * sizeof(float), err));
-    if (!share->program.step_noise) return DIT_OK;
-    return diti_plan_write(share->program.plan, share->program.step_noise, request->step_noise,
-                           count * request->shape.steps * sizeof(float), err);
+    DITI_TRY(diti_plan_write(share->program.plan, share->program.noise, request->noise,
+                             diti_job_latent_values(share->job) * sizeof(float), err));
+    if (share->program.step_noise)
+        DITI_TRY(diti_inputs_step_noise(share, share->program.step_noise, request->step_noise, err));
+    if (share->program.renoise) DITI_TRY(diti_inputs_step_noise(share, share->program.renoise, request->renoise, err));
+    return share->program.frame_steps ? diti_given_write_frame_steps(share, err) : DIT_OK;
 }
 
 static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_text(share, err));
     DITI_TRY(diti_inputs_schedule(share, err));
     DITI_TRY(diti_inputs_noise(share, err));
-    if (share->job->request.start) DITI_TRY(diti_start_write(share, err));
+    if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
+    DITI_TRY(diti_given_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -144,5 +171,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
+    memset(job->request.given_images, 0, sizeof job->request.given_images);
+    diti_free(&job->env, job->request.previous);
+    job->request.previous = NULL;
     return result;
 }

@@ -37,6 +37,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     if (!job) return;
     env = job->env;
     if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
@@ -48,7 +49,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     job->env = desc->model->env;
     job->model = desc->model;
     job->target = desc->target;
-    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &job->request, err));
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err));
     DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
@@ -75,13 +76,13 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     const dit_job *job = inspection->job;
     const diti_job_request *request = &job->request;
     uint64_t streamed = 0;
-    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
-                   request->latent_width * request->latent_height;
+    size_t count = diti_job_latent_values(job), tables = request->shape.stochastic ? 1u : 0u;
+    uint64_t frames = diti_clip_host_bytes(&request->shape);
     uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading), inputs = inspection->memory.inputs;
     bool unified =
         inspection->graph.device->unified; /* staging is in the device's memory, too, and inputs as written */
-    uint32_t pictures =
-        (job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
+    uint32_t pictures = (job->target.image || request->shape.clip ? 0 : request->shape.image_count) +
+                        (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
@@ -90,14 +91,15 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
                        (VkDeviceSize)pictures * request->shape.width * request->shape.height *
                            (request->shape.texels == DITI_TEXELS_LIGHT ? 8u : 4u);
     out->device_local = out->weights + out->activations;
-    out->host_visible = (inputs > loading ? inputs : loading) + staging;
+    out->host_visible = (inputs > loading ? inputs : loading) + staging + frames;
     out->peak = out->device_local;
     if (unified) {
-        out->activations += inputs;
+        out->activations += inputs + frames;
         out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
     }
-    out->host = (size_t)inspection->memory.inputs + sizeof *job + sizeof *job->shares[0] +
-                count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
+    if (request->shape.hold_count) tables++;
+    out->host = (size_t)inspection->memory.inputs + (size_t)frames + sizeof *job + sizeof *job->shares[0] +
+                count * sizeof(float) * (tables * (size_t)request->shape.steps + 1u);
 }
 
 DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {

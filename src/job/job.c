@@ -20,6 +20,7 @@ static void diti_job_rewind(dit_job *job) {
     memset(&job->status, 0, sizeof job->status);
     memset(&job->error, 0, sizeof job->error);
     job->status.step_count = job->request.shape.steps;
+    job->status.frame_count = job->request.shape.frames;
     job->status.result = DIT_WORKING;
     diti_unlock(&job->status_lock);
 }
@@ -67,8 +68,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     job->context = ctx;
     job->model = desc->model;
     job->target = desc->target;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, &job->request, err);
+    result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
+    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
     if (result != DIT_OK) {
@@ -106,6 +107,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "width or height";
     else if (now->image_count != then->image_count)
         what = "image_count";
+    else if (now->frames != then->frames || now->float_frames != then->float_frames)
+        what = "frame_count or float_frames";
+    else if (now->loop_count != then->loop_count || now->loop_frames != then->loop_frames)
+        what = "loop_count or loop_frames";
     else if (now->steps != then->steps)
         what = then->starts ? "steps, or strength" : "steps";
     else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
@@ -168,7 +173,9 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted;
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
+           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
+           !memcmp(a->holds, b->holds, sizeof a->holds);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -197,9 +204,11 @@ static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
     diti_program before = first->program;
     dit_result result;
     first->program.command_pool = VK_NULL_HANDLE;
+    first->program.chunk_commands = NULL;
     result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_record(job, err);
     diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
+    diti_free(&job->env, result == DIT_OK ? before.chunk_commands : first->program.chunk_commands);
     if (result != DIT_OK) first->program = before;
     return result;
 }
@@ -237,8 +246,10 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    const diti_job_request *before;
     diti_job_request request;
     dit_result result;
+    dit_status status;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     diti_retired_collect(job->context);
@@ -247,8 +258,13 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_restart: the job has lost a device; create a new job, on devices that work");
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
-    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
-    result = diti_job_request_noise(desc->model, &job->env, desc, &request, err);
+    dit_job_status(job, &status, NULL);
+    before = desc->loop && status.result == DIT_OK ? &job->request : NULL;
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, before, &request, err));
+    result = before && diti_job_same_shape(job, desc, &request, err) < 0
+                 ? DIT_ERROR_INVALID_ARGUMENT
+                 : diti_job_request_noise(desc->model, &job->env, desc, before, &request, err);
+    if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);

@@ -115,9 +115,34 @@ typedef struct diti_prompt_tokens {
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
 typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY } diti_texels;
 
+/* Frames that a clip is given: pictures of the caller's, or (continues) the end of the clip before. Chunks in front
+   of it that no held frame needs are skipped: so many latent frames, and the frames that they stand for. */
+#define DITI_JOB_MAX_REFERENCES 16u
+#define DITI_JOB_MAX_GIVEN (DITI_JOB_MAX_REFERENCES + 1u)
+#define DITI_JOB_MAX_HOLDS 64u
+typedef struct diti_given {
+    uint32_t frames, latent_frames, skipped, skipped_frames;
+    bool floats, continues;
+} diti_given;
+typedef struct diti_hold { /* count latent frames of a clip are those of something given */
+    uint32_t given, from, to, count;
+} diti_hold;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
+    bool clip;                        /* frames are made, if only one; else a picture */
+    uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
+    uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
+    bool float_frames;                /* floats of all frames are kept */
+    uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
+    bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
+                                         with; else all of given are for holds */
+    diti_given given[DITI_JOB_MAX_GIVEN];
+    uint32_t given_count;
+    diti_hold holds[DITI_JOB_MAX_HOLDS];
+    uint32_t hold_count;
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -160,6 +185,14 @@ typedef enum diti_step_form {
 enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
 
 #define DITI_JOB_MAX_IMAGES 64u
+#define DITI_LOOP_FRAMES 4u /* latent frames that clips share, where the autoencoder takes them one by one */
+
+typedef struct diti_noise_source { /* a stream of normal numbers */
+    bool philox;
+    uint64_t seed;
+    uint32_t draws;
+    diti_random random;
+} diti_noise_source;
 
 typedef struct diti_job_request {
     diti_job_shape shape;
@@ -169,13 +202,23 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                             /* [image_count, C, h, w], unit normal */
+    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
+    float fps;                    /* 0: the model's default */
+    uint32_t loop;                /* number of the clip among those that continue each other */
+    float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
+    diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
+    float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
+    float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
-    float *step_noise;                        /* [steps, image_count, C, h, w] when stochastic */
+    float *step_noise;                        /* [steps, image_count, C, frames, h, w] when stochastic */
     diti_prompt_tokens tokens[DITI_ENCODERS]; /* tokens of the branches that are encoded in the plan */
     uint32_t lengths[2][2];               /* tokens of each branch that are read, in the first and the second text */
+    uint32_t encoded[2];                  /* rows of each branch that are encoded, where lengths are not fixed */
     uint32_t labels[DITI_JOB_MAX_IMAGES]; /* classes of class-conditional models, one per picture */
     diti_conditioning conditioning[2];    /* embeddings of the branches that are given */
 } diti_job_request;
@@ -183,6 +226,7 @@ typedef struct diti_job_request {
 /* Where a run is: the next slice to submit. repeat counts steps. */
 typedef struct diti_job_cursor {
     uint32_t segment, repeat, slice;
+    uint32_t chunk; /* chunks of clips that are decoded */
 } diti_job_cursor;
 
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
@@ -190,6 +234,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     float us;                    /* predicted */
     double done_us;              /* predicted work of the run when the slice is finished */
     uint32_t steps_done;
+    uint32_t frames; /* decoded behind it, of the last clip; 0: it brings none */
     dit_stage stage;
     bool preview; /* brings a new preview */
 } diti_job_flight;
@@ -200,7 +245,7 @@ typedef struct diti_job_before {
     bool known;    /* the newest call can be taken back */
     bool recorded; /* the newest call has recorded something */
     diti_job_cursor cursor;
-    uint32_t last_segment;
+    uint32_t last_segment, judged_chunk;
     bool unjudged, restores;
     double submitted_us;
     uint64_t dispatches;
@@ -240,13 +285,14 @@ typedef struct diti_text_use {
     bool weighted;
     uint32_t clip_skip;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
+    const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
-    const uint32_t *lengths;          /* tokens of each branch that are read, in the first text */
+    const uint32_t *rows;             /* rows of each branch in the first text, where lengths are not fixed */
     const diti_conditioning *given;   /* embeddings of each branch */
 } diti_prompts;
 
@@ -266,12 +312,19 @@ typedef struct diti_program {
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
-        decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
+        decode_segment;    /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
+    uint32_t last_segment; /* decode_segment, or of clips the last one of chunk_segments */
+    uint32_t chunk_segments[DITI_VAE_CHUNK_KINDS]; /* by kind; UINT32_MAX: there are no such chunks */
+    diti_vae_chunk *chunks;                        /* a clip's, in order */
+    uint32_t chunk_count;
+    VkCommandBuffer *chunk_commands;                          /* copies before and behind every chunk of every clip */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
+    diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
+        clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
     VkCommandPool command_pool;
@@ -286,6 +339,7 @@ typedef struct diti_run {
     /* what guards want (graph/guard.c): segments are run again */
     diti_health health;    /* the newest that was seen */
     uint32_t last_segment; /* newest segment that was wholly submitted */
+    uint32_t judged_chunk; /* chunk that it decoded, if it is one of chunks */
     bool unjudged;         /* the guards' verdict on that segment is not known yet */
     bool careful;          /* patches overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
@@ -330,7 +384,8 @@ struct dit_job {
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
-    diti_buffer health_readback; /* diti_health of the first share, copied at the end */
+    diti_buffer health_readback;      /* diti_health of the first share, copied at the end */
+    diti_buffer frames, float_frames; /* frames of clips in host memory: words of pixels; three planes of each */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
@@ -395,6 +450,38 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
+/* clip.c */
+DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
+DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
+DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                              dit_error *err);
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
+DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
+                                        uint32_t chunk); /* which decodes a run's chunk of that number */
+DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err);
+/* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
+DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index);
+DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index);
+DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
+DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err);
+DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame);
+DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame);
+DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err);
+/* given.c: before: of the run that this one continues; NULL: none. */
+DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
+/* noise.c */
+/* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
+DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
+                                            const diti_given *given, bool inside);
+/* The noise, which is drawn for jobs that run, and not for questions about them. before: as above. */
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
@@ -416,17 +503,21 @@ DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
 DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
                                            const diti_text_use *use, const diti_prompts *prompts, dit_error *err);
-/* The first row of a branch in a text without fixed places. */
-DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch);
+/* The first row of a branch in a text without fixed places; rows: of each branch. */
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *rows, uint32_t branch);
 /* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
-/* request.c: a desc checked and resolved, all but its noise; */
+/* request.c: a desc checked and resolved, all but its noise. before: the request of the run that this one continues;
+   NULL: none. */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err);
-/* the noise, which is drawn for jobs that run, and not for questions about them. */
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                               diti_job_request *out, dit_error *err);
+                                              const diti_job_request *before, diti_job_request *out, dit_error *err);
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
+/* The input's values as float, count of them expected; *out freed with diti_free. */
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err);
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request); /* values of a plane: frames * h * w */
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
@@ -459,12 +550,16 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
  */
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
+/* The latents to begin with become those of a picture or clip, with noise. */
+DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                                   diti_tensor latents);
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
 DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
@@ -575,4 +670,6 @@ DIT_INTERNAL void diti_job_await_report(dit_job *job);
 DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
+/* Frame `frame` of the newest chunk to the application's image, behind its layer by `place` layers. */
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame, uint32_t place);
 #endif

@@ -197,8 +197,9 @@ static void diti_model_describe_transformer(dit_model *model) {
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
                 model->pipeline ? model->pipeline->variant : traits->variant);
-    model->info.default_width = model->info.default_height = traits->default_size * factor;
-    model->info.size_multiple = traits->patch * factor;
+    model->info.default_height = traits->default_size * factor;
+    model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
+    model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
@@ -256,6 +257,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
+    if (model->transformer) diti_model_describe_frames(model);
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
     }

@@ -31,7 +31,10 @@ static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32
 static void diti_run_next(const diti_share *share, diti_job_cursor *cursor) {
     cursor->slice = 0;
     if (diti_share_counts(share, cursor->segment)) cursor->repeat++;
-    cursor->segment = diti_run_after(share, cursor->segment, cursor->repeat);
+    if (cursor->segment > share->program.decode_segment) cursor->chunk++;
+    cursor->segment = cursor->segment >= share->program.decode_segment && share->program.chunk_count
+                          ? diti_clip_segment(share, cursor->chunk)
+                          : diti_run_after(share, cursor->segment, cursor->repeat);
 }
 
 DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cursor) {
@@ -41,7 +44,7 @@ DIT_INTERNAL void diti_run_advance(const diti_share *share, diti_job_cursor *cur
 DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment, uint32_t steps) {
     diti_job_cursor cursor = DITI_ZERO;
     uint32_t runs = 0;
-    while (cursor.segment <= share->program.decode_segment && cursor.repeat < steps) {
+    while (cursor.segment <= share->program.last_segment && cursor.repeat < steps) {
         runs += cursor.segment == segment;
         diti_run_next(share, &cursor);
     }

@@ -55,6 +55,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
     diti_job_record_finish(job, first->program.finish);
     DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
+    DITI_TRY(diti_clip_record(job, err));
     if (job->request.shape.start_image) {
         DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
         diti_job_record_start(job, first->program.start_copy);
@@ -102,6 +103,8 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
     diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->chunks);
+    diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
     diti_plan_destroy(program->plan);
 }

@@ -154,19 +154,26 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
     }
 }
 
-/* [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all prompts one after the other,
-   and what the caller gave. */
+/* [encoded rows, then given rows, then those of the model's own text; columns]: what the encoder makes of the tokens of
+   all prompts one after the other, what the caller gave, and what stands for an absent prompt. */
 static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
-    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows;
-    diti_tensor encoded = 0, given, text;
-    if (rows) encoded = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
-    if (!use->given_rows) return encoded;
-    given = use->given[DITI_TEXT_FIRST] =
-        diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
-    if (!rows) return given;
-    text = diti_tensor_new(graph, DITI_F32, rows + use->given_rows, columns, "text");
-    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_copy(graph, given, diti_tensor_view(graph, text, rows, use->given_rows, 0, columns), "gather text");
+    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
+             counts[3] = {use->encoded_rows, use->given_rows, 0};
+    diti_tensor parts[3] = {0, 0, 0}, text;
+    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (use->given_rows)
+        parts[1] = use->given[DITI_TEXT_FIRST] =
+            diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
+    if (use->null_text) {
+        parts[2] = diti_tensor_weight(graph, use->null_text, 0);
+        counts[2] = diti_tensor_rows(graph, parts[2]);
+    } else if (!parts[0] || !parts[1]) {
+        return parts[0] ? parts[0] : parts[1];
+    }
+    text = diti_tensor_new(graph, DITI_F32, counts[0] + counts[1] + counts[2], columns, "text");
+    for (i = 0; i < 3; first += counts[i], i++)
+        if (counts[i] && !diti_graph_failed(graph))
+            diti_copy(graph, parts[i], diti_tensor_view(graph, text, first, counts[i], 0, columns), "gather text");
     return text;
 }
 
@@ -179,10 +186,11 @@ DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, d
 
 /* --- what the host writes --- */
 
-DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch) {
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *rows, uint32_t branch) {
     uint32_t before, first = use->encodes[branch] ? 0 : use->encoded_rows;
+    if (use->null_text && branch == 0) return use->encoded_rows + use->given_rows;
     for (before = 0; before < branch; before++)
-        if (use->encodes[before] == use->encodes[branch]) first += lengths[before];
+        if (use->encodes[before] == use->encodes[branch]) first += rows[before];
     return first;
 }
 
@@ -197,12 +205,12 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->lengths[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = model->fixed_text && diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
         for (i = 0; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
             out->weights[first + i].first = first;
@@ -250,8 +258,8 @@ static dit_result diti_prompts_write_given(const dit_model *model, const diti_en
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the prompt embeddings");
     for (branch = 0; branch < use->branches; branch++) {
-        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
-        if (use->encodes[branch]) continue;
+        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->rows[branch]) * columns;
+        if (use->encodes[branch] || (use->null_text && branch == 0)) continue;
         memcpy(rows + next, prompts->given[branch].texts[text].rows, own * sizeof *rows);
         next += own;
     }

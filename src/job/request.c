@@ -6,12 +6,6 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->frame_count > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
-    if (desc->reference_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version refers to no pictures; references must be empty");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
@@ -151,7 +145,7 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 
 /* --- inputs by name --- */
 
-static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
     uint32_t i;
     for (i = 0; i < desc->input_count; i++) {
         if (diti_equal(desc->inputs[i].name, name)) return &desc->inputs[i];
@@ -184,9 +178,8 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
     return DIT_OK;
 }
 
-/* The input's values as float, count of them expected; *out freed with diti_free. */
-static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-                                      dit_error *err) {
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err) {
     dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
     uint64_t have = 1, bytes;
     uint32_t d;
@@ -207,7 +200,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
     return DIT_OK;
 }
 
-static dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0))
@@ -359,6 +352,9 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
         if (model->texts[i].tokens || given->texts[i].tokens)
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
+    out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
+                                                    !blob && !desc->negative_prompt);
+    if (!conditional && out->shape.null_text) return DIT_OK;
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
@@ -376,14 +372,29 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     return DIT_OK;
 }
 
+/* Where texts have no fixed length: which rows are made, and how many of them are read. The unconditional branch may
+   read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
+static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
+    uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
+    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    if (branches < 2 || model->fixed_text) return;
+    if (out->shape.null_text) {
+        out->encoded[0] = 0;
+        lengths[0] = lengths[1];
+    } else if (model->transformer->traits.crops_text && out->shape.encodes[0]) {
+        if (lengths[1] > out->encoded[0]) out->encoded[0] = lengths[1];
+        lengths[0] = lengths[1];
+    }
+}
+
 static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
-    uint32_t encoded = 0, given = 0, encodes = 0, branch;
-    for (branch = 0; branch < branches; branch++) {
-        encodes += out->shape.encodes[branch] ? 1u : 0u;
-        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
+    uint32_t encoded = 0, given = 0, encodes = 0, gives = 0, branch;
+    for (branch = out->shape.null_text ? 1 : 0; branch < branches; branch++) {
+        *(out->shape.encodes[branch] ? &encodes : &gives) += 1;
+        *(out->shape.encodes[branch] ? &encoded : &given) += out->encoded[branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
-    if (encodes < branches) out->shape.given_rows = diti_conditioning_rows(given, (branches - encodes) * tokens);
+    if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -419,60 +430,9 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
+    diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     return result;
-}
-
-/* --- noise --- */
-
-static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
-                              size_t count) {
-    diti_random random;
-    uint32_t d;
-    /* out: [draws][count], the draws of one generator in order */
-    if (request->rng == DIT_RNG_PHILOX) {
-        for (d = 0; d < draws; d++) diti_philox_normal(seed, d, out + d * count, count);
-        return;
-    }
-    diti_random_seed(&random, seed);
-    for (d = 0; d < draws; d++) diti_random_normal(&random, out + d * count, count);
-}
-
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                               diti_job_request *out, dit_error *err) {
-    size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
-           all = per_image * out->shape.image_count;
-    uint32_t before = out->shape.draws_start ? 1 : 0, draws = before + 1, image, step, at;
-    const dit_tensor *given = diti_request_input(desc, "noise");
-    dit_result result = DIT_OK;
-    float *drawn;
-    for (step = 0; step < out->shape.steps && out->shape.stochastic; step++) draws += out->schedule.steps[step].draws;
-    drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
-    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
-    if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
-    if (out->shape.stochastic)
-        out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
-    if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
-        result = diti_fail_memory(err, "the noise");
-    for (image = 0; image < out->shape.image_count && result >= 0; image++) {
-        diti_request_draw(out, out->seed + image, draws, drawn, per_image);
-        if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
-        memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
-        for (step = 0, at = before; step < out->shape.steps && out->shape.stochastic; step++) {
-            float *noise = out->step_noise + step * all + image * per_image;
-            at += out->schedule.steps[step].draws; /* the last of a step's draws is used */
-            if (out->schedule.steps[step].draws)
-                memcpy(noise, drawn + at * per_image, per_image * sizeof *drawn);
-            else
-                memset(noise, 0, per_image * sizeof *drawn);
-        }
-    }
-    diti_free(env, drawn);
-    if (result < 0 || !given) return result;
-    diti_free(env, out->noise);
-    out->noise = NULL;
-    DITI_TRY(diti_request_floats(env, given, all, &out->noise, err));
-    return diti_request_check_finite("noise", out->noise, all, err);
 }
 
 /* --- schedule --- */
@@ -491,8 +451,9 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
-    wanted.frames = 1;
-    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
+    wanted.frames = out->shape.frames;
+    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch) * out->shape.latent_frames;
+    if (model->transformer->traits.patch_frames > 1) wanted.image_tokens /= model->transformer->traits.patch_frames;
     DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
@@ -603,26 +564,24 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-static dit_result diti_request_clip(const dit_model *model, dit_error *err) {
-    if (!model->transformer || !model->transformer->traits.default_frames) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "this model (%s %s) makes clips, which jobs do not make yet: it can be loaded and described",
-                     model->info.family, model->info.variant);
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request) {
+    return (size_t)request->shape.latent_frames * request->latent_height * request->latent_width;
 }
 
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                    diti_job_request *out, dit_error *err) {
+                                    const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
     DITI_TRY(diti_request_check_inputs(desc, err));
-    DITI_TRY(diti_request_clip(model, err));
     DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
+    DITI_TRY(diti_job_request_clip(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(diti_job_request_start(model, desc, out, err));
+    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
@@ -640,15 +599,16 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
+    DITI_TRY(diti_job_request_frames(env, out, err));
     diti_job_request_kinds(out);
     return diti_request_text(model, env, desc, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err) {
+                                              const diti_job_request *before, diti_job_request *out, dit_error *err) {
     dit_result result;
     memset(out, 0, sizeof *out);
-    result = diti_request_fill(model, env, desc, out, err);
+    result = diti_request_fill(model, env, desc, before, out, err);
     if (result < 0) diti_job_request_free(env, out);
     return result;
 }
@@ -658,6 +618,12 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
+    diti_free(env, request->sources);
+    diti_free(env, request->frame_mask);
+    diti_free(env, request->frame_steps);
+    diti_free(env, request->renoise);
+    diti_free(env, request->given_noise);
+    diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);
     diti_conditioning_free(env, &request->conditioning[1]);

@@ -5,15 +5,19 @@
 
 /* The slice at the cursor was submitted. */
 static void diti_run_mark_submitted(diti_share *share) {
-    uint32_t segment = share->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment, chunk = share->run.cursor.chunk;
     diti_run_advance(share, &share->run.cursor);
     if (share->run.cursor.slice) return;
     share->run.last_segment = segment;
+    share->run.judged_chunk = chunk;
     share->run.unjudged = share->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const diti_share *share) {
-    return share->run.cursor.segment > share->program.decode_segment;
+static bool diti_run_at_end(const diti_share *share) { return share->run.cursor.segment > share->program.last_segment; }
+
+/* Whether a segment decodes a chunk of a clip. */
+static bool diti_run_is_chunk(const diti_share *share, uint32_t segment) {
+    return segment > share->program.decode_segment;
 }
 
 static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
@@ -37,6 +41,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
         job->status.stage = DIT_STAGE_DONE;
         job->status.fraction = 1;
         job->status.step = job->request.shape.steps;
+        job->status.frame = job->request.shape.frames;
     }
     diti_unlock(&job->status_lock);
 }
@@ -62,16 +67,25 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
+    if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
     if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }
 
+/* The frames of the last clip that are there when a chunk is decoded. */
+static uint32_t diti_run_frames(const diti_share *share, uint32_t chunk) {
+    const diti_program *program = &share->program;
+    uint32_t before = program->chunk_count * (share->job->request.shape.image_count - 1);
+    if (chunk < before) return 0;
+    return program->chunks[chunk - before].out_first + program->chunks[chunk - before].out_frames;
+}
+
 /* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_job_flight flight;
-    uint32_t segment = share->run.cursor.segment;
+    uint32_t segment = share->run.cursor.segment, chunk = share->run.cursor.chunk;
     memset(&flight, 0, sizeof flight);
     flight.us = diti_plan_slice_us(share->program.plan, segment, share->run.cursor.slice);
     flight.stage = diti_run_stage(share, segment);
@@ -81,6 +95,7 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
     diti_run_mark_submitted(share);
     flight.steps_done = share->run.cursor.repeat;
     flight.preview = segment == share->program.preview_segment && share->run.cursor.segment != segment;
+    if (share->run.cursor.chunk != chunk) flight.frames = diti_run_frames(share, chunk);
     return flight;
 }
 
@@ -163,6 +178,11 @@ static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uin
     share->run.cursor.segment = segment;
     share->run.cursor.slice = 0;
     share->run.cursor.repeat = step;
+    if (segment < share->program.decode_segment) share->run.cursor.chunk = 0;
+    if (!diti_run_is_chunk(share, segment)) return;
+    /* what a chunk leaves for the next one has changed: all chunks of the clip run again */
+    share->run.cursor.chunk = share->run.judged_chunk / share->program.chunk_count * share->program.chunk_count;
+    share->run.cursor.segment = diti_clip_segment(share, share->run.cursor.chunk);
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
@@ -272,7 +292,7 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
     uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
-    if (diti_patches_used(&share->job->request.shape)) return false;
+    if (diti_patches_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
     return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
                                segment < share->program.decode_segment && last < share->program.decode_segment);
 }
@@ -397,11 +417,17 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
         result = diti_share_submit_states(share, &value, err);
     if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
+    if (result >= 0 && diti_run_is_chunk(share, at.segment) && at.slice == 0)
+        result =
+            diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk], &value, err);
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, share->member, at.segment, at.slice, &value, err)
                            : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && share->assignment.share == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
+    if (result >= 0 && share->run.cursor.chunk != at.chunk)
+        result = diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk + 1], &value,
+                                           err);
     if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);
     flight->value = value;
     return result;
@@ -435,7 +461,7 @@ static dit_result diti_run_load_ahead(diti_share *share, uint64_t *bytes, dit_er
     diti_stream_walk walk = DITI_ZERO;
     diti_job_cursor cursor = share->run.cursor;
     dit_result result = diti_plan_streams(share->program.plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= share->program.decode_segment) {
+    while (result == DIT_OK && cursor.segment <= share->program.last_segment) {
         result = diti_plan_load_ahead(share->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(share, &cursor);
     }
@@ -621,8 +647,11 @@ static dit_result diti_run_record_slice(diti_share *share, VkCommandBuffer comma
     diti_job_flight flight = diti_run_next_slice(share);
     if (share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         diti_job_record_start(share->job, commands);
+    if (diti_run_is_chunk(share, at.segment) && at.slice == 0) diti_clip_record_input(share->job, commands, at.chunk);
     DITI_TRY(diti_plan_execute(share->program.plan, at.segment, at.slice, commands, err));
     if (flight.preview) diti_job_record_preview(share->job, commands);
+    if (share->run.cursor.chunk != at.chunk) diti_clip_record_output(share->job, commands, at.chunk);
+    flight.frames = 0; /* nobody knows when the commands have run */
     diti_run_report(share, &flight);
     return DIT_OK;
 }
@@ -639,6 +668,7 @@ static void diti_run_remember(dit_job *job) {
     before->known = before->recorded = true;
     before->cursor = first->run.cursor;
     before->last_segment = first->run.last_segment;
+    before->judged_chunk = first->run.judged_chunk;
     before->unjudged = first->run.unjudged;
     before->restores = first->run.restores;
     before->submitted_us = first->run.submitted_us;
@@ -731,6 +761,7 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
     first = job->shares[0];
     first->run.cursor = before->cursor;
     first->run.last_segment = before->last_segment;
+    first->run.judged_chunk = before->judged_chunk;
     first->run.unjudged = before->unjudged;
     first->run.restores = before->restores;
     first->run.submitted_us = before->submitted_us;
@@ -756,8 +787,8 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                                   dit_error *err) {
     dit_status status;
     dit_error why;
-    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 ||
-        (int)what > DIT_READ_PREVIEW) {
+    if (!job || !dst || (frame >= job->request.shape.frames && frame != DIT_ALL_FRAMES) ||
+        image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
@@ -771,7 +802,11 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
         return status.preview_id ? DIT_OK : DIT_WORKING;
     }
+    if (what == DIT_READ_RGB_F32 && job->request.shape.clip && !job->request.shape.float_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: floats of frames are kept where dit_job_desc.float_frames asks for them");
     if (status.result < 0 && err) *err = why;
+    if (status.result == DIT_WORKING && what != DIT_READ_LATENT_F32 && frame < status.frame) return DIT_OK;
     if (status.result != DIT_OK) return status.result;
     return job->recording ? diti_run_check_health(job) : DIT_OK;
 }
@@ -796,6 +831,31 @@ static void diti_read_unswap(uint8_t *pixels, size_t count) {
         pixels[0] = pixels[2];
         pixels[2] = blue;
     }
+}
+
+/* Frames of a clip from host memory. */
+static dit_result diti_read_frames(dit_job *job, dit_read what, uint32_t image, uint32_t frame, uint8_t *dst,
+                                   size_t size, size_t row_pitch, dit_error *err) {
+    uint32_t count = frame == DIT_ALL_FRAMES ? job->request.shape.frames : 1, i;
+    size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
+    size_t texel = what == DIT_READ_RGBA8 ? 4 : 3 * sizeof(float);
+    DITI_TRY(diti_read_need(count * height, width * texel, &row_pitch, size, err));
+    for (i = 0; i < count; i++, dst += height * row_pitch) { /* no further than the need is checked */
+        uint32_t number = frame == DIT_ALL_FRAMES ? i : frame;
+        if (what == DIT_READ_RGBA8) {
+            const uint8_t *from = diti_clip_bytes(job, image, number);
+            for (y = 0; y < height; y++) memcpy(dst + y * row_pitch, from + y * width * 4, width * 4);
+            for (y = 0; y < height && job->request.shape.swap; y++) diti_read_unswap(dst + y * row_pitch, width);
+        } else {
+            const float *from = diti_clip_floats(job, image, number);
+            for (y = 0; y < height; y++)
+                for (x = 0; x < width; x++)
+                    for (c = 0; c < 3; c++)
+                        memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &from[c * pixels + y * width + x],
+                               sizeof(float));
+        }
+    }
+    return DIT_OK;
 }
 
 static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch,
@@ -836,8 +896,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
     const diti_program *program = &job->shares[0]->program;
-    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
-                  job->request.latent_height * sizeof(float);
+    size_t need = job->model->transformer->traits.latent_channels * diti_request_plane(&job->request) * sizeof(float);
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
@@ -850,6 +909,8 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
     program = &job->shares[0]->program;
+    if (job->request.shape.clip && (what == DIT_READ_RGBA8 || what == DIT_READ_RGB_F32))
+        return diti_read_frames(job, what, image, frame, (uint8_t *)dst, size, row_pitch, err);
     switch (what) {
     case DIT_READ_RGBA8: return diti_read_rgba(job, program->rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);

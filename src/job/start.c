@@ -156,19 +156,33 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
     return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-           job->request.latent_width * job->request.latent_height;
+           diti_request_plane(&job->request);
+}
+
+/* A step of a solver that remembers nothing, and its coefficients. */
+static diti_solver_desc diti_start_plain(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    diti_solver_desc plain = *states;
+    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
+    plain.x0 = 0;
+    plain.frames = 0;
+    plain.h2 = diti_tensor_view(graph, states->h2, 0, diti_tensor_rows(graph, states->x), 0,
+                                diti_tensor_columns(graph, states->x));
+    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    return plain;
+}
+
+DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
+                                   diti_tensor latents) {
+    diti_solver_desc plain = diti_start_plain(share, graph, states);
+    diti_start_mix(share, graph, 1, &plain, latents, share->program.noise, false);
 }
 
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
     uint32_t kept = diti_solver_kept(states) * planes;
-    diti_solver_desc plain = *states;
+    diti_solver_desc plain = diti_start_plain(share, graph, states);
     diti_tensor latents;
-    plain.guided = plain.mixed = plain.has_y = plain.has_h3 = plain.keeps = false;
-    plain.x0 = 0;
-    plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    share->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, kept, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!share->assignment.share) diti_start_latents(share, graph, &plain, latents);
@@ -234,7 +248,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */

@@ -60,7 +60,8 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
     const diti_share *first;
     dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->shares[0]->assignment.share)
+    if (!job || !out || frame >= job->request.shape.frames || image >= job->request.shape.image_count ||
+        job->shares[0]->assignment.share || (job->request.shape.clip && !job->target.image))
         return DIT_ERROR_INVALID_ARGUMENT;
     first = job->shares[0];
     memset(out, 0, sizeof *out);

@@ -217,7 +217,10 @@ static void diti_cogvideox_load(diti_component *component, diti_loader *loader) 
     traits->patch = config->patch;
     traits->patch_frames = config->patch_frames;
     traits->default_size = config->height;
+    traits->default_columns = config->width_latents;
     traits->default_frames = (config->frames + 3) / 4;
+    traits->default_fps = config->patch_frames > 1 ? 16 : 8;
+    traits->noise_by_frame = true;
     traits->text_tokens = config->tokens;
     traits->text_columns = config->text;
     traits->encoders[0] = DITI_ENCODER_T5;

@@ -202,6 +202,9 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->default_frames = config->frames;
+    traits->default_fps = config->plan ? 24 : 8;
+    traits->crops_text = true;
+    traits->still_pictures = config->plan;
     traits->text_tokens = config->plan ? 300 : 120;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;

@@ -37,7 +37,8 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
-    uint32_t default_size;              /* latent height and width */
+    uint32_t default_size;              /* latent height, and width if default_columns is 0 */
+    uint32_t default_columns;           /* latent width */
     uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
                                            name another number of tokens */
     uint32_t default_steps;
@@ -61,6 +62,11 @@ typedef struct diti_model_traits {
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
+    float default_fps;       /* frames of a second at which clips are shown */
+    bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
+    bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
+    bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
+    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */

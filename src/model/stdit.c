@@ -228,6 +228,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->patch = config->patch;
     traits->default_size = 64;
     traits->default_frames = flows ? 15 : 16;
+    traits->default_fps = flows ? 24 : 8; /* v1.1 is told 24 and leaves out two of three */
     traits->text_tokens = config->tokens ? config->tokens : tokens[config->version];
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -235,8 +236,11 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->default_guidance = 7;
     traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
     traits->divided = traits->frame_steps = true;
+    traits->draws_frames = config->version != DITI_STDIT_1;
     traits->pads_patches = config->version != DITI_STDIT_1;
     traits->null_text = config->tokens ? &model->null_text : NULL;
+    traits->scheduler =
+        flows ? "{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}" : "{\"_class_name\":\"iddpm\"}";
 }
 
 static void diti_stdit_load(diti_component *component, diti_loader *loader) {

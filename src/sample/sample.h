@@ -81,8 +81,8 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 /* The steps of a clip some of whose frames are given (docs/models.md 7.11). mask: for each frame the part of the steps
    that makes it anew, 0 (given, it stays) to 1 (made from noise). out: schedule->count rows of frames. Samplers that
    remember earlier steps cannot hold frames and are refused by name. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask,
-                                                         uint32_t frames, diti_frame_step *out, dit_error *err);
+DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, const float *mask, uint32_t frames,
+                                             diti_frame_step *out, dit_error *err);
 /* CogVideoX's dynamic guidance: the scale of the step at that timestep, of so many steps (docs/models.md 7.9). */
 DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep);
 

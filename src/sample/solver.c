@@ -502,10 +502,10 @@ static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_no
 }
 
 /* Noises that the original code draws: CogVideoX's second order draws two and uses the second one, DPM2 draws none in
-   the first half of its steps. */
+   the first half of its steps, Open-Sora's flows draw for given frames alone. */
 static uint32_t diti_solver_draws(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
                                   const diti_update *update) {
-    if (sampling->solver == DITI_SOLVER_DPM2 && update->noise == 0) return 0;
+    if ((sampling->solver == DITI_SOLVER_DPM2 || sampling->transforms) && update->noise == 0) return 0;
     return sampling->strides && sampling->solver == DITI_SOLVER_DPM ? diti_dpm_order(sampling, intervals, i) : 1;
 }
 

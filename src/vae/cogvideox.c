@@ -125,6 +125,7 @@ static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, co
     vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
     vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
     vae->style.ends = vae->style.cached = true;
+    vae->traits.inverts_scale = diti_setting_bool(&settings, "invert_scale_latents", false);
     return settings.result;
 }
 

@@ -15,8 +15,9 @@ typedef struct diti_vae_traits {
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
-    bool assumed; /* scale and shift: no config.json said them */
-    bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
+    bool assumed;       /* scale and shift: no config.json said them */
+    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
+    bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
    whole or one half of it; config NULL: sizes from shapes. */
@@ -80,25 +81,31 @@ typedef struct diti_vae_clip {
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode,
-                                                         uint32_t *nearest);
+DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode, uint32_t *nearest);
+#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae); /* frames that a latent frame stands for */
+/* The autoencoder is one of pictures, which takes frames one by one. */
+DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae);
+/* The encoder draws noise for each picture, too, before it comes to frames (diti_vae_clip.noise). */
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae);
+/* Latent frames of a chunk that needs no chunk before it; 0: only the first needs none. */
+DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae);
 /* frames, height and width are those of the pictures. tile and tile_frames: see diti_vae_clip. false: the graph has
    failed. */
-DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph,
-                                                  bool encode, const diti_video *pixels, uint32_t tile,
-                                                  uint32_t tile_frames);
+DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
+                                      const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
-DIT_INTERNAL DITI_UNUSED bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
+DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 #define DITI_VAE_TIMESTEP 256u
 DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
 /* ---- inside the room ---- */
 

@@ -11,8 +11,6 @@
 
 /* ---- pictures ---- */
 
-#define DITI_VAE_PICTURES 4u /* frames that an autoencoder of pictures has at a time */
-
 static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     uint32_t most = clip->tile ? 1 : DITI_VAE_PICTURES, first = index * most;
     if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
@@ -42,6 +40,17 @@ DIT_INTERNAL uint32_t diti_vae_latent_frames(const diti_vae *vae, uint32_t frame
     while (nearest && !diti_video_latent_frames(vae, near_by, encode)) near_by++;
     if (nearest) *nearest = near_by;
     return latent;
+}
+
+DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->kind ? vae->frame_factor : 1; }
+
+DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae) { return !vae->kind; }
+
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->opensora != NULL; }
+
+DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae) {
+    if (!vae->kind) return 1;
+    return vae->opensora ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
 }
 
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,

@@ -33,6 +33,7 @@
 #include "golden_hunyuanvideo.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
+#include "golden_clips.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -50,6 +51,9 @@
 
 static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"pipeline of clips", golden_is_clips, golden_run_clips},
+    {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
+    {"Open-Sora's programs", golden_is_sora, golden_run_sora},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
     {"respaced scheduler", golden_is_respaced, golden_run_respaced},
@@ -104,6 +108,16 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
     "tests/fixtures/vae_wan",
+    "tests/fixtures/pipe_cogvideox_2b",
+    "tests/fixtures/pipe_opensora11",
+};
+
+/* The other pipelines of clips, in full sweeps. */
+static const char *const sweep_folders[] = {
+    "tests/fixtures/pipe_latte",
+    "tests/fixtures/pipe_osp11",
+    "tests/fixtures/pipe_cogvideox_5b",
+    "tests/fixtures/pipe_opensora12",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -164,9 +178,8 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {
-        "flux2", "gemma2_text", "lumina2",   "mistral_text", "pipe_latte", "pipe_cogvideox*", "qwen*",
-        "sana*", "vae_dcae",    "vae_flux2", "wan",          "wan22_*",    "zimage"};
+    static const char *const later[] = {"flux2",    "gemma2_text", "lumina2", "mistral_text", "qwen*", "sana*",
+                                        "vae_dcae", "vae_flux2",   "wan",     "wan22_*",      "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;
@@ -253,7 +266,7 @@ static void run_models(golden *g, const char *rung) {
     const char *all = getenv("DIT_TEST_ALL");
     size_t i, first = 0, end = sizeof model_folders / sizeof *model_folders;
     /* make test: files and pipelines that base has read take the same way through the other rungs */
-    bool repeats = !(all && !strcmp(all, "1")) && strcmp(rung, "base");
+    bool sweeps = all && !strcmp(all, "1"), repeats = !sweeps && strcmp(rung, "base");
     g->rung = rung;
     if (!test_first_driver()) {
         end = !strcmp(rung, "base") ? FEW_FOLDERS : PIXART_FOLDER + 1;
@@ -264,6 +277,7 @@ static void run_models(golden *g, const char *rung) {
         if (repeats && !chosen_rung && i >= FEW_FOLDERS && i != PIPE_FOLDER) continue;
         run_path(g, model_folders[i]);
     }
+    for (i = 0; i < sizeof sweep_folders / sizeof *sweep_folders && sweeps; i++) run_path(g, sweep_folders[i]);
     golden_close_device();
 }
 

@@ -124,7 +124,7 @@ static void check_job(const imaginary *like, const dit_job_desc *desc, const cha
     job.env = *env;
     job.model = desc->model;
     job.context = &m.context;
-    result = diti_job_request_make(desc->model, env, desc, &job.request, &err);
+    result = diti_job_request_make(desc->model, env, desc, NULL, &job.request, &err);
     if (result >= 0) result = diti_job_divide(&job, desc->split ? &m.context : NULL, &err);
     if (!CHECK_MESSAGE(result == DIT_OK, "%s on %s: %s", name, like->name, err.message)) {
         diti_job_request_free(env, &job.request);

@@ -39,7 +39,7 @@ static bool picture_open(picture *p, const dit_type_rule *rule) {
     p->job.model = p->model;
     p->job.env = p->model->env;
     p->share.job = &p->job;
-    if (!CHECK_MESSAGE(diti_job_request_make(p->model, &p->job.env, &jd, &p->job.request, &err) == DIT_OK, "%s",
+    if (!CHECK_MESSAGE(diti_job_request_make(p->model, &p->job.env, &jd, NULL, &p->job.request, &err) == DIT_OK, "%s",
                        err.message))
         return false;
     diti_assign(&p->job.request.shape, false, 0, 1, &p->share.assignment);

@@ -232,8 +232,9 @@ static void test_tiles(void) {
     enum { WIDE = 96, SIDE = 16 };
     static uint8_t rgba[WIDE * SIDE * 4 + SIDE * 8], black[WIDE * SIDE * 4];
     static float plain[LATENT], tiled[LATENT];
-    dit_image image = {WIDE, SIDE, rgba, WIDE * 4 + 8, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED};
-    dit_image mask = {WIDE, SIDE, black, 0, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED};
+    dit_image image = {WIDE, SIDE, rgba, WIDE * 4 + 8, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED,
+                       NULL};
+    dit_image mask = {WIDE, SIDE, black, 0, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED, NULL};
     dit_job_desc desc = describe(&image, &mask, 0.2f);
     size_t i;
     double error = 0, size = 0;

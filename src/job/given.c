@@ -1,0 +1,556 @@
+/* Frames that a clip is given: a picture that it moves, a clip to begin with, references that stand in for some of its
+   latent frames, the end of the clip that it continues. Checks of a request, ops, and what the host writes. */
+#include "job/job.h"
+
+/* --- requests: what is given --- */
+
+/* Pixels in memory, of the size that is made. floats: whether they are floats; the first frame decides for all. */
+static dit_result diti_given_check_frame(const char *name, uint32_t index, const dit_image *image,
+                                         const diti_job_shape *shape, bool floats, dit_error *err) {
+    size_t line = (size_t)image->width * (floats ? 3 * sizeof(float) : 4);
+    if (image->width != shape->width || image->height != shape->height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: it has %u x %u pixels, the clip %u x %u: scale it to that size, or ask for "
+                         "another",
+                         name, index, image->width, image->height, shape->width, shape->height);
+    if (image->image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: this version reads frames of clips from memory only; give rgba or rgb", name,
+                         index);
+    if ((image->rgba != NULL) == (image->rgb != NULL))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: it needs either rgba or rgb", name, index);
+    if ((image->rgb != NULL) != floats)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s, frame %u: frames that belong together are bytes, all of them, or floats", name, index);
+    if (image->row_pitch && image->row_pitch < line)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: row_pitch %llu is less than %u pixels", name,
+                         index, (unsigned long long)image->row_pitch, image->width);
+    return DIT_OK;
+}
+
+static dit_result diti_given_add(const dit_model *model, const char *name, const dit_image *images, uint32_t frames,
+                                 diti_job_request *out, dit_error *err) {
+    diti_given *given = &out->shape.given[out->shape.given_count];
+    uint32_t i, nearest;
+    if (!images) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: frames is NULL", name);
+    given->frames = frames ? frames : 1;
+    given->floats = images[0].rgb != NULL;
+    for (i = 0; i < given->frames; i++)
+        DITI_TRY(diti_given_check_frame(name, i, &images[i], &out->shape, given->floats, err));
+    given->latent_frames = diti_vae_latent_frames(model->vae, given->frames, true, &nearest);
+    if (!given->latent_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: the autoencoder takes no clip of %u frames; the nearest that it takes has %u", name,
+                         given->frames, nearest);
+    out->given_images[out->shape.given_count++] = images;
+    return DIT_OK;
+}
+
+static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
+                     "DIT_ROLE_VAE",
+                     name);
+}
+
+/* The picture that a model moves, or the clip to begin with. */
+static dit_result diti_given_init(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                  dit_error *err) {
+    uint32_t count = desc->init_count ? desc->init_count : 1, frames = out->shape.frames;
+    bool moves = model->transformer->traits.condition_channels > 0;
+    if (moves && !desc->init_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) moves a picture; give init_image", model->info.family,
+                         model->info.variant);
+    if (desc->mask)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips are not repainted in part; mask must be NULL");
+    if (!desc->init_image) return DIT_OK;
+    if (moves && (count != 1 || desc->strength > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model moves one picture; init_count must be 1, and strength 0");
+    if (!moves && count != frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: init_image has %u frames, the clip %u: a clip to begin with is as long as what "
+                         "is made of it%s",
+                         count, frames,
+                         model->info.holds_frames ? "; give pictures that it goes on from as references" : "");
+    if (out->shape.extra_frames && !moves)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
+                         "patches; use another frame_count",
+                         out->shape.latent_frames - out->shape.extra_frames);
+    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
+    out->shape.moves = moves;
+    out->shape.starts = !moves;
+    if (out->shape.starts) out->strength = desc->strength > 0 ? desc->strength : 0.75f;
+    return DIT_OK;
+}
+
+static dit_result diti_given_references(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                        dit_error *err) {
+    char name[32];
+    uint32_t i;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > DITI_JOB_MAX_REFERENCES)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; at most %u are possible",
+                         desc->reference_count, DITI_JOB_MAX_REFERENCES);
+    if (!desc->mask_strategy)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: references are given without mask_strategy, which says what they are for");
+    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    for (i = 0; i < desc->reference_count; i++) {
+        diti_format(name, sizeof name, "references[%u]", (unsigned)i);
+        DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
+    }
+    return DIT_OK;
+}
+
+/* --- requests: mask_strategy (docs/models.md 7.11) --- */
+
+enum { DITI_GROUP_LOOP, DITI_GROUP_REFERENCE, DITI_GROUP_FROM, DITI_GROUP_TO, DITI_GROUP_LENGTH, DITI_GROUP_EDIT };
+#define DITI_GROUP_NUMBERS 6u
+
+static bool diti_given_is_number(const char *text, bool whole) {
+    const char *at = text;
+    bool digits = false;
+    if (*at == '-') at++;
+    for (; *at; at++) {
+        if (*at == '.' && !whole) {
+            whole = true; /* one point at most */
+            continue;
+        }
+        if (*at < '0' || *at > '9') return false;
+        digits = true;
+    }
+    return digits && at - text < 10;
+}
+
+/* The next group of a strategy; *at moves behind it. */
+static bool diti_given_read_group(const char **at, double numbers[DITI_GROUP_NUMBERS]) {
+    static const double usual[DITI_GROUP_NUMBERS] = {0, 0, 0, 0, 1, 0};
+    char number[16];
+    uint32_t i = 0, length = 0;
+    memcpy(numbers, usual, sizeof usual);
+    for (;; (*at)++) {
+        char c = **at;
+        if (c == ' ') continue;
+        if (c != ',' && c != ';' && c != '\0') {
+            if (length + 1 >= sizeof number) return false;
+            number[length++] = c;
+            continue;
+        }
+        number[length] = '\0';
+        if (i == DITI_GROUP_NUMBERS || !diti_given_is_number(number, i != DITI_GROUP_EDIT)) return false;
+        numbers[i++] = diti_parse_double(number);
+        length = 0;
+        if (c == ',') continue;
+        if (c == ';') (*at)++;
+        return true;
+    }
+}
+
+/* Where chunks of a clip are encoded by themselves, places snap to their beginnings: the nearest one, but not beyond
+   the last chunk's. */
+static int64_t diti_given_snap(int64_t place, uint32_t size, uint32_t align) {
+    int64_t chunk = place / align;
+    if (2 * (place % align) > align && chunk < (int64_t)(size / align) - 1) chunk++;
+    return chunk * align;
+}
+
+/* Frames of a clip that become those of something given. */
+static dit_result diti_given_hold(const dit_model *model, const char *what, const double numbers[DITI_GROUP_NUMBERS],
+                                  diti_job_request *out, dit_error *err) {
+    const diti_given *given = &out->shape.given[(uint32_t)numbers[DITI_GROUP_REFERENCE]];
+    uint32_t size = given->skipped + given->latent_frames, frames = out->shape.latent_frames, i,
+             align = diti_vae_independent_frames(model->vae);
+    int64_t from = (int64_t)numbers[DITI_GROUP_FROM], to = (int64_t)numbers[DITI_GROUP_TO],
+            count = (int64_t)numbers[DITI_GROUP_LENGTH];
+    diti_hold *hold = &out->shape.holds[out->shape.hold_count];
+    if (from < 0) from += size;
+    if (to < 0) to += frames;
+    if (from < 0 || from >= size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: reference_start is %g; the reference has %u latent frames", what,
+                         numbers[DITI_GROUP_FROM], size);
+    if (to < 0 || to >= frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: start is %g; the clip has %u latent frames", what,
+                         numbers[DITI_GROUP_TO], frames);
+    if (count < 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: length is %g; it must be 1 or more", what,
+                         numbers[DITI_GROUP_LENGTH]);
+    if (!(numbers[DITI_GROUP_EDIT] >= 0 && numbers[DITI_GROUP_EDIT] <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s: edit is %g; it must be 0 (frames stay) to 1 (all of them is made anew)", what,
+                         numbers[DITI_GROUP_EDIT]);
+    if (out->shape.hold_count == DITI_JOB_MAX_HOLDS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "mask_strategy has more than %u groups for a clip",
+                         DITI_JOB_MAX_HOLDS);
+    if (align > 1) {
+        from = diti_given_snap(from, size, align);
+        to = diti_given_snap(to, frames, align);
+    }
+    if (count > size - from) count = size - from;
+    if (count > frames - to) count = frames - to;
+    hold->given = (uint32_t)numbers[DITI_GROUP_REFERENCE];
+    hold->from = (uint32_t)from - given->skipped;
+    hold->to = (uint32_t)to;
+    hold->count = (uint32_t)count;
+    for (i = 0; i < hold->count; i++) out->frame_mask[hold->to + i] = (float)numbers[DITI_GROUP_EDIT];
+    out->shape.hold_count++;
+    return DIT_OK;
+}
+
+static dit_result diti_given_strategy(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                      dit_error *err) {
+    const char *at = desc->mask_strategy;
+    uint32_t group = 0;
+    while (at && *at) {
+        double numbers[DITI_GROUP_NUMBERS];
+        char what[64];
+        const char *begin = at;
+        bool read = diti_given_read_group(&at, numbers);
+        diti_format(what, sizeof what, "mask_strategy, group %u", (unsigned)++group);
+        if (!read)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "%s (\"%.40s\"): groups between \";\" are \"loop,reference,reference_start,start,length,"
+                             "edit\", whole numbers but for the last one, the end of which may be missing",
+                             what, begin);
+        if (numbers[DITI_GROUP_LOOP] < 0 || numbers[DITI_GROUP_LOOP] >= out->shape.loop_count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: loop is %g; loop_count is %u", what,
+                             numbers[DITI_GROUP_LOOP], out->shape.loop_count);
+        if (numbers[DITI_GROUP_REFERENCE] < 0 || numbers[DITI_GROUP_REFERENCE] >= desc->reference_count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reference is %g; reference_count is %u", what,
+                             numbers[DITI_GROUP_REFERENCE], desc->reference_count);
+        if (numbers[DITI_GROUP_LOOP] == out->loop) DITI_TRY(diti_given_hold(model, what, numbers, out, err));
+    }
+    return DIT_OK;
+}
+
+/* --- requests: loops --- */
+
+static dit_result diti_given_check_loops(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                         dit_error *err) {
+    uint32_t align, most = out->shape.latent_frames;
+    out->shape.loop_count = desc->loop_count ? desc->loop_count : 1;
+    out->loop = desc->loop;
+    if (desc->loop >= out->shape.loop_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop is %u; it must be below loop_count, which is %u",
+                         desc->loop, out->shape.loop_count);
+    if (out->shape.loop_count == 1 && (desc->loop_frames || desc->loop_edit > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
+                         "loop_count");
+    if (out->shape.loop_count == 1) return DIT_OK;
+    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    align = diti_vae_independent_frames(model->vae);
+    if (!align)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model's autoencoder encodes no end of a clip by itself; loop_count must be "
+                         "1");
+    out->shape.loop_frames = desc->loop_frames ? desc->loop_frames : align > 1 ? align : DITI_LOOP_FRAMES;
+    if (out->shape.loop_frames < most && out->shape.loop_frames % align == 0) {
+        if (desc->loop_edit >= 0 && desc->loop_edit <= 1) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
+                         (double)desc->loop_edit);
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
+                     out->shape.loop_frames, align, most);
+}
+
+/* The end of the clip before is encoded from the chunk on that its last latent frames begin in. */
+static dit_result diti_given_continue(const dit_model *model, const dit_job_desc *desc, const diti_job_request *before,
+                                      diti_job_request *out, dit_error *err) {
+    diti_given *given = &out->shape.given[out->shape.given_count];
+    uint32_t all = diti_vae_latent_frames(model->vae, out->shape.frames, true, NULL), index = 0, from;
+    double numbers[DITI_GROUP_NUMBERS] = {0, 0, 0, 0, 0, 0};
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    if (!out->loop) return DIT_OK;
+    if (!before || before->loop + 1 != out->loop)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop is %u; dit_job_restart takes it when the run of loop %u has finished, and no other call "
+                         "does",
+                         out->loop, out->loop - 1);
+    memset(&clip, 0, sizeof clip);
+    clip.vae = model->vae;
+    clip.encode = true;
+    clip.pixels.frames = out->shape.frames;
+    clip.latent.frames = all;
+    from = all - out->shape.loop_frames;
+    while (diti_vae_clip_chunk(&clip, index, &chunk) && chunk.out_first + chunk.out_frames <= from) index++;
+    given->continues = given->floats = true;
+    given->skipped = chunk.out_first;
+    given->skipped_frames = chunk.first;
+    given->latent_frames = all - chunk.out_first;
+    given->frames = out->shape.frames - chunk.first;
+    numbers[DITI_GROUP_REFERENCE] = out->shape.given_count++;
+    numbers[DITI_GROUP_FROM] = from;
+    numbers[DITI_GROUP_LENGTH] = out->shape.loop_frames;
+    numbers[DITI_GROUP_EDIT] = (double)desc->loop_edit;
+    return diti_given_hold(model, "loop", numbers, out, err);
+}
+
+static bool diti_given_wants_holds(const dit_job_desc *desc) {
+    return desc->reference_count || desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames;
+}
+
+DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    uint32_t i;
+    out->shape.loop_count = 1;
+    if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
+                         "NULL, loop_count 0 or 1",
+                         model->info.family, model->info.variant);
+    if (!out->shape.clip) return DIT_OK;
+    if (!(desc->strength >= 0 && desc->strength <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
+                         (double)desc->strength);
+    if (!desc->init_image && desc->strength > 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: strength is given without init_image, the clip that it is about");
+    DITI_TRY(diti_given_init(model, desc, out, err));
+    if (diti_given_wants_holds(desc)) {
+        if (desc->init_image)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_job_desc: a clip begins with init_image, or has frames of references; not both");
+        out->frame_mask = (float *)diti_alloc_array(env, out->shape.latent_frames, sizeof *out->frame_mask);
+        if (!out->frame_mask) return diti_fail_memory(err, "the mask of frames");
+        for (i = 0; i < out->shape.latent_frames; i++) out->frame_mask[i] = 1;
+        DITI_TRY(diti_given_check_loops(model, desc, out, err));
+        DITI_TRY(diti_given_references(model, desc, out, err));
+        DITI_TRY(diti_given_strategy(model, desc, out, err));
+        DITI_TRY(diti_given_continue(model, desc, before, out, err));
+    }
+    if (out->shape.given_count && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips with frames that are given are made one by one; image_count must be 1");
+    if (out->shape.loop_count > 1 && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clips that continue each other are made one by one; image_count must be 1");
+    return DIT_OK;
+}
+
+/* For the schedule's steps. */
+DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err) {
+    uint32_t frames = out->shape.latent_frames;
+    if (!out->shape.hold_count) return DIT_OK;
+    out->frame_steps =
+        (diti_frame_step *)diti_alloc_array(env, (size_t)out->schedule.count * frames, sizeof *out->frame_steps);
+    if (!out->frame_steps) return diti_fail_memory(err, "the steps of frames");
+    return diti_schedule_frames(&out->schedule, out->frame_mask, frames, out->frame_steps, err);
+}
+
+/* --- ops --- */
+
+/* Pixels of a chunk as rows in -1..1. */
+static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, uint32_t index,
+                                   const diti_vae_chunk *chunk) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t pixels = shape->width * shape->height;
+    diti_tensor all = share->program.given_pixels[index];
+    if (shape->given[index].floats)
+        return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+                         false);
+}
+
+/* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. */
+static diti_tensor diti_given_scale(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    const diti_vae_traits *vae = diti_vae_get_traits(share->job->model->vae);
+    uint32_t channels = vae->latent_channels, c, columns = frames * request->latent_height * request->latent_width;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor planes;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.frames = frames;
+    places.height = request->latent_height;
+    places.width = request->latent_width;
+    planes = diti_unpatchify(graph, rows, &places, channels);
+    desc.name = "scale given latents";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        float scale = vae->by_channel ? vae->scales[c] : vae->scale,
+              shift = vae->by_channel ? vae->shifts[c] : vae->shift;
+        if (request->shape.moves && vae->inverts_scale) scale = 1 / scale;
+        desc.scale = scale;
+        desc.offset = -shift * scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, columns);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+/* Declares what the host writes, and encodes it: planes as above. */
+static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_job_request *request = &job->request;
+    const diti_given *given = &request->shape.given[index];
+    uint32_t pixels = request->shape.width * request->shape.height, channels = job->model->vae->traits.latent_channels,
+             area = request->latent_width * request->latent_height, rows = given->latent_frames * area, i;
+    diti_video size = {given->frames, request->shape.height, request->shape.width};
+    diti_tensor moments, noise;
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    share->program.given_pixels[index] =
+        given->floats ? diti_tensor_input(graph, DITI_F32, given->frames * pixels, 3, "given frames")
+                      : diti_tensor_input(graph, DITI_U32, 1, given->frames * pixels, "given frames");
+    noise = share->program.given_noise[index][1] = diti_tensor_input(graph, DITI_F32, rows, channels, "given noise");
+    if (!diti_vae_clip_begin(&clip, job->model->vae, graph, true, &size, request->shape.vae_tile, 0)) return 0;
+    if (diti_vae_draws_inside(job->model->vae))
+        clip.noise = share->program.given_noise[index][0] =
+            diti_tensor_input(graph, DITI_F32, given->frames * area, channels, "given noise of pictures");
+    moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
+    for (i = 0; diti_vae_clip_chunk(&clip, i, &chunk) && !diti_graph_failed(graph); i++) {
+        diti_tensor part = diti_vae_clip_run(&clip, &chunk, diti_given_rows(share, graph, index, &chunk));
+        if (diti_graph_failed(graph)) return 0;
+        diti_copy(graph, part,
+                  diti_tensor_view(graph, moments, chunk.out_first * area, chunk.out_frames * area, 0, 2 * channels),
+                  "moments");
+    }
+    return diti_given_scale(share, graph, diti_draw(graph, moments, noise, 1, "draw given latents"),
+                            given->latent_frames);
+}
+
+/* count latent frames of one set of planes become those of another. */
+static void diti_given_copy(const diti_share *share, diti_graph *graph, diti_tensor from, uint32_t from_frame,
+                            diti_tensor to, uint32_t to_frame, uint32_t count) {
+    uint32_t area = share->job->request.latent_width * share->job->request.latent_height,
+             rows = diti_tensor_rows(graph, from);
+    diti_copy(graph, diti_tensor_view(graph, from, 0, rows, from_frame * area, count * area),
+              diti_tensor_view(graph, to, 0, rows, to_frame * area, count * area), "given frames");
+}
+
+/* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
+static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t i, plane = (uint32_t)diti_request_plane(request),
+                channels = share->job->model->transformer->traits.condition_channels;
+    share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
+    if (share->assignment.share == 0) {
+        diti_tensor first = diti_given_encode(share, graph, 0);
+        for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
+            diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_tensor latents[DITI_JOB_MAX_GIVEN];
+    uint32_t i;
+    if (shape->moves) {
+        diti_given_emit_condition(share, graph);
+        return;
+    }
+    if (shape->starts) {
+        latents[0] = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                     diti_tensor_columns(graph, states->x), "start latent");
+        if (share->assignment.share == 0)
+            diti_copy(graph, diti_given_encode(share, graph, 0), latents[0], "start latent");
+        diti_broadcast(graph, &share->assignment.all, 0, latents[0]);
+        diti_start_begin(share, graph, states, latents[0]);
+        return;
+    }
+    diti_copy(graph, share->program.noise, states->x, "start from noise");
+    if (share->assignment.share == 0) {
+        for (i = 0; i < shape->given_count && !diti_graph_failed(graph); i++)
+            latents[i] = diti_given_encode(share, graph, i);
+        for (i = 0; i < shape->hold_count && !diti_graph_failed(graph); i++)
+            diti_given_copy(share, graph, latents[shape->holds[i].given], shape->holds[i].from, states->x,
+                            shape->holds[i].to, shape->holds[i].count);
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, states->x);
+}
+
+/* --- host inputs --- */
+
+static void diti_given_pack_bytes(const dit_image *images, uint32_t frames, uint8_t *out) {
+    uint32_t frame, y;
+    for (frame = 0; frame < frames; frame++) {
+        size_t line = (size_t)images[frame].width * 4, pitch = images[frame].row_pitch ? images[frame].row_pitch : line;
+        for (y = 0; y < images[frame].height; y++, out += line) memcpy(out, images[frame].rgba + y * pitch, line);
+    }
+}
+
+static void diti_given_pack_floats(const dit_image *images, uint32_t frames, float *out) {
+    uint32_t frame, y, x;
+    for (frame = 0; frame < frames; frame++) {
+        size_t values = (size_t)images[frame].width * 3,
+               pitch = images[frame].row_pitch ? images[frame].row_pitch : values * sizeof *out;
+        for (y = 0; y < images[frame].height; y++, out += values) {
+            memcpy(out, (const uint8_t *)(const void *)images[frame].rgb + y * pitch, values * sizeof *out);
+            for (x = 0; x < values; x++) out[x] = 2 * out[x] - 1;
+        }
+    }
+}
+
+static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_given *given = &job->request.shape.given[index];
+    const dit_image *images = job->request.given_images[index];
+    size_t pixels = (size_t)job->request.shape.width * job->request.shape.height * given->frames,
+           bytes = pixels * (given->floats ? 3 * sizeof(float) : 4);
+    void *packed;
+    dit_result result;
+    if (given->continues)
+        return diti_plan_write(share->program.plan, share->program.given_pixels[index], job->request.previous, bytes,
+                               err);
+    packed = diti_alloc(&job->env, bytes);
+    if (!packed) return diti_fail_memory(err, "given frames");
+    if (given->floats)
+        diti_given_pack_floats(images, given->frames, (float *)packed);
+    else
+        diti_given_pack_bytes(images, given->frames, (uint8_t *)packed);
+    result = diti_plan_write(share->program.plan, share->program.given_pixels[index], packed, bytes, err);
+    diti_free(&job->env, packed);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_job_request *request = &job->request;
+    size_t at = 0;
+    uint32_t i;
+    if (share->assignment.share) return DIT_OK;
+    for (i = 0; i < request->shape.given_count; i++) {
+        const diti_given *given = &request->shape.given[i];
+        size_t inside = diti_given_noise_values(job->model, request, given, true),
+               last = diti_given_noise_values(job->model, request, given, false);
+        DITI_TRY(diti_given_write_pixels(share, i, err));
+        if (inside)
+            DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][0], request->given_noise + at,
+                                     inside * sizeof(float), err));
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
+                                 request->given_noise + at + inside, last * sizeof(float), err));
+        at += inside + last;
+    }
+    return DIT_OK;
+}
+
+/* A row for each step: for every frame of every evaluated clip the row of the timestep's table. */
+DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i,
+             columns = share->assignment.branches * request->shape.image_count * frames;
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&share->job->env, (size_t)steps * columns, sizeof *rows);
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the steps of frames");
+    for (step = 0; step < steps; step++)
+        for (i = 0; i < columns; i++)
+            rows[(size_t)step * columns + i] =
+                request->frame_steps[(size_t)step * frames + i % frames].fresh > 0 ? step : steps;
+    result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
+                             (size_t)steps * columns * sizeof *rows, err);
+    diti_free(&share->job->env, rows);
+    return result;
+}

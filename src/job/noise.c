@@ -1,0 +1,205 @@
+/* Noise, as the original pipelines draw it: a stream of normal numbers for each picture or clip, and the order in which
+   it is used. */
+#include "job/job.h"
+
+/* --- the stream --- */
+
+static void diti_noise_begin(diti_noise_source *source, dit_rng rng, uint64_t seed) {
+    memset(source, 0, sizeof *source);
+    source->philox = rng == DIT_RNG_PHILOX;
+    source->seed = seed;
+    if (!source->philox) diti_random_seed(&source->random, seed);
+}
+
+/* One call of torch.randn. */
+static void diti_noise_draw(diti_noise_source *source, float *out, size_t count) {
+    if (source->philox)
+        diti_philox_normal(source->seed, source->draws, out, count);
+    else
+        diti_random_normal(&source->random, out, count);
+    source->draws++;
+}
+
+/* --- latents --- */
+
+/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. */
+static void diti_noise_place(const dit_model *model, const diti_job_request *request, const float *drawn, float *out) {
+    uint32_t channels = model->transformer->traits.latent_channels, frames = request->shape.latent_frames, f, c;
+    size_t area = (size_t)request->latent_width * request->latent_height;
+    bool by_frame = model->transformer->traits.noise_by_frame;
+    for (c = 0; c < channels; c++)
+        for (f = 0; f < frames; f++)
+            memcpy(out + ((size_t)c * frames + f) * area,
+                   drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
+}
+
+/* --- frames that are given --- */
+
+/* Draws [channels, frames, area] become rows [frames * area, channels]. */
+static void diti_noise_rows(const float *drawn, uint32_t channels, size_t pixels, float *out) {
+    uint32_t c;
+    size_t i;
+    for (i = 0; i < pixels; i++)
+        for (c = 0; c < channels; c++) out[i * channels + c] = drawn[c * pixels + i];
+}
+
+/* The draws of an encoder of pictures, for up to four at a time, [n, channels, area]. */
+static void diti_noise_pictures(diti_noise_source *source, uint32_t frames, uint32_t channels, size_t area,
+                                float *scratch, float *out) {
+    uint32_t first, count, i;
+    for (first = 0; first < frames; first += count) {
+        count = frames - first < DITI_VAE_PICTURES ? frames - first : DITI_VAE_PICTURES;
+        diti_noise_draw(source, scratch, count * channels * area);
+        for (i = 0; i < count; i++)
+            diti_noise_rows(scratch + i * channels * area, channels, area, out + (first + i) * channels * area);
+    }
+}
+
+/* Draws the noise that an encoder of clips takes at its end and, where it draws between its halves, too, that of each
+   picture before. Draws are for all frames; those of frames that are not encoded are left out of the result. */
+static void diti_noise_given(diti_noise_source *source, const dit_model *model, const diti_job_request *request,
+                             const diti_given *given, float *scratch, float *inside, float *last) {
+    uint32_t channels = model->transformer->traits.latent_channels, index;
+    uint32_t frames = given->skipped_frames + given->frames, latents = given->skipped + given->latent_frames;
+    size_t area = (size_t)request->latent_width * request->latent_height, row = area * channels;
+    float *drawn = scratch + (size_t)DITI_VAE_PICTURES * row;
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    memset(&clip, 0, sizeof clip);
+    clip.vae = model->vae;
+    clip.encode = true;
+    clip.pixels.frames = frames;
+    clip.latent.frames = latents;
+    if (diti_vae_is_of_pictures(model->vae)) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(last, drawn + given->skipped * row, given->latent_frames * row * sizeof *last);
+        return;
+    }
+    if (inside) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(inside, drawn + given->skipped_frames * row, given->frames * row * sizeof *inside);
+        for (index = 0; diti_vae_clip_chunk(&clip, index, &chunk); index++) {
+            diti_noise_draw(source, drawn, chunk.out_frames * row);
+            if (chunk.out_first >= given->skipped)
+                diti_noise_rows(drawn, channels, chunk.out_frames * area,
+                                last + (chunk.out_first - given->skipped) * row);
+        }
+        return;
+    }
+    diti_noise_draw(source, drawn, latents * row);
+    diti_noise_rows(drawn, channels, latents * area, last);
+}
+
+DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
+                                            const diti_given *given, bool inside) {
+    size_t row = (size_t)model->transformer->traits.latent_channels * request->latent_width * request->latent_height;
+    if (inside) return diti_vae_draws_inside(model->vae) ? given->frames * row : 0;
+    return given->latent_frames * row;
+}
+
+/* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
+static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
+                                       diti_job_request *out, dit_error *err) {
+    size_t all = 0, most = 0, at = 0, row, kept = 0;
+    float *scratch = NULL;
+    uint32_t i;
+    row = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height;
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t frames = given->skipped_frames + given->frames;
+        all += diti_given_noise_values(model, out, given, true) + diti_given_noise_values(model, out, given, false);
+        if (!given->continues) kept = all;
+        if (frames > most) most = frames;
+    }
+    if (!all) return DIT_OK;
+    out->given_noise = (float *)diti_alloc_array(env, all, sizeof *out->given_noise);
+    scratch = (float *)diti_alloc_array(env, row * (most + DITI_VAE_PICTURES), sizeof *scratch);
+    if (!out->given_noise || !scratch) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t inside = diti_given_noise_values(model, out, given, true),
+               last = diti_given_noise_values(model, out, given, false);
+        if (!before || given->continues)
+            diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
+                             out->given_noise + at + inside);
+        at += inside + last;
+    }
+    if (before && kept) memcpy(out->given_noise, before->given_noise, kept * sizeof *out->given_noise);
+    diti_free(env, scratch);
+    return DIT_OK;
+}
+
+/* --- a request's noise --- */
+
+/* How often the noise of a step is drawn at a time, and whether noise for frames that are given is drawn before it. */
+static size_t diti_noise_copies(const dit_model *model, const diti_job_request *request) {
+    return model->transformer->traits.frame_steps && request->schedule.flow_begin <= 0 ? 2 : 1;
+}
+
+static dit_result diti_noise_alloc(const diti_env *env, size_t values, diti_job_request *out, dit_error *err) {
+    size_t all = values * out->shape.image_count, steps = out->shape.steps;
+    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+    if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
+    if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
+    if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
+    out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
+    if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
+        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise))
+        return DIT_OK;
+    return diti_fail_memory(err, "the noise");
+}
+
+static void diti_noise_image(const dit_model *model, uint32_t image, size_t values, float *scratch,
+                             diti_job_request *out) {
+    diti_noise_source *source = &out->sources[image];
+    size_t all = values * out->shape.image_count, copies = diti_noise_copies(model, out);
+    uint32_t step, i;
+    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
+    diti_noise_draw(source, scratch, values);
+    diti_noise_place(model, out, scratch, out->noise + image * values);
+    if (!out->shape.stochastic && !out->shape.hold_count && out->shape.loop_count < 2) return;
+    for (step = 0; step < out->shape.steps; step++) {
+        if (model->transformer->traits.draws_frames) {
+            diti_noise_draw(source, scratch, copies * values);
+            if (out->renoise) memcpy(out->renoise + step * all + image * values, scratch, values * sizeof *scratch);
+        }
+        for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
+        if (!out->shape.stochastic) continue;
+        if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
+            diti_noise_place(model, out, scratch, out->step_noise + step * all + image * values);
+        else
+            memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
+    }
+}
+
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
+           all = values * out->shape.image_count;
+    const dit_tensor *given = diti_request_input(desc, "noise");
+    dit_result result = DIT_OK;
+    float *scratch, *noise = NULL;
+    uint32_t image;
+    DITI_TRY(diti_noise_alloc(env, values, out, err));
+    scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
+    if (!scratch) return diti_fail_memory(err, "the noise");
+    for (image = 0; image < out->shape.image_count; image++) {
+        if (before)
+            out->sources[image] = before->sources[image];
+        else
+            diti_noise_begin(&out->sources[image], out->rng, out->seed + image);
+    }
+    result = diti_noise_all_given(model, env, before, out, err);
+    for (image = 0; image < out->shape.image_count && result >= 0; image++)
+        diti_noise_image(model, image, values, scratch, out);
+    diti_free(env, scratch);
+    if (result < 0 || !given) return result;
+    DITI_TRY(diti_request_floats(env, given, all, &noise, err));
+    for (image = 0; image < out->shape.image_count; image++)
+        diti_noise_place(model, out, noise + image * values, out->noise + image * values);
+    diti_free(env, noise);
+    return diti_request_check_finite("noise", out->noise, all, err);
+}
