@@ -630,7 +630,7 @@ static inline void long_latte(real_file *file) { real_latte(file, true, 1); }
 static inline void long_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 1, 1); }
 
 static const long_clip long_clips[] = {
-    {"STDiT 360x512x512", long_stdit, "STDiT", 360, 64, 64, 120, 37, {36, 64, 64}, "a tenth of its frames"},
+    {"STDiT 360x512x512", long_stdit, "STDiT", 360, 64, 64, 120, 37, {28, 64, 64}, "a thirteenth of its frames"},
     {"LatteT2V 65 frames", long_latte, "LatteT2V", 17, 64, 64, 300, 37, {17, 64, 64}, "all of it"},
     {"LatteT2V 221 frames", long_latte, "LatteT2V", 56, 64, 64, 300, 37, {28, 64, 64}, "half of its frames"},
     {"LatteT2V 513 frames", long_latte, "LatteT2V", 129, 64, 64, 300, 37, {129, 32, 32}, "a quarter of its places"},
