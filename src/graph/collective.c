@@ -226,13 +226,20 @@ DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index,
 }
 
 DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
-    uint32_t i, rows, columns, first[DITI_MAX_DEVICES + 1];
+    uint32_t i, columns, first[DITI_MAX_DEVICES + 1];
+    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    columns = diti_tensor_get(graph, x)->columns;
+    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
+    diti_gather_stretches(graph, group, x, first);
+}
+
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first) {
+    uint32_t i, rows;
     diti_tensor own;
     size_t begun;
     if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
     rows = diti_tensor_get(graph, x)->rows;
-    columns = diti_tensor_get(graph, x)->columns;
-    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
     begun = graph->exchange_count;
     i = group->index;
     own = diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]);

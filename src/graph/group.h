@@ -73,6 +73,9 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
 DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
 /* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
 DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
+/* Member i's columns are those from first[i] on; first[count]: the number of all. */
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first);
 /* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
    heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
 typedef struct diti_exchange_heads {

@@ -37,6 +37,11 @@ DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group
     (void)graph, (void)group, (void)x;
 }
 
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                        const uint32_t *first) {
+    (void)graph, (void)group, (void)x, (void)first;
+}
+
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds) {
     (void)graph, (void)desc, (void)kinds;

@@ -248,12 +248,12 @@ DIT_INTERNAL uint32_t diti_gguf_code(dit_type type) {
     return 0;
 }
 
-/* Dimensions stand fastest first in the file. */
+/* Dimensions stand fastest first in the file. ggml has four at most, city96's tools write five. */
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
     uint32_t i;
     dit_result result = diti_gguf_take_u32(gguf, &tensor->rank);
     if (result < 0) return result;
-    if (tensor->rank > 4) return diti_gguf_fail(gguf, "has more than four dimensions");
+    if (tensor->rank > DITI_COUNT(tensor->shape)) return diti_gguf_fail(gguf, "has more than five dimensions");
     for (i = tensor->rank; i-- > 0 && result >= 0;) result = diti_gguf_take_number(gguf, 8, &tensor->shape[i]);
     return result;
 }

@@ -188,7 +188,8 @@ typedef struct diti_pass {
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
 #define DITI_SIGNATURE 4u
 typedef struct diti_signature {
-    const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
+    const char *class_name, *norm_type; /* classes with spaces between; norm_type: with diffusers' older class
+                                           Transformer2DModel; NULL: none */
     const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
     const char *video[2]; /* tensors that tell video models with the same names; NULL: none. Others have a patch
                              embedding of five dimensions */
@@ -444,6 +445,10 @@ typedef struct diti_column_shard {
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_column_shard;
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
+/* x has the columns of the sublayer that this device has: F32 [rows, all] of every device's, and `own` the view of x's
+   in it. This device alone has all: x, and 0. */
+DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  diti_tensor *own);
 /* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
    desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
@@ -548,7 +553,7 @@ DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width,
 /* All but norms and table, by diffusers' names in the loader's scope. */
 DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *block, uint32_t width, uint32_t head_dim,
                                         float eps, bool text);
-/* F32 [steps, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
+/* F32 [rows of time, 8D]: layer(silu(time)), six rows for all blocks, and final_table + time, two for the last norm. */
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table);
 /* The text as blocks read it: out(gelu(in(text))). */

@@ -37,7 +37,7 @@ DIT_INTERNAL void diti_table_block_load(diti_loader *loader, diti_table_block *b
 DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, const diti_layer *layer,
                                          const diti_weight *final_table) {
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width;
+    uint32_t i, steps = diti_tensor_rows(graph, time), width = p->width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor active = diti_silu(graph, time, "modulation_silu"), final_rows;
     final_rows = diti_tensor_weight(graph, final_table, 0);

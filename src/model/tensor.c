@@ -3,7 +3,8 @@
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
-   times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
+   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange queries
+   and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
    4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
 
    In two dimensions, a grid of A x B devices: a device has of the first matrix the rows of its place of A and, of
@@ -37,11 +38,23 @@ static uint32_t diti_column_shard_step(const diti_sublayer *sublayer, uint32_t m
     return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
 }
 
+/* Columns at which devices may part those of the sublayer. */
+static uint32_t diti_column_shard_unit(const diti_pass *p, const diti_sublayer *sublayer) {
+    uint32_t i, unit = diti_column_shard_step(sublayer, diti_group_count(diti_tensor_group(p)));
+    for (i = 0; i < sublayer->reader_count; i++)
+        if (sublayer->readers[i]->part_count)
+            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
+    return unit;
+}
+
+static uint32_t diti_column_shard_first(const diti_group *group, uint32_t index, uint32_t all, uint32_t unit) {
+    return index == diti_group_count(group) ? all : unit * diti_group_first(group, index, all / unit);
+}
+
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_group *group = diti_tensor_group(p);
     const diti_weight *first = sublayer->readers[0];
-    uint32_t i, count = diti_group_count(group), unit = diti_column_shard_step(sublayer, count),
-                all = sublayer->columns, end;
+    uint32_t count = diti_group_count(group), unit, all = sublayer->columns;
     diti_column_shard column_shard;
     column_shard.first = 0;
     column_shard.count = column_shard.all = all;
@@ -51,9 +64,7 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
                         "split tensor%ux%u: %.100s has %u rows, too few to divide", count, column_shard.in->count,
                         first->name ? first->name : "a matrix", first->rows);
     if (count == 1) return column_shard;
-    for (i = 0; i < sublayer->reader_count; i++)
-        if (sublayer->readers[i]->part_count)
-            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
+    unit = diti_column_shard_unit(p, sublayer);
     if (all / unit < count) {
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
@@ -61,10 +72,26 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
                         count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
         return column_shard;
     }
-    column_shard.first = unit * diti_group_first(group, group->index, all / unit);
-    end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
-    column_shard.count = end - column_shard.first;
+    column_shard.first = diti_column_shard_first(group, group->index, all, unit);
+    column_shard.count = diti_column_shard_first(group, group->index + 1, all, unit) - column_shard.first;
     return column_shard;
+}
+
+DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  diti_tensor *own) {
+    const diti_group *group = diti_tensor_group(p);
+    uint32_t i, rows = diti_tensor_rows(p->graph, x), all = sublayer->columns, unit, first[DITI_MAX_DEVICES + 1];
+    diti_tensor whole;
+    *own = 0;
+    if (diti_graph_failed(p->graph) || diti_group_count(group) == 1) return x;
+    unit = diti_column_shard_unit(p, sublayer);
+    for (i = 0; i <= group->count; i++) first[i] = diti_column_shard_first(group, i, all, unit);
+    i = group->index;
+    whole = diti_tensor_new(p->graph, DITI_F32, rows, all, "all heads");
+    *own = diti_tensor_view(p->graph, whole, 0, rows, first[i], first[i + 1] - first[i]);
+    diti_copy(p->graph, x, *own, "own heads");
+    diti_gather_stretches(p->graph, group, whole, first);
+    return whole;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */

@@ -19,6 +19,7 @@
 #include "model/stdit.c"
 #include "model/latte.c"
 #include "model/cogvideox.c"
+#include "model/wan.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -40,6 +41,7 @@
 #include "golden_types.h"
 #include "golden_vae.h"
 #include "golden_video.h"
+#include "golden_wan.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -60,6 +62,7 @@ static const golden_family families[] = {
     {"Open-Sora", golden_is_stdit, golden_run_stdit},
     {"Latte", golden_is_latte, golden_run_latte},
     {"CogVideoX", golden_is_cogvideox, golden_run_cogvideox},
+    {"Wan", golden_is_wan, golden_run_wan},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -75,7 +78,7 @@ static const char *const own_folders[] = {
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 13, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 17 };
+enum { FEW_FOLDERS = 14, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 18 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -90,12 +93,15 @@ static const char *const model_folders[] = {
     "tests/fixtures/stdit1",
     "tests/fixtures/osp11_lattet2v_rope",
     "tests/fixtures/cogvideox_5b_i2v",
+    "tests/fixtures/wan22_ti2v",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
     "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
     "tests/fixtures/vae_wan",
+    "tests/fixtures/wan",
+    "tests/fixtures/wan21_i2v",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -156,9 +162,9 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {
-        "flux2", "gemma2_text", "lumina2",   "mistral_text", "pipe_latte", "pipe_cogvideox*", "qwen*",
-        "sana*", "vae_dcae",    "vae_flux2", "wan",          "wan22_*",    "zimage"};
+    static const char *const later[] = {"flux2",      "gemma2_text",     "lumina2", "mistral_text",
+                                        "pipe_latte", "pipe_cogvideox*", "qwen*",   "sana*",
+                                        "vae_dcae",   "vae_flux2",       "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

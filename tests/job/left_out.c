@@ -12,6 +12,7 @@
 #define DIT_NO_STDIT
 #define DIT_NO_LATTE
 #define DIT_NO_COGVIDEOX
+#define DIT_NO_WAN
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -84,6 +85,7 @@ int main(void) {
     check_model("tests/fixtures/stdit1/model.safetensors", "DIT_NO_STDIT left Open-Sora out of this build");
     check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE left Latte and Open-Sora-Plan out of this build");
     check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX left CogVideoX out of this build");
+    check_model("tests/fixtures/wan22_ti2v", "DIT_NO_WAN left Wan out of this build");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();
