@@ -20,9 +20,9 @@ typedef struct diti_wan_config {
 /* ---- weights ---- */
 
 typedef struct diti_wan_block {
-    diti_table_block base;      /* its feed-forward is as wide as the configuration says, and norms are unused */
-    diti_weight norm_q, norm_k; /* F32 [1, D] each: RMS norms over all heads */
-    diti_layer norm_text;       /* [D] */
+    diti_table_block base;                /* norms there are unused */
+    diti_weight norm_q, norm_k;           /* F32 [1, D] each: RMS norms over all heads */
+    diti_layer norm_text;                 /* [D] */
     diti_weight text_norm_q, text_norm_k; /* F32 [1, D] each */
     diti_fused_linear image_kv;           /* [2D, D], or none */
     diti_weight image_norm_k;             /* F32 [1, D] */
@@ -253,11 +253,11 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
     model->last.eps = config->eps;
 }
 
-/* What the repositories of 14B have for 480 lines, and that of TI2V-5B. */
+/* Repositories have these, with a shift of 3 for 480 lines and of 5 for TI2V-5B. */
 #define DITI_WAN_SCHEDULER(SHIFT)                                                                                      \
     "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"   \
     "\"flow_shift\":" SHIFT "}"
-#define DITI_WAN_IMAGE_TOKENS 257u /* of a picture, as CLIP's largest encoder makes them */
+#define DITI_WAN_IMAGE_TOKENS 257u /* CLIP's largest encoder makes so many of a picture */
 
 static void diti_wan_set_traits(diti_wan *model) {
     const diti_wan_config *config = &model->config;
@@ -356,7 +356,7 @@ static diti_tensor diti_wan_image(const diti_pass *p) {
     uint32_t rows = p->denoise->text_batch * DITI_WAN_IMAGE_TOKENS;
     diti_tensor x = diti_tensor_view(p->graph, p->denoise->text2, 0, rows, 0, model->config.image);
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = 1e-5f; /* that of PyTorch's LayerNorm, which the configuration does not change */
+    desc.eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
     desc.weight = &model->image_norms[0].weight;
     desc.bias = &model->image_norms[0].bias;
     desc.name = "image_norm";
