@@ -10,7 +10,8 @@
 typedef enum layer_kind {
     LAYER_NONE,
     LAYER_PLAIN,        /* DiT: self attention, feed-forward */
-    LAYER_CROSS,        /* PixArt, Latte's spatial blocks: self attention per frame, cross attention, feed-forward */
+    LAYER_CROSS,        /* PixArt, Latte's spatial blocks, Wan (all frames are one): self attention per frame, cross
+                           attention, feed-forward */
     LAYER_TEMPORAL,     /* Latte's temporal blocks: attention over the frames of each position, feed-forward */
     LAYER_BOTH,         /* STDiT: attention per frame, over the frames, cross attention, feed-forward */
     LAYER_HUNYUAN,      /* self attention, cross attention, feed-forward, three norms with affine */
@@ -111,6 +112,8 @@ static const shape shapes[] = {
      DITI_QKV_RMS,
      true,
      {{LAYER_JOINT, 20}, {LAYER_SINGLE, 40}}},
+    {"wan-1.3b", 1536, 12, 8960, 1, 32760, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
+    {"wan-14b", 5120, 40, 13824, 1, 75600, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 40}}},
     {"t5-xxl", 4096, 64, 10240, 1, 300, 0, 0, 0, DITI_QKV_NO_NORM, false, {{LAYER_T5, 24}}},
     {"clip-l", 768, 12, 3072, 1, 77, 0, 0, 0, DITI_QKV_NO_NORM, false, {{LAYER_CLIP, 12}}},
     {"clip-g", 1280, 20, 5120, 1, 77, 0, 0, 0, DITI_QKV_NO_NORM, false, {{LAYER_CLIP, 32}}},

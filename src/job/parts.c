@@ -82,7 +82,8 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
 
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
-        diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight"))
+        diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
+        diti_part_has(checkpoint, prefix, "blocks.0.pos_embedding.embedding.weight"))
         return DITI_ENCODER_T5;
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))

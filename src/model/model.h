@@ -196,7 +196,8 @@ typedef struct diti_pass {
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
 #define DITI_SIGNATURE 4u
 typedef struct diti_signature {
-    const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
+    const char *class_name, *norm_type; /* classes with spaces between; norm_type: with diffusers' older class
+                                           Transformer2DModel; NULL: none */
     const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
     const char *video[2]; /* tensors that tell video models with the same names; NULL: none. Others have a patch
                              embedding of five dimensions */

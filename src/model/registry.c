@@ -11,6 +11,7 @@ DIT_INTERNAL const diti_family *diti_latte_family(void);
 DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
+DIT_INTERNAL const diti_family *diti_wan_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -70,6 +71,11 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "HunyuanVideo", "DIT_NO_HUNYUANVIDEO"},
 #endif
+#ifndef DIT_NO_WAN
+    {diti_wan_family, "Wan", NULL},
+#else
+    {NULL, "Wan", "DIT_NO_WAN"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 
@@ -107,12 +113,19 @@ static bool diti_family_is_diffusers(const diti_family *family, const diti_check
     return diti_family_has(checkpoint, prefix, family->signature.diffusers, UINT32_MAX);
 }
 
+/* A signature names one class, or several with spaces between. */
+static bool diti_family_has_class(const diti_signature *signature, const char *name) {
+    const char *at = strstr(signature->class_name, name);
+    size_t length = strlen(name);
+    return at && length && (at == signature->class_name || at[-1] == ' ') && (!at[length] || at[length] == ' ');
+}
+
 static bool diti_family_recognises(const diti_family *family, const diti_json *config,
                                    const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_signature *s = &family->signature;
     const char *name = diti_json_string(config, "_class_name", "");
     size_t i;
-    if (diti_equal(name, s->class_name)) return true;
+    if (diti_family_has_class(s, name)) return true;
     if (s->norm_type && diti_equal(name, "Transformer2DModel"))
         return diti_equal(diti_json_string(config, "norm_type", ""), s->norm_type);
     for (i = 0; i < DITI_COUNT(s->video) && s->video[i]; i++)

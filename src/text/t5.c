@@ -28,7 +28,7 @@ struct diti_t5 {
     diti_t5_block *blocks;
 };
 
-/* ---- key table: names asked for are transformers'; llama.cpp calls them so ---- */
+/* ---- key tables: names asked for are transformers'; llama.cpp calls them so, and Wan's original files so ---- */
 
 static const char *const diti_t5_llama_keys[][2] = {
     {"shared", "token_embd"},
@@ -45,6 +45,26 @@ static const char *const diti_t5_llama_block_keys[][2] = {
 static const diti_key_table diti_t5_llama_names[DITI_KEY_TABLES] = {
     {"encoder.block.", "enc.blk.", diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys)},
     {NULL, NULL, diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys)},
+    {NULL, NULL, NULL, 0},
+};
+
+static const char *const diti_t5_wan_keys[][2] = {
+    {"shared", "token_embedding"},
+    {"encoder.final_layer_norm", "norm"},
+};
+static const char *const diti_t5_wan_block_keys[][2] = {
+    {"layer.0.layer_norm", "norm1"},
+    {"layer.0.SelfAttention", "attn"},
+    {"layer.0.SelfAttention.relative_attention_bias", "pos_embedding.embedding"},
+    {"layer.1.layer_norm", "norm2"},
+    {"layer.1.DenseReluDense.wi_0", "ffn.gate.0"},
+    {"layer.1.DenseReluDense.wi_1", "ffn.fc1"},
+    {"layer.1.DenseReluDense.wo", "ffn.fc2"},
+};
+
+static const diti_key_table diti_t5_wan_names[DITI_KEY_TABLES] = {
+    {"encoder.block.", "blocks.", diti_t5_wan_block_keys, DITI_COUNT(diti_t5_wan_block_keys)},
+    {NULL, NULL, diti_t5_wan_keys, DITI_COUNT(diti_t5_wan_keys)},
     {NULL, NULL, NULL, 0},
 };
 
@@ -169,7 +189,10 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
     diti_component *component;
     dit_result result;
-    if (!diti_component_has(&from, "encoder.final_layer_norm.weight")) from.keys = diti_t5_llama_names;
+    if (diti_component_has(&from, "token_embedding.weight"))
+        from.keys = diti_t5_wan_names;
+    else if (!diti_component_has(&from, "encoder.final_layer_norm.weight"))
+        from.keys = diti_t5_llama_names;
     result = diti_component_load(&kind, &from, &component, err);
     *out = (diti_t5 *)(void *)component;
     return result;

@@ -47,7 +47,7 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
-/* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
+/* Key names of transformers, of llama.cpp or of Wan's original umT5; config NULL: sizes from metadata and shapes. */
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
                                      const diti_load_options *options, diti_t5 **out, dit_error *err);

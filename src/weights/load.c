@@ -121,7 +121,8 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
 }
 
 /* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
-   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. */
+   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. The
+   first two of these five are one in files of stable-diffusion.cpp. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel, uint32_t frames) {
     uint64_t expected[5];
@@ -131,6 +132,9 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[2] = from == 5 ? frames : kernel;
     expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
+        return true;
+    if (tensor->rank == 4 && kernel > 1 && tensor->shape[0] == expected[0] * expected[1] &&
+        tensor->shape[1] == frames && tensor->shape[2] == kernel && tensor->shape[3] == kernel)
         return true;
     if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != 4 && tensor->rank != 5))
         return diti_loader_fail_shape(loader, tensor, expected, rank);

@@ -21,6 +21,7 @@
 #include "model/cogvideox.c"
 #include "model/ltx.c"
 #include "model/hunyuanvideo.c"
+#include "model/wan.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -45,6 +46,7 @@
 #include "golden_types.h"
 #include "golden_vae.h"
 #include "golden_video.h"
+#include "golden_wan.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -70,6 +72,7 @@ static const golden_family families[] = {
     {"CogVideoX", golden_is_cogvideox, golden_run_cogvideox},
     {"LTX-Video", golden_is_ltx, golden_run_ltx},
     {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
+    {"Wan", golden_is_wan, golden_run_wan},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -85,7 +88,7 @@ static const char *const own_folders[] = {
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 15, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 19 };
+enum { FEW_FOLDERS = 16, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 20 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -102,6 +105,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/cogvideox_5b_i2v",
     "tests/fixtures/ltx",
     "tests/fixtures/hunyuanvideo",
+    "tests/fixtures/wan22_ti2v",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
@@ -110,6 +114,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/vae_wan",
     "tests/fixtures/pipe_cogvideox_2b",
     "tests/fixtures/pipe_opensora11",
+    "tests/fixtures/wan",
+    "tests/fixtures/wan21_i2v",
 };
 
 /* The other pipelines of clips, in full sweeps. */
@@ -178,8 +184,8 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2",    "gemma2_text", "lumina2", "mistral_text", "qwen*", "sana*",
-                                        "vae_dcae", "vae_flux2",   "wan",     "wan22_*",      "zimage"};
+    static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "qwen*",
+                                        "sana*", "vae_dcae",    "vae_flux2", "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

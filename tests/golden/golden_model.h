@@ -292,25 +292,30 @@ static inline void golden_case_run(golden_case *c, const diti_transformer *model
     diti_free(&model->component.env, c->denoise.family);
 }
 
-/* Loads the folder's transformer and runs its cases, as long as `run` finds one. instead: a configuration for folders
-   without one, or NULL. */
-static inline void golden_run_transformer(golden *g, const golden_folder *folder, const char *instead,
-                                          bool (*run)(golden *g, const golden_folder *folder,
-                                                      const diti_transformer *model, uint32_t index)) {
-    diti_json *json = golden_config(g, folder, instead);
-    diti_checkpoint *weights = golden_open_weights(g, folder);
+typedef bool (*golden_run_case)(golden *g, const golden_folder *folder, const diti_transformer *model, uint32_t index);
+
+/* Loads a transformer and runs the folder's cases, as long as `run` finds one. */
+static inline void golden_run_cases(golden *g, const golden_folder *folder, const diti_json *config,
+                                    const diti_checkpoint *weights, golden_run_case run) {
     diti_transformer *model = NULL;
     dit_error err = DITI_ZERO;
     uint32_t i = 0;
     if (golden_require(g, weights != NULL, "weights can be opened") && golden_open_device(g) &&
-        golden_require(g,
-                       diti_transformer_load(golden_shared.device, &g->env, folder->config ? folder->config : json,
-                                             weights, "", NULL, &model, &err) == DIT_OK,
-                       "loads %s", err.message)) {
+        golden_require(
+            g, diti_transformer_load(golden_shared.device, &g->env, config, weights, "", NULL, &model, &err) == DIT_OK,
+            "loads %s", err.message)) {
         while (run(g, folder, model, i)) i++;
         golden_require(g, i > 0, "no case");
     }
     diti_transformer_destroy(model);
+}
+
+/* instead: a configuration for folders without one, or NULL. */
+static inline void golden_run_transformer(golden *g, const golden_folder *folder, const char *instead,
+                                          golden_run_case run) {
+    diti_json *json = golden_config(g, folder, instead);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    golden_run_cases(g, folder, folder->config ? folder->config : json, weights, run);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
 }

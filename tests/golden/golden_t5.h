@@ -1,6 +1,8 @@
-/* T5 encoders: the whole encoder, each block alone on the recorded input, and the buckets of relative positions. */
+/* T5 encoders: the whole encoder, each block alone on the recorded input, and the buckets of relative positions; umT5
+   then under the names of Wan's original file, which must give the same. */
 #ifndef GOLDEN_T5_H
 #define GOLDEN_T5_H
+#include "golden_renamed.h"
 #include "golden_text.h"
 
 static inline bool golden_is_t5(const golden_folder *folder) {
@@ -81,20 +83,43 @@ static inline void golden_t5_buckets(golden *g, const golden_folder *folder, con
     free(reference);
 }
 
-static inline void golden_run_t5(golden *g, const golden_folder *folder) {
-    diti_checkpoint *weights = golden_open_weights(g, folder);
+static inline void golden_run_t5_file(golden *g, const golden_folder *folder, const diti_json *config,
+                                      const diti_checkpoint *weights) {
     diti_t5 *t5 = NULL;
     dit_error err = DITI_ZERO;
     int i = 0;
     if (golden_require(g, weights != NULL, "weights can be opened") && golden_open_device(g) &&
-        golden_require(
-            g, diti_t5_load(golden_shared.device, &g->env, folder->config, weights, "", NULL, &t5, &err) == DIT_OK,
-            "loads %s", err.message)) {
+        golden_require(g, diti_t5_load(golden_shared.device, &g->env, config, weights, "", NULL, &t5, &err) == DIT_OK,
+                       "loads %s", err.message)) {
         golden_t5_buckets(g, folder, t5);
         while (golden_run_t5_case(g, folder, t5, i)) i++;
         golden_require(g, i > 0, "no case");
     }
     diti_t5_destroy(t5);
+}
+
+/* Wan's original file comes without a configuration. */
+static inline void golden_run_t5(golden *g, const golden_folder *folder) {
+    static const char *const pairs[][2] = {{"encoder.block.", "blocks."},
+                                           {"layer.0.SelfAttention.relative_attention_bias", "pos_embedding.embedding"},
+                                           {"layer.0.SelfAttention.", "attn."},
+                                           {"layer.0.layer_norm", "norm1"},
+                                           {"layer.1.layer_norm", "norm2"},
+                                           {"layer.1.DenseReluDense.wi_0", "ffn.gate.0"},
+                                           {"layer.1.DenseReluDense.wi_1", "ffn.fc1"},
+                                           {"layer.1.DenseReluDense.wo", "ffn.fc2"},
+                                           {"encoder.final_layer_norm", "norm"},
+                                           {"shared", "token_embedding"}};
+    const golden_renamed to = {"", pairs, DITI_COUNT(pairs), false};
+    diti_checkpoint *weights = golden_open_weights(g, folder), *open = NULL;
+    bytes file = {0};
+    golden_run_t5_file(g, folder, folder->config, weights);
+    if (weights && diti_equal(folder->name, "umt5_encoder")) {
+        open = golden_open_renamed(g, weights, &to, &file);
+        golden_run_t5_file(g, folder, NULL, open);
+    }
+    diti_checkpoint_close(open);
     diti_checkpoint_close(weights);
+    bytes_free(&file);
 }
 #endif

@@ -14,6 +14,7 @@
 #define DIT_NO_COGVIDEOX
 #define DIT_NO_LTX
 #define DIT_NO_HUNYUANVIDEO
+#define DIT_NO_WAN
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -88,6 +89,7 @@ int main(void) {
     check_model("tests/fixtures/cogvideox_5b_i2v", "CogVideoX (DIT_NO_COGVIDEOX)");
     check_model("tests/fixtures/ltx", "LTX-Video (DIT_NO_LTX)");
     check_model("tests/fixtures/hunyuanvideo", "HunyuanVideo (DIT_NO_HUNYUANVIDEO)");
+    check_model("tests/fixtures/wan22_ti2v", "Wan (DIT_NO_WAN)");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

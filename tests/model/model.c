@@ -20,6 +20,7 @@
 #define CLIP_FILE "tests/fixtures/clip_l_proj/model.safetensors"
 #define BERT_FILE "tests/fixtures/bert/model.safetensors"
 #define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
+#define WAN_FILE "tests/fixtures/wan/model.safetensors"
 
 /* --- files changed in memory --- */
 
@@ -75,10 +76,11 @@ typedef enum part {
     PART_CLIP = PART_COUNT, /* from here on only among the wrong files */
     PART_BERT,
     PART_KL,
+    PART_WAN,
     PART_LAST
 } part;
 static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE, VAE_FILE,  SD3_FILE,  FLUX_FILE, DIT_FILE,
-                                                  HUNYUAN_FILE, TINY_FILE,   CLIP_FILE, BERT_FILE, KL_FILE};
+                                                  HUNYUAN_FILE, TINY_FILE,   CLIP_FILE, BERT_FILE, KL_FILE,   WAN_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -102,7 +104,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_BERT) result = diti_bert_load(device, env, json, file, "", &options, &out->bert, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
+    if (which == PART_PIXART || which == PART_WAN || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -132,6 +134,7 @@ typedef struct wrong {
     const char *words[3]; /* the message must hold these */
 } wrong;
 
+#define WAN_CONFIG "{\"num_attention_heads\": 3, \"attention_head_dim\": 24"
 static const wrong wrongs[] = {
     {PART_T5,
      "block.1.layer.0.SelfAttention.k.weight",
@@ -293,6 +296,36 @@ static const wrong wrongs[] = {
      {"num_hidden_layers: 1", "encoder.layer.1.intermediate.dense.weight", NULL}},
     {PART_KL, NULL, NULL, "{\"layers_per_block\": 3}", {"layers_per_block: 3", "encoder", "level 0"}},
     {PART_KL, NULL, NULL, "{\"block_out_channels\": [8]}", {"block_out_channels: a list of 1", "encoder", NULL}},
+    /* Wan, whose fixture has smaller heads than published models */
+    {PART_WAN, NULL, NULL, NULL, {"0 heads of 128", "72", NULL}},
+    {PART_WAN,
+     "blocks.1.attn1.norm_q.weight",
+     "blocks.1.attn1.norm_x.weight",
+     WAN_CONFIG "}",
+     {"blocks.1.attn1.norm_q.weight", "missing", NULL}},
+    {PART_WAN,
+     "patch_embedding.weight\":{\"dtype\":\"BF16\",\"shape\":[72,16,1,2,2]",
+     "patch_embedding.weight\":{\"dtype\":\"BF16\",\"shape\":[72,2,1,2,16]",
+     WAN_CONFIG "}",
+     {"patch_embedding.weight", "[72, 2, 1, 2, 16]", "[72, 16, 1, 2, 2]"}},
+    {PART_WAN,
+     "time_embedder.linear_1.weight",
+     "time_embedder.linear_3.weight",
+     WAN_CONFIG "}",
+     {"without time_embedding", NULL, NULL}},
+    {PART_WAN, "blocks.0.ffn.net.0.proj.weight", "blocks.0.ffn.net.5.proj.weight", NULL, {"without blocks", NULL}},
+    {PART_WAN, "patch_embedding.weight", "patch_imbedding.weight", NULL, {"without patch_embedding", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"patch_size\": [1, 2, 4]}", {"patch_size is not 1, 2, 2", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"patch_size\": [1, 2]}", {"patch_size is not 1, 2, 2", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"patch_size\": 2}", {"patch_size: 2 is not a list", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"qk_norm\": \"rms_norm\"}", {"qk_norm rms_norm", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"cross_attn_norm\": false}", {"cross_attn_norm false", NULL, NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"num_layers\": 1}", {"num_layers: 1", "holds 2", "'blocks.1.scale"}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"num_layers\": 3}", {"blocks.2.", "missing", NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"in_channels\": 20}", {"patch_embedding.weight", "[72, 20, 1, 2, 2]", NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"out_channels\": 17}", {"17 channels out of 16", NULL, NULL}},
+    {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanVACETransformer3DModel\"}", {"WanVACETransformer3DModel", NULL}},
+    {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanModel\", \"num_heads\": 5}", {"5 heads of 128", NULL, NULL}},
     /* a block too many that no other follows, or whose like is not there */
     {PART_PIXART,
      "y_embedder.y_embedding",

@@ -50,6 +50,11 @@ static const architecture architectures[] = {
     {"LTX-Video 2B", published_ltx_2b, 1923.4, "ltx", "2b"},
     {"LTX-Video 13B", published_ltx_13b, 13042.6, "ltx", "13b"},
     {"HunyuanVideo", published_hunyuanvideo, 12821.0, "hunyuanvideo", "1.0"},
+    {"Wan2.1-T2V-1.3B", published_wan_1_3b, 1419.0, "wan", "t2v-1.3b"},
+    {"Wan2.1-T2V-14B", published_wan_14b, 14288.5, "wan", "t2v-14b"},
+    {"Wan2.1-I2V-14B", published_wan_i2v_14b, 16400, "wan", "i2v-14b"},
+    {"Wan2.2-I2V-A14B", published_wan_i2v_a14b, 14288.9, "wan", "i2v-a14b"},
+    {"Wan2.2-TI2V-5B", published_wan_ti2v_5b, 4999.8, "wan", "ti2v-5b"},
 };
 
 /* ---- headers alone ---- */

@@ -16,12 +16,13 @@ typedef struct form_shape {
     uint64_t feed;        /* columns of a feed-forward */
     uint64_t image, text; /* rows of an item; text: of those that attend with the image */
     uint64_t layers;
-    uint64_t dual;    /* bit i: block i has an attention of the image's rows besides */
-    bool skips;       /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
-    uint64_t sums;    /* over devices that divide matrices, in a block: over the rows of all items together */
-    uint64_t singles; /* so many last blocks have one */
-    bool last_image;  /* the sums of the last block are over the image's rows, item by item */
-    uint64_t items;   /* images, of one branch of guidance */
+    uint64_t dual;        /* bit i: block i has an attention of the image's rows besides */
+    bool skips;           /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
+    uint64_t sums;        /* over devices that divide matrices, in a block: over the rows of all items together */
+    uint64_t singles;     /* so many last blocks have one */
+    uint64_t whole_norms; /* norms of all heads together, for which devices that divide matrices exchange these */
+    bool last_image;      /* the sums of the last block are over the image's rows, item by item */
+    uint64_t items;       /* images, of one branch of guidance */
     uint64_t branches;
     uint64_t out_columns; /* of the last layer, per row */
     uint64_t latent;      /* values of all images */
@@ -193,6 +194,7 @@ static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank,
     if (shape->skips && block > shape->layers / 2) /* a layer for itself, whose columns all come to have */
         sum += items * image * form_columns(shape->heads * shape->head_dim, rank->tensor, &rank->matrices);
     if (rank->in.members > 1) sum += form_firsts(shape, rank, items, image, text, block);
+    sum += shape->whole_norms * items * image * rank->own_heads * shape->head_dim * (rank->out.members - 1);
     return sum + (shape->dual >> block & 1) * one;
 }
 

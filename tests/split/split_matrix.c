@@ -10,6 +10,7 @@
 #include "library.h"
 #include "model/hunyuandit.c"
 #include "model/sd3.c"
+#include "model/wan.c"
 #include "split_forms.h"
 #include "split_job.h"
 #include "stale_model.h"
@@ -50,6 +51,7 @@ static const fixture fixtures[] = {
     {"sd35-odd", "tests/fixtures/sd35_odd", 16},
     {"flux-sdcpp", "tests/fixtures/gguf_flux_sdcpp/model.gguf", 16},
     {"hunyuandit", "tests/fixtures/hunyuandit_v12", 4},
+    {"wan", "tests/fixtures/wan", 16},
     {"pixart-alpha", "/pipe_pixart_alpha", 0}, /* below the folder that is named on the command line */
     {"sd35-medium", "/sd35m", 16},
     {"flux-schnell", "/flux_schnell", 16},
@@ -262,6 +264,11 @@ static const row table[] = {
     {"flux-sdcpp", "pipefusion3", "3", 7, 5, 1, NULL, NULL, STALE},
     GUIDED("hunyuandit", 7, 5),
     EVERY("hunyuandit", 7, 5),
+    GUIDED("wan", 7, 5),
+    EVERY("wan", 7, 5),
+    {"wan", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"wan", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"wan", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
     GUIDED("pixart-alpha", 8, 7),
     EVERY("pixart-alpha", 8, 7),
     GUIDED("sd35-medium", 6, 7),
@@ -384,6 +391,7 @@ static bool open_model(const row *r) {
         (!CHECK_MESSAGE(load_denoiser(&at, shape, DIT_TYPE_STORED, desc) == DIT_OK, "%s", err.message) || !take_flow()))
         return false;
     if (!CHECK_MESSAGE(at.model, "there is no model %s", r->model)) return false;
+    at.model->transformer->traits.default_frames = 0; /* clips of one frame are made as pictures are */
     shorten_texts(at.model);
     return true;
 }
@@ -509,6 +517,8 @@ static form_shape shape_of(const row *r) {
     shape.head_dim = traits->width / traits->heads;
     shape.feed = 4 * (uint64_t)traits->width;
     if (diti_equal(traits->family, "hunyuandit")) shape.feed = diti_hunyuandit_of(at.model->transformer)->config.inner;
+    if (diti_equal(traits->family, "wan")) shape.feed = diti_wan_of(at.model->transformer)->config.feed;
+    if (diti_equal(traits->family, "wan")) shape.whole_norms = 3; /* of queries and keys, and of queries of the text */
     shape.image = (uint64_t)r->columns * r->rows;
     shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
     shape.layers = traits->layers;
@@ -550,7 +560,8 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
     bool adaln = traits->class_count || diti_equal(traits->family, "hunyuandit");
     if (rank->matrices.members == 1) return 0;
 #define COLUMNS(count) form_columns((count)*width, rank->tensor, &rank->matrices)
-    if (diti_equal(traits->family, "pixart")) return steps * COLUMNS(6) * FORM_ELEMENT; /* for all blocks, branches */
+    if (diti_equal(traits->family, "pixart") || diti_equal(traits->family, "wan"))
+        return steps * COLUMNS(6) * FORM_ELEMENT; /* for all blocks, branches */
     for (i = form_first(shape.layers, rank->stage, &rank->stages); i < end; i++) {
         if (adaln) {
             sum += COLUMNS(traits->class_count ? 6 : 1);
@@ -566,17 +577,22 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
     return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
 }
 
-/* Bytes that a rank of a grid sends to sum keys and values of a text that has an attention of its own. */
+/* Bytes that a rank sends for keys and values of a text that has an attention of its own: in a grid to sum them, and
+   keys for the norm of all heads together. */
 static uint64_t text_keys_form(const row *r, const diti_split *split, const form_rank *rank, const observed *out) {
     const diti_model_traits *traits = &at.model->transformer->traits;
-    uint64_t rows = out->given_rows;
+    uint64_t rows = out->given_rows, norms = 0;
     form_shape shape = shape_of(r);
-    if (rank->in.members == 1 || traits->joint || traits->class_count) return 0;
+    if (diti_equal(traits->family, "wan")) rows = shape.branches / split->degree[DITI_SPLIT_CFG] * traits->text_tokens;
+    if (shape.whole_norms) norms = rows * rank->own_heads * shape.head_dim * (rank->out.members - 1);
+    norms *= form_part(shape.layers, rank->stage, &rank->stages) * FORM_ELEMENT;
+    if (rank->in.members == 1 || traits->joint || traits->class_count) return norms;
     if (diti_equal(traits->family, "hunyuandit"))
         rows = shape.branches / split->degree[DITI_SPLIT_CFG] * (at.model->texts[0].tokens + at.model->texts[1].tokens);
-    return form_part(shape.layers, rank->stage, &rank->stages) *
-           form_reduce(rows, 2 * rank->own_heads * shape.head_dim, rank->tensor % rank->in.members, &rank->in) *
-           FORM_ELEMENT;
+    return norms +
+           form_part(shape.layers, rank->stage, &rank->stages) *
+               form_reduce(rows, 2 * rank->own_heads * shape.head_dim, rank->tensor % rank->in.members, &rank->in) *
+               FORM_ELEMENT;
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -667,6 +667,56 @@ static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t d
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
 
+/* One of Wan's attentions: queries, keys and values, the result, and norms over all heads. */
+static inline void real_wan_attention(real_file *file, uint64_t width, uint32_t block, bool text) {
+    static const char *const parts[4][2] = {{"to_q", "q"}, {"to_k", "k"}, {"to_v", "v"}, {"to_out.0", "o"}};
+    char diffusers[112], original[112];
+    uint32_t i;
+    for (i = 0; i < 4; i++) {
+        diti_format(diffusers, sizeof diffusers, "blocks.%%u.attn%u.%s", text ? 2u : 1u, parts[i][0]);
+        diti_format(original, sizeof original, "blocks.%%u.%s.%s", text ? "cross_attn" : "self_attn", parts[i][1]);
+        real_layer(file, width, width, diffusers, original, block);
+    }
+    for (i = 0; i < 2; i++) {
+        diti_format(diffusers, sizeof diffusers, "blocks.%%u.attn%u.norm_%c", text ? 2u : 1u, "qk"[i]);
+        diti_format(original, sizeof original, "blocks.%%u.%s.norm_%c", text ? "cross_attn" : "self_attn", "qk"[i]);
+        real_norm(file, width, false, diffusers, original, block);
+    }
+}
+
+/* Wan; image: columns of a picture's tokens, 0: the model reads none. */
+static inline void real_wan(real_file *file, uint64_t width, uint32_t blocks, uint64_t feed, uint64_t in, uint64_t out,
+                            uint64_t image) {
+    const uint64_t shape[5] = {width, in, 1, 2, 2}, tables[2][3] = {{1, 6, width}, {1, 2, width}};
+    uint32_t i;
+    real_tensor_of(file, shape, 5, 0, 1 / sqrt(4 * (double)in), "patch_embedding", "patch_embedding", 0, ".weight");
+    real_vector(file, width, 0, "patch_embedding", "patch_embedding", 0, ".bias");
+    real_embedder(file, width, width, 256, "condition_embedder.time_embedder", "time_embedding.%u");
+    real_layer(file, 6 * width, width, "condition_embedder.time_proj", "time_projection.1", 0);
+    real_embedder(file, width, width, 4096, "condition_embedder.text_embedder", "text_embedding.%u");
+    if (image) {
+        real_norm(file, image, true, "condition_embedder.image_embedder.norm1", "img_emb.proj.0", 0);
+        real_layer(file, image, image, "condition_embedder.image_embedder.ff.net.0.proj", "img_emb.proj.1", 0);
+        real_layer(file, width, image, "condition_embedder.image_embedder.ff.net.2", "img_emb.proj.3", 0);
+        real_norm(file, width, true, "condition_embedder.image_embedder.norm2", "img_emb.proj.4", 0);
+    }
+    for (i = 0; i < blocks; i++) {
+        real_tensor_of(file, tables[0], 3, 0, 0.2, "blocks.%u.scale_shift_table", "blocks.%u.modulation", i, "");
+        real_wan_attention(file, width, i, false);
+        real_norm(file, width, true, "blocks.%u.norm2", "blocks.%u.norm3", i);
+        real_wan_attention(file, width, i, true);
+        if (image) {
+            real_layer(file, width, width, "blocks.%u.attn2.add_k_proj", "blocks.%u.cross_attn.k_img", i);
+            real_layer(file, width, width, "blocks.%u.attn2.add_v_proj", "blocks.%u.cross_attn.v_img", i);
+            real_norm(file, width, false, "blocks.%u.attn2.norm_added_k", "blocks.%u.cross_attn.norm_k_img", i);
+        }
+        real_layer(file, feed, width, "blocks.%u.ffn.net.0.proj", "blocks.%u.ffn.0", i);
+        real_layer(file, width, feed, "blocks.%u.ffn.net.2", "blocks.%u.ffn.2", i);
+    }
+    real_tensor_of(file, tables[1], 3, 0, 0.2, "scale_shift_table", "head.modulation", 0, "");
+    real_layer(file, 4 * out, width, "proj_out", "head.head", 0);
+}
+
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
 
 /* CLIP (docs/models.md 5.2); projected: with the matrix that pooled outputs go through. */
@@ -849,6 +899,11 @@ static inline void published_cogvideox15(real_file *file) { real_cogvideox(file,
 static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
 static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
+static inline void published_wan_1_3b(real_file *file) { real_wan(file, 1536, 30, 8960, 16, 16, 0); }
+static inline void published_wan_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 16, 16, 0); }
+static inline void published_wan_i2v_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 1280); }
+static inline void published_wan_i2v_a14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 0); }
+static inline void published_wan_ti2v_5b(real_file *file) { real_wan(file, 3072, 30, 14336, 48, 48, 0); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }

@@ -1,0 +1,616 @@
+/* Wan 2.1 and 2.2: docs/models.md 3.9. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_wan.py
+
+   D is the width of the residual stream. Tokens of all frames attend to each other, then to the text, and, in 2.1's
+   models of pictures, to tokens of the picture besides. Frames may have timesteps of their own. */
+#include "model/model.h"
+
+#define DITI_WAN_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_wan_config {
+    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: of the feed-forward */
+    uint32_t channels, out_channels, patch;        /* channels: the latent's, and behind them a condition's */
+    uint32_t text, frequencies;                    /* columns of the text encoder's output, of the sinusoids */
+    uint32_t image;                                /* columns of a picture's tokens; 0: the model reads none */
+    float eps;
+} diti_wan_config;
+
+/* ---- weights ---- */
+
+typedef struct diti_wan_block {
+    diti_table_block base;                /* norms there are unused */
+    diti_weight norm_q, norm_k;           /* F32 [1, D] each: RMS norms over all heads */
+    diti_layer norm_text;                 /* [D] */
+    diti_weight text_norm_q, text_norm_k; /* F32 [1, D] each */
+    diti_fused_linear image_kv;           /* [2D, D], or none */
+    diti_weight image_norm_k;             /* F32 [1, D] */
+} diti_wan_block;
+
+typedef struct diti_wan {
+    diti_transformer base;
+    diti_wan_config config;
+    diti_layer patch;               /* [D, C * p * p] */
+    diti_embedder time, text;       /* [D, frequencies], [D, D]; [D, text], [D, D] */
+    diti_layer modulation;          /* [6D, D] */
+    diti_layer image_in, image_out; /* [image, image], [D, image], between norms, or none */
+    diti_layer image_norms[2];      /* [image], [D] */
+    diti_weight final_table;        /* F32 [2, D] */
+    diti_layer proj_out;            /* [p * p * out_channels, D] */
+    diti_sublayer last;
+    diti_wan_block *blocks;
+} diti_wan;
+
+static const diti_wan *diti_wan_of(const diti_transformer *transformer) {
+    return (const diti_wan *)(const void *)transformer;
+}
+
+/* ---- key tables: names asked for are diffusers' ---- */
+
+static const char *const diti_wan_keys[][2] = {
+    {"patch_embedding", "patch_embedding"},
+    {"condition_embedder.time_embedder.linear_1", "time_embedding.0"},
+    {"condition_embedder.time_embedder.linear_2", "time_embedding.2"},
+    {"condition_embedder.time_proj", "time_projection.1"},
+    {"condition_embedder.text_embedder.linear_1", "text_embedding.0"},
+    {"condition_embedder.text_embedder.linear_2", "text_embedding.2"},
+    {"condition_embedder.image_embedder.norm1", "img_emb.proj.0"},
+    {"condition_embedder.image_embedder.ff.net.0.proj", "img_emb.proj.1"},
+    {"condition_embedder.image_embedder.ff.net.2", "img_emb.proj.3"},
+    {"condition_embedder.image_embedder.norm2", "img_emb.proj.4"},
+    {"scale_shift_table", "head.modulation"},
+    {"proj_out", "head.head"},
+};
+static const char *const diti_wan_block_keys[][2] = {
+    {"scale_shift_table", "modulation"},
+    {"attn1.to_q", "self_attn.q"},
+    {"attn1.to_k", "self_attn.k"},
+    {"attn1.to_v", "self_attn.v"},
+    {"attn1.to_out.0", "self_attn.o"},
+    {"attn1.norm_q", "self_attn.norm_q"},
+    {"attn1.norm_k", "self_attn.norm_k"},
+    {"norm2", "norm3"},
+    {"attn2.to_q", "cross_attn.q"},
+    {"attn2.to_k", "cross_attn.k"},
+    {"attn2.to_v", "cross_attn.v"},
+    {"attn2.to_out.0", "cross_attn.o"},
+    {"attn2.norm_q", "cross_attn.norm_q"},
+    {"attn2.norm_k", "cross_attn.norm_k"},
+    {"attn2.add_k_proj", "cross_attn.k_img"},
+    {"attn2.add_v_proj", "cross_attn.v_img"},
+    {"attn2.norm_added_k", "cross_attn.norm_k_img"},
+    {"ffn.net.0.proj", "ffn.0"},
+    {"ffn.net.2", "ffn.2"},
+};
+
+static const diti_key_table diti_wan_names[DITI_KEY_TABLES] = {
+    {"blocks.", "blocks.", diti_wan_block_keys, DITI_COUNT(diti_wan_block_keys)},
+    {NULL, NULL, diti_wan_keys, DITI_COUNT(diti_wan_keys)},
+    {NULL, NULL, NULL, 0},
+};
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+#define DITI_WAN_PATCH 2u /* lines and columns, of one frame */
+
+static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_wan_config, width), "condition_embedder.time_embedder.linear_1.weight", 0},
+        {offsetof(diti_wan_config, frequencies), "condition_embedder.time_embedder.linear_1.weight", 1},
+        {offsetof(diti_wan_config, text), "condition_embedder.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_wan_config, feed), "blocks.0.ffn.net.0.proj.weight", 0},
+        {offsetof(diti_wan_config, image), "condition_embedder.image_embedder.ff.net.2.weight", 1},
+        {offsetof(diti_wan_config, out_channels), "proj_out.weight", 0}};
+    const diti_stored_tensor *patch = diti_loader_find(loader, "patch_embedding.weight");
+    uint32_t area = DITI_WAN_PATCH * DITI_WAN_PATCH;
+    uint64_t channels;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (!config->width || !config->text || !config->feed || !patch || config->out_channels / area == 0) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Wan transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !patch           ? "patch_embedding"
+                         : !config->feed  ? "blocks"
+                         : !config->text  ? "text_embedding"
+                         : !config->width ? "time_embedding"
+                                          : "a layer behind the blocks");
+    }
+    channels = diti_stored_tensor_elements(patch) / area / config->width; /* some GGUF files join its dimensions */
+    if (!channels || channels > 1024 || config->frequencies % 2) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Wan transformer with %llu channels and %u frequencies is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned long long)channels,
+                         (unsigned)config->frequencies);
+    }
+    config->channels = (uint32_t)channels;
+    config->patch = DITI_WAN_PATCH;
+    config->out_channels /= area;
+    config->head_dim = 128; /* as published */
+    return DIT_OK;
+}
+
+static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) {
+    const diti_json *size = diti_setting_numbers(settings, "patch_size"), *item = size ? size->first : NULL;
+    uint64_t wanted, found;
+    uint32_t i;
+    for (i = 0; i < 3 && item; i++, item = item->next) {
+        wanted = i ? DITI_WAN_PATCH : 1;
+        if (!diti_json_u64(item, &found) || found != wanted) break;
+    }
+    if (settings->result != DIT_OK || !size || (i == 3 && !item)) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a Wan transformer whose patch_size is not 1, %u, %u is not known", DITI_WAN_PATCH,
+                     DITI_WAN_PATCH);
+}
+
+static dit_result diti_wan_check(const diti_wan_config *config, diti_settings *settings, dit_error *err) {
+    const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
+    bool normed = diti_setting_bool(settings, "cross_attn_norm", true);
+    DITI_TRY(diti_wan_check_patch(settings, err));
+    if (settings->result != DIT_OK) return settings->result;
+    if (!diti_equal(norm, "rms_norm_across_heads") || !normed) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a Wan transformer with qk_norm %.40s, cross_attn_norm %s is not known", norm,
+                         normed ? "true" : "false");
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
+        config->head_dim < 6) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Wan transformer: %u heads of %u (a multiple of 4) don't make a width of %u",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels > config->channels || !config->blocks || config->blocks > DITI_WAN_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "Wan transformer: %u blocks, %u channels out of %u are out of range", (unsigned)config->blocks,
+                         (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_wan_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    /* diffusers' name of a size, then the original's */
+    static const diti_size_key keys[] = {{offsetof(diti_wan_config, head_dim), "attention_head_dim", 1024},
+                                         {offsetof(diti_wan_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_wan_config, channels), "in_dim", 1024},
+                                         {offsetof(diti_wan_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_wan_config, out_channels), "out_dim", 1024},
+                                         {offsetof(diti_wan_config, feed), "ffn_dim", 1u << 20}};
+    diti_wan_config *config = &((diti_wan *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t heads;
+    DITI_TRY(diti_wan_read_shapes(loader, config, err));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".scale_shift_table");
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
+    heads = diti_setting_size(&settings, "num_heads", config->width / config->head_dim, 1024);
+    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
+    if (diti_setting(&settings, "num_heads") && config->width % config->heads == 0)
+        config->head_dim = config->width / config->heads;
+    config->eps = (float)diti_setting_number(&settings, "eps", 1e-6, 0, 1);
+    return diti_wan_check(config, &settings, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_wan_load_image(diti_loader *loader, const diti_wan_config *config, diti_wan_block *block) {
+    static const char *const kv[] = {"attn2.add_k_proj", "attn2.add_v_proj"};
+    if (!config->image) return;
+    diti_load_fused_linear(loader, &block->image_kv, kv, 2, config->width, config->width, true);
+    diti_load_vector(loader, &block->image_norm_k, 1, config->width, "attn2.norm_added_k.weight");
+}
+
+static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
+static void diti_wan_load_block(diti_loader *loader, const diti_wan_config *config, diti_wan_block *block,
+                                uint32_t index) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"};
+    diti_table_block *base = &block->base;
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
+    diti_load_vector(loader, &base->table, 6, width, "scale_shift_table");
+    diti_load_fused_linear(loader, &base->qkv, qkv, 3, width, width, true);
+    diti_load_vector(loader, &block->norm_q, 1, width, "attn1.norm_q.weight");
+    diti_load_vector(loader, &block->norm_k, 1, width, "attn1.norm_k.weight");
+    diti_load_layer(loader, &base->out, width, width, 1, "attn1.to_out.0");
+    diti_load_norm(loader, &block->norm_text, width, "norm2");
+    diti_load_layer(loader, &base->text_q, width, width, 1, "attn2.to_q");
+    diti_load_fused_linear(loader, &base->text_kv, kv, 2, width, width, true);
+    diti_load_vector(loader, &block->text_norm_q, 1, width, "attn2.norm_q.weight");
+    diti_load_vector(loader, &block->text_norm_k, 1, width, "attn2.norm_k.weight");
+    diti_load_layer(loader, &base->text_out, width, width, 1, "attn2.to_out.0");
+    diti_wan_load_image(loader, config, block);
+    diti_load_layer(loader, &base->ff_in, config->feed, width, 1, "ffn.net.0.proj");
+    diti_load_layer(loader, &base->ff_out, width, config->feed, 1, "ffn.net.2");
+    diti_loader_scope(loader, "%s", "");
+    diti_table_block_pair(base, width, config->head_dim, config->eps);
+    base->attention.heads = diti_wan_heads;
+    base->cross.norm = &block->norm_text;
+    base->cross.norm_name = "norm_text";
+    base->cross.eps = config->eps;
+}
+
+static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
+    static const char image[] = "condition_embedder.image_embedder.";
+    const diti_wan_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "patch_embedding");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_embedder(loader, &model->time, width, width, config->frequencies, "condition_embedder.time_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "condition_embedder.time_proj");
+    diti_load_embedder(loader, &model->text, width, width, config->text, "condition_embedder.text_embedder");
+    if (config->image) {
+        diti_loader_scope(loader, "%s", image);
+        diti_load_norm(loader, &model->image_norms[0], config->image, "norm1");
+        diti_load_layer(loader, &model->image_in, config->image, config->image, 1, "ff.net.0.proj");
+        diti_load_layer(loader, &model->image_out, width, config->image, 1, "ff.net.2");
+        diti_load_norm(loader, &model->image_norms[1], width, "norm2");
+        diti_loader_scope(loader, "%s", "");
+    }
+    for (i = 0; i < config->blocks; i++) diti_wan_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    model->last.eps = config->eps;
+}
+
+/* Repositories have these, with a shift of 3 for 480 lines and of 5 for TI2V-5B. */
+#define DITI_WAN_SCHEDULER(SHIFT)                                                                                      \
+    "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"   \
+    "\"flow_shift\":" SHIFT "}"
+#define DITI_WAN_IMAGE_TOKENS 257u /* CLIP's largest encoder makes so many of a picture */
+
+static void diti_wan_set_traits(diti_wan *model) {
+    const diti_wan_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    bool compact = config->out_channels > 16, pictures = config->channels > config->out_channels;
+    traits->variant = compact                ? "ti2v-5b"
+                      : config->image        ? "i2v-14b"
+                      : pictures             ? "i2v-a14b"
+                      : config->width > 2048 ? "t2v-14b"
+                                             : "t2v-1.3b";
+    traits->latents.channels = config->out_channels;
+    traits->latents.scale = 1;
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->out_channels;
+    traits->condition_channels = config->channels - config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = compact ? 44 : 60;
+    traits->default_frames = compact ? 31 : 21;
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
+    traits->text2_columns = config->image;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->default_steps = 50;
+    traits->default_guidance = 5;
+    traits->scheduler = compact ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("3.0");
+    traits->attends_padding = traits->masks_padding = true;
+    traits->frame_steps = compact;
+}
+
+static void diti_wan_load(diti_component *component, diti_loader *loader) {
+    diti_wan *model = (diti_wan *)(void *)component;
+    model->blocks =
+        (diti_wan_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_wan_load_weights(loader, model);
+    diti_wan_set_traits(model);
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_wan_state {           /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, or one more, frequencies] */
+    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
+    diti_tensor modulation;               /* F32 [steps, or one more, 8D]: six rows for all blocks, two for the last */
+    diti_tensor rows;                     /* F32 [1 or items * frames, 8D]: the step's */
+    /* [prompts * tokens, 2D]: keys, normed, and values of the attention to the text and to the picture's tokens */
+    diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
+} diti_wan_state;
+
+static diti_wan_state *diti_wan_at(const diti_denoise *denoise) { return (diti_wan_state *)denoise->family; }
+
+/* RMS norm of q or k over all heads, in place: devices that have some heads each bring all of them together. */
+static void diti_wan_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *norm,
+                          const char *name) {
+    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = 1;
+    desc.head_dim = p->width;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = diti_wan_of(p->model)->config.eps;
+    desc.weight = norm;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, all, &desc);
+    if (own) diti_copy(p->graph, own, x, name);
+}
+
+/* Keys, normed, and values. */
+static diti_tensor diti_wan_text_kv(const diti_pass *p, diti_tensor y, const diti_fused_linear *kv,
+                                    const diti_weight *norm, const char *name) {
+    const diti_sublayer *cross = &diti_wan_of(p->model)->blocks[p->index].base.cross;
+    diti_tensor both = diti_sublayer_fused(p, y, kv, 2, cross, name);
+    uint32_t rows = diti_tensor_rows(p->graph, both);
+    diti_wan_norm(p, diti_tensor_view(p->graph, both, 0, rows, 0, diti_column_shard_of(p, cross).count), cross, norm,
+                  "text_k_norm");
+    return both;
+}
+
+/* The text as blocks read it, F32 [prompts * text tokens, D]: rows behind a prompt's are zeros, and are attended. */
+static diti_tensor diti_wan_text(const diti_pass *p, diti_tensor text_rows) {
+    const diti_wan *model = diti_wan_of(p->model);
+    uint32_t rows = p->denoise->text_batch * p->denoise->text_tokens;
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), text_rows, "text");
+    text = diti_layer_run(p->graph, text, &model->text.in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    return diti_layer_run(p->graph, text, &model->text.out, DITI_ACTIVATION_NONE, "caption_out");
+}
+
+/* The picture's tokens as blocks read them, between two LayerNorms with affine: [prompts * image tokens, D]. */
+static diti_tensor diti_wan_image(const diti_pass *p) {
+    const diti_wan *model = diti_wan_of(p->model);
+    uint32_t rows = p->denoise->text_batch * DITI_WAN_IMAGE_TOKENS;
+    diti_tensor x = diti_tensor_view(p->graph, p->denoise->text2, 0, rows, 0, model->config.image);
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
+    desc.weight = &model->image_norms[0].weight;
+    desc.bias = &model->image_norms[0].bias;
+    desc.name = "image_norm";
+    x = diti_norm(p->graph, x, &desc);
+    x = diti_layer_run(p->graph, x, &model->image_in, DITI_ACTIVATION_GELU_ERF, "image_in");
+    x = diti_layer_run(p->graph, x, &model->image_out, DITI_ACTIVATION_NONE, "image_out");
+    desc.weight = &model->image_norms[1].weight;
+    desc.bias = &model->image_norms[1].bias;
+    return diti_norm(p->graph, x, &desc);
+}
+
+static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
+    const diti_wan *model = diti_wan_of(p->model);
+    diti_tensor y = diti_wan_text(p, state->text_rows), image = model->config.image ? diti_wan_image(p) : 0;
+    uint32_t i, end;
+    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    for (; i < end && !diti_graph_failed(p->graph); i++) {
+        const diti_wan_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_wan_text_kv(p, y, &w->base.text_kv, &w->text_norm_k, "text_kv");
+        if (image) state->image[i] = diti_wan_text_kv(p, image, &w->image_kv, &w->image_norm_k, "image_kv");
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+/* Rows with timesteps of their own are those of whole frames, and a picture's tokens come from outside. */
+static bool diti_wan_can(const diti_pass *p) {
+    const diti_wan *model = diti_wan_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    bool divides = denoise->patches > 1 || (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1);
+    if (denoise->frame_steps && divides)
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "frames of Wan with timesteps of their own want all rows on one device: no ulysses, ring or "
+                        "pipefusion; cfg, tensor and layers can");
+    if (model->config.image && !denoise->text2)
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
+                        model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
+    return !diti_graph_failed(p->graph);
+}
+
+static void diti_wan_prepare(diti_pass *p) {
+    const diti_wan *model = diti_wan_of(p->model);
+    const diti_wan_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    diti_wan_state *state = diti_wan_at(denoise);
+    diti_graph *graph = p->graph;
+    uint32_t tokens = grid.frames * p->positions, steps = denoise->steps + (denoise->frame_steps ? 1 : 0);
+    if (!diti_wan_can(p)) return;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, config->frequencies, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch * denoise->text_tokens, "text_rows");
+    state->modulation = diti_table_rows(p, diti_embed(graph, &model->time, state->sinusoids, 0), &model->modulation,
+                                        &model->final_table);
+    diti_wan_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* A head's pairs turn by the frame, then by the line, then by the column, which have a sixth of its channels each.
+   Angles are doubles. Tables F32 [tokens, pairs]; lines: room for as many pairs as the longest axis has, twice. */
+static void diti_wan_turn(const diti_wan_config *config, const diti_token_grid *grid, float *cosines, float *sines,
+                          float *lines) {
+    uint32_t half = config->head_dim / 2, side = config->head_dim / 6, axis, at = 0, i;
+    uint32_t tokens = grid->frames * grid->rows * grid->columns;
+    for (axis = 0; axis < 3; axis++) {
+        uint32_t pairs = axis ? side : half - 2 * side;
+        uint32_t count = axis == 0 ? grid->frames : axis == 1 ? grid->rows : grid->columns;
+        uint32_t share = axis == 0 ? grid->rows * grid->columns : axis == 1 ? grid->columns : 1;
+        for (i = 0; i < count * pairs; i++) {
+            double angle = (double)(i / pairs) / pow(10000.0, (double)(i % pairs) / (double)pairs);
+            lines[i] = (float)cos(angle);
+            lines[count * pairs + i] = (float)sin(angle);
+        }
+        for (i = 0; i < tokens; i++) {
+            size_t place = i / share % count * pairs, to = (size_t)i * half + at;
+            memcpy(cosines + to, lines + place, pairs * sizeof *lines);
+            memcpy(sines + to, lines + count * pairs + place, pairs * sizeof *lines);
+        }
+        at += pairs;
+    }
+}
+
+static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, const diti_denoise *denoise,
+                                      const diti_wan_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    uint32_t half = plan->tensors[state->cosines].columns;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * half;
+    size_t longest = grid.frames > grid.rows ? grid.frames : grid.rows;
+    float *table;
+    dit_result result;
+    if (longest < grid.columns) longest = grid.columns;
+    table = (float *)diti_alloc_array(env, 2 * (count + longest * half), sizeof *table);
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_wan_turn(&model->config, &grid, table, table + count, table + 2 * count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. */
+static dit_result diti_wan_write_text_rows(const diti_wan *model, diti_plan *plan, const diti_denoise *denoise,
+                                           diti_tensor text_rows, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t tokens = denoise->text_tokens, count = denoise->text_batch * tokens, i;
+    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < count; i++) {
+        uint32_t length = denoise->text_lengths ? denoise->text_lengths[i / tokens] : tokens;
+        rows[i] = i % tokens < length ? i : count;
+    }
+    result = diti_plan_write(plan, text_rows, rows, count * sizeof *rows, err);
+    diti_free(env, rows);
+    return result;
+}
+
+static dit_result diti_wan_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_wan *model = diti_wan_of(transformer);
+    const diti_wan_state *state = (const diti_wan_state *)denoise->family;
+    DITI_TRY(diti_wan_write_turn(model, plan, denoise, state, err));
+    DITI_TRY(diti_wan_write_text_rows(model, plan, denoise, state->text_rows, err));
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_wan_begin(diti_pass *p) {
+    diti_wan_state *state = diti_wan_at(p->denoise);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    if (!p->denoise->same_timestep)
+        state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
+}
+
+static diti_tensor diti_wan_embed(diti_pass *p) { return diti_patch_embed(p, 0, &diti_wan_of(p->model)->patch, 0); }
+
+/* Queries or keys of the block at hand: norm over all heads, then rotation of each. */
+static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_wan *model = diti_wan_of(p->model);
+    const diti_wan_block *w = &model->blocks[p->index];
+    const diti_wan_state *state = diti_wan_at(p->denoise);
+    diti_qkv_desc desc = DITI_ZERO;
+    diti_wan_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, kind ? "k_norm" : "q_norm");
+    desc.head_dim = model->config.head_dim;
+    desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
+    desc.cosines = state->here_cosines;
+    desc.sines = state->here_sines;
+    desc.tokens = p->image;
+    desc.name = kind ? "k_turn" : "q_turn";
+    diti_qk_norm_rope(p->graph, x, &desc);
+}
+
+/* Attention of every item's rows to `tokens` rows of its prompt in kv; pictures that share a prompt are queries of one
+   attention. */
+static diti_tensor diti_wan_attend(const diti_pass *p, const diti_sublayer *cross, diti_tensor q, diti_tensor kv,
+                                   diti_tensor out, const char *name) {
+    uint32_t width = diti_column_shard_of(p, cross).count, rows;
+    diti_attention_desc desc = DITI_ZERO;
+    kv = diti_pass_last(p, kv);
+    rows = diti_tensor_rows(p->graph, kv);
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.out = out;
+    desc.name = name;
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, kv, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, kv, 0, rows, width, width), &desc);
+}
+
+/* x += to_out(attention of LN(x) to the text + attention of it to the picture's tokens). */
+static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_wan_block *w) {
+    const diti_sublayer *cross = &w->base.cross;
+    const diti_wan_state *state = diti_wan_at(p->denoise);
+    diti_norm_desc norm = DITI_ZERO;
+    diti_tensor q = diti_sublayer_in(p, diti_sublayer_norm(p, x, &norm, cross), cross, 0), h, image;
+    diti_wan_norm(p, q, cross, &w->text_norm_q, "text_q_norm");
+    h = diti_wan_attend(p, cross, q, state->text[p->index], 0, "text_attention");
+    if (state->image[p->index]) {
+        image = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, q), diti_tensor_columns(p->graph, q),
+                                "image_attention");
+        image = diti_wan_attend(p, cross, q, state->image[p->index], image, "image_attention");
+        h = diti_add_rows(p->graph, h, diti_add_rows(p->graph, image, 0, 0, "image_attention"), 0, "add_image");
+    }
+    diti_sublayer_add(p, x, DITI_NO_GATE, cross, h);
+}
+
+/* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
+static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
+    const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
+    diti_tensor h;
+    diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
+    diti_table_attend(p, x, &w->base.attention);
+    diti_wan_attend_text(p, x, w);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->base.feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->base.feed, diti_sublayer_in(p, h, &w->base.feed, 0));
+    return x;
+}
+
+static diti_tensor diti_wan_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_wan_of(p->model)->last;
+    diti_tensor rows = diti_wan_at(p->denoise)->rows;
+    p->modulation.rows =
+        diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_WAN_PLACE "Wan-AI/Wan2.1-T2V-14B-Diffusers"
+#define DITI_WAN_TI2V "Wan-AI/Wan2.2-TI2V-5B-Diffusers"
+static const diti_place diti_wan_places[] = {
+    {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
+    {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
+    {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
+    {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
+    {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
+    {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},
+    {"ti2v", DIT_ROLE_SCHEDULER, DITI_WAN_TI2V ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_WAN_PLACE ": text_encoder/, or city96/umt5-xxl-encoder-gguf"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_WAN_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_WAN_PLACE ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_WAN_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* The original's configuration names WanModel; patch_embedding has five dimensions in its files. */
+DIT_INTERNAL const diti_family *diti_wan_family(void) {
+    static const diti_family family = {
+        "wan",
+        "Wan",
+        {"WanTransformer3DModel WanModel",
+         NULL,
+         {"condition_embedder.time_proj.weight", "blocks.0.attn1.norm_q.weight", "blocks.0.scale_shift_table", NULL},
+         {"time_projection.1.weight", "blocks.0.self_attn.norm_q.weight", "blocks.0.modulation", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_wan), diti_wan_read, diti_wan_load, NULL},
+        diti_wan_names,
+        {16, 1, 0, false},
+        NULL,
+        {"umT5", NULL, NULL},
+        diti_wan_places,
+        sizeof(diti_wan_state),
+        diti_wan_prepare,
+        diti_wan_begin,
+        diti_wan_embed,
+        diti_wan_run_block,
+        diti_wan_final,
+        diti_wan_write_inputs};
+    return &family;
+}
