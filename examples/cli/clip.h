@@ -1,7 +1,7 @@
 /* Clips: frames one after the other into a file whose ending says how: raw Y4M (also to the standard output), animated
    PNG, animated WebP by libwebp, numbered PNGs, or what the system's ffmpeg makes. A text can tell what made the clip:
    as PNG's chunk "parameters", as the comment of what ffmpeg writes (not on Windows, where it is no argument of its
-   own), as WebP's Exif comment; Y4M has no place for it. Include it after files.h. Not part of dit.h. */
+   own), as WebP's Exif comment; Y4M and GIF have no place for it. Include it after files.h. Not part of dit.h. */
 #ifndef CLIP_H
 #define CLIP_H
 #include "files.h"
