@@ -381,11 +381,81 @@ static void test_memory(void) {
     desc.frame_count = 129;
     CHECK_MESSAGE(dit_job_memory(NULL, &desc, &many, &err) == DIT_OK, "%s", err.message);
     latents = (uint64_t)24 * 16 * 16 * 16 * sizeof(float); /* of the 24 latent frames more */
-    printf("%llu and %llu bytes; %llu are latents\n", (unsigned long long)few.activations,
-           (unsigned long long)many.activations, (unsigned long long)latents);
     CHECK(many.host >= few.host + (uint64_t)96 * 128 * 128 * 4);
     CHECK(many.activations <= few.activations + 16 * latents);
     dit_model_destroy(model);
+}
+
+/* --- within an engine --- */
+
+/* Commands of the application make the clip that steps make, in one piece and cut. */
+static void test_recording(engine *e, const dit_model *model) {
+    static uint8_t stepped[FRAMES * PIXELS * 4], recorded[FRAMES * PIXELS * 4];
+    const uint32_t budgets[] = {UINT32_MAX, 1};
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint32_t i;
+    if (run(&job, &desc) && read_all(job, 0, stepped, FRAMES)) {
+        for (i = 0; i < 2 && CHECK(dit_job_restart(job, &desc, &err) == DIT_OK); i++) {
+            dit_result result = DIT_WORKING;
+            while (result == DIT_WORKING) {
+                VkCommandBuffer commands = engine_begin_commands(e);
+                result = dit_job_record(job, commands, budgets[i]);
+                engine_run(e, commands, VK_NULL_HANDLE, 0);
+            }
+            CHECK_MESSAGE(result == DIT_OK, "%s", dit_result_string(result));
+            memset(recorded, 0, sizeof recorded);
+            CHECK(read_all(job, 0, recorded, FRAMES));
+            CHECK_MESSAGE(!memcmp(recorded, stepped, sizeof stepped), "with %u us the recorded clip differs",
+                          budgets[i]);
+        }
+    }
+    dit_job_destroy(job);
+}
+
+/* Frames become layers of an image of the application's. */
+static void test_target_layers(engine *e, const dit_model *model) {
+    static uint8_t frames[FRAMES * PIXELS * 4], layer[PIXELS * 4];
+    engine_image image = engine_make_layers(e, WIDTH, HEIGHT, VK_FORMAT_R8G8B8A8_UNORM, FRAMES + 1);
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL;
+    dit_output output;
+    uint32_t i;
+    desc.target.image = image.image;
+    desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+    desc.target.layer = 1;
+    desc.target.final_layout = VK_IMAGE_LAYOUT_GENERAL;
+    desc.target.dst_queue_family = e->family;
+    if (run(&job, &desc) && read_all(job, 0, frames, FRAMES)) {
+        for (i = 0; i < FRAMES && CHECK(dit_job_output(job, 0, i, &output) == DIT_OK); i++) {
+            engine_read_part(e, &output, 0, 1 + i, layer);
+            CHECK_MESSAGE(!memcmp(layer, frames + (size_t)i * PIXELS * 4, PIXELS * 4), "layer %u", 1 + i);
+        }
+        CHECK(dit_job_output(job, 0, FRAMES, &output) == DIT_ERROR_INVALID_ARGUMENT);
+    }
+    dit_job_destroy(job);
+    engine_free_image(e, &image);
+}
+
+static void test_engine(void) {
+    engine *e = (engine *)calloc(1, sizeof *e);
+    dit_context_desc cd = {0};
+    dit_context *before = context;
+    dit_model *model;
+    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e);
+    cd.overrides = "gflop_ns=100000000";
+    context = engine_context(e, &cd);
+    model = context ? load(COGVIDEOX, NULL, false) : NULL;
+    if (model) {
+        test_recording(e, model);
+        test_target_layers(e, model);
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = before;
+    engine_end(e);
+    free(e);
 }
 
 int main(void) {
@@ -406,6 +476,7 @@ int main(void) {
         test_from_picture();
         test_holding();
         test_memory();
+        test_engine();
     }
     dit_context_destroy(context);
     test_vulkan_end();
