@@ -127,6 +127,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
             diti_tensor_input(graph, DITI_U32, shape->steps,
                               share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
     }
+    if (shape->fixes)
+        share->program.frame_steps =
+            diti_tensor_input(graph, DITI_U32, shape->steps,
+                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -159,7 +163,9 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->step = share->program.step;
     denoise->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
+    share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
+    if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
     diti_patches_begin(share, graph);
 }
 
@@ -189,14 +195,16 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
-    if (shape->hold_count) {
-        share->program.denoise.latent = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
-                                                        diti_tensor_columns(graph, states->x), "latent with noise");
-        diti_copy(graph, states->x, share->program.denoise.latent, "latent with noise");
-        diti_emit_renoise(share, graph, states, share->program.denoise.latent);
+    if (shape->hold_count || shape->fixes) {
+        diti_tensor seen = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                           diti_tensor_columns(graph, states->x), "latent with given frames");
+        diti_copy(graph, states->x, seen, "latent with given frames");
+        if (shape->hold_count) diti_emit_renoise(share, graph, states, seen);
+        if (shape->fixes) diti_given_fix(share, graph, seen);
+        share->program.denoise.latent = share->program.low.latent = seen;
     }
     if (shape->scaled_input)
-        share->program.denoise.input_scale =
+        share->program.denoise.input_scale = share->program.low.input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
@@ -207,6 +215,20 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, share->program.step);
+}
+
+/* Steps that the expert for low noise evaluates. Where weights are streamed, its come with the first of them, and those
+   of the other expert no more. */
+static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    int kind;
+    share->program.is_low = true;
+    for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+        share->program.low_segments[kind] = UINT32_MAX;
+        if (!diti_patches_has(share, (diti_step_kind)kind, DITI_FORM_WHOLE)) continue;
+        share->program.low_segments[kind] = diti_graph_segment(graph, "step of low noise", true);
+        diti_emit_step(share, graph, (diti_step_kind)kind, states);
+    }
+    share->program.is_low = false;
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
@@ -230,6 +252,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
                 diti_emit_step(share, graph, (diti_step_kind)kind, states);
         }
     }
+    if (share->job->model->low) diti_emit_low_steps(share, graph, states);
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
@@ -300,6 +323,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_segment = share->program.last_segment =
         diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_patches_share_latent(share, graph);
+    if (shape->fixes) diti_given_fix(share, graph, share->program.latent);
     if (shape->clip)
         diti_clip_emit(share, graph);
     else

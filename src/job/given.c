@@ -33,10 +33,14 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     diti_given *given = &out->shape.given[out->shape.given_count];
     uint32_t i, nearest;
     if (!images) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: frames is NULL", name);
-    given->frames = frames ? frames : 1;
+    given->frames = given->pictures = frames ? frames : 1;
     given->floats = images[0].rgb != NULL;
     for (i = 0; i < given->frames; i++)
         DITI_TRY(diti_given_check_frame(name, i, &images[i], &out->shape, given->floats, err));
+    if (model->transformer->traits.mask_channels) { /* grey is between two bytes */
+        given->frames = out->shape.frames;
+        given->floats = true;
+    }
     given->latent_frames = diti_vae_latent_frames(model->vae, given->frames, true, &nearest);
     if (!given->latent_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59,6 +63,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                                   dit_error *err) {
     uint32_t count = desc->init_count ? desc->init_count : 1, frames = out->shape.frames;
     bool moves = model->transformer->traits.condition_channels > 0;
+    bool fixes = !moves && count == 1 && model->transformer->traits.fixes_first;
     if (moves && !desc->init_image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) moves a picture; give init_image", model->info.family,
@@ -67,10 +72,10 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: clips are not repainted in part; mask must be NULL");
     if (!desc->init_image) return DIT_OK;
-    if (moves && (count != 1 || desc->strength > 0))
+    if ((moves || fixes) && desc->init_image && (count != 1 || desc->strength > 0))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model moves one picture; init_count must be 1, and strength 0");
-    if (!moves && count != frames)
+    if (!moves && !fixes && count != frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: init_image has %u frames, the clip %u: a clip to begin with is as long as what "
                          "is made of it%s",
@@ -84,7 +89,8 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
     DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
-    out->shape.starts = !moves;
+    out->shape.starts = !moves && !fixes;
+    out->shape.fixes = fixes;
     if (out->shape.starts) out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     return DIT_OK;
 }
@@ -430,18 +436,59 @@ static void diti_given_copy(const diti_share *share, diti_graph *graph, diti_ten
               diti_tensor_view(graph, to, 0, rows, to_frame * area, count * area), "given frames");
 }
 
+/* Ones in the first frame of the mask's channels, zeros in the others, and behind them the latent of the whole clip. */
+static void diti_given_emit_mask(const diti_share *share, diti_graph *graph, diti_tensor clip) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t masks = share->job->model->transformer->traits.mask_channels,
+             plane = (uint32_t)diti_request_plane(request);
+    diti_elementwise_desc ones = DITI_ZERO;
+    diti_fill_zeros(graph, share->program.condition);
+    ones.offset = 1;
+    ones.out =
+        diti_tensor_view(graph, share->program.condition, 0, masks, 0, request->latent_width * request->latent_height);
+    ones.name = "mask of given frames";
+    diti_elementwise(graph, ones.out, &ones);
+    diti_copy(graph, clip,
+              diti_tensor_view(graph, share->program.condition, masks, diti_tensor_rows(graph, clip), 0, plane),
+              "given frames");
+}
+
 /* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
 static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     uint32_t i, plane = (uint32_t)diti_request_plane(request),
-                channels = share->job->model->transformer->traits.condition_channels;
+                channels = share->job->model->transformer->traits.condition_channels,
+                masks = share->job->model->transformer->traits.mask_channels;
     share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
     if (share->assignment.share == 0) {
         diti_tensor first = diti_given_encode(share, graph, 0);
-        for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
-            diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+        if (masks) {
+            diti_given_emit_mask(share, graph, first);
+        } else {
+            for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
+                diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+        }
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+/* The picture that is the first latent frame of every clip. */
+static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    share->program.first = diti_tensor_state(graph, DITI_F32, share->job->model->transformer->traits.latent_channels,
+                                             request->latent_width * request->latent_height, "given frame");
+    if (share->assignment.share == 0)
+        diti_copy(graph, diti_given_encode(share, graph, 0), share->program.first, "given frame");
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
+}
+
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent) {
+    uint32_t channels = diti_tensor_rows(graph, share->program.first), image;
+    for (image = 0; image < share->job->request.shape.image_count && !diti_graph_failed(graph); image++)
+        diti_copy(graph, share->program.first,
+                  diti_tensor_view(graph, latent, image * channels, channels, 0,
+                                   diti_tensor_columns(graph, share->program.first)),
+                  "given frame");
 }
 
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
@@ -450,6 +497,10 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
     uint32_t i;
     if (shape->moves) {
         diti_given_emit_condition(share, graph);
+        return;
+    }
+    if (shape->fixes) {
+        diti_given_emit_first(share, graph);
         return;
     }
     if (shape->starts) {
@@ -494,6 +545,14 @@ static void diti_given_pack_floats(const dit_image *images, uint32_t frames, flo
     }
 }
 
+/* Bytes of a picture as floats in -1..1. */
+static void diti_given_spread_bytes(const dit_image *image, float *out) {
+    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, x, y, c;
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++)
+            for (c = 0; c < 3; c++) *out++ = (float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1;
+}
+
 static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit_error *err) {
     const dit_job *job = share->job;
     const diti_given *given = &job->request.shape.given[index];
@@ -507,8 +566,11 @@ static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit
                                err);
     packed = diti_alloc(&job->env, bytes);
     if (!packed) return diti_fail_memory(err, "given frames");
-    if (given->floats)
-        diti_given_pack_floats(images, given->frames, (float *)packed);
+    memset(packed, 0, bytes);
+    if (given->floats && images[0].rgb)
+        diti_given_pack_floats(images, given->pictures, (float *)packed);
+    else if (given->floats)
+        diti_given_spread_bytes(&images[0], (float *)packed);
     else
         diti_given_pack_bytes(images, given->frames, (uint8_t *)packed);
     result = diti_plan_write(share->program.plan, share->program.given_pixels[index], packed, bytes, err);
@@ -548,7 +610,10 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     for (step = 0; step < steps; step++)
         for (i = 0; i < columns; i++)
             rows[(size_t)step * columns + i] =
-                request->frame_steps[(size_t)step * frames + i % frames].fresh > 0 ? step : steps;
+                (request->frame_steps ? request->frame_steps[(size_t)step * frames + i % frames].fresh > 0
+                                      : i % frames > 0)
+                    ? step
+                    : steps;
     result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);

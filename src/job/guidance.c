@@ -29,6 +29,18 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step) {
+    return job->model->low && job->request.schedule.steps[step].timestep < job->model->boundary;
+}
+
+static const diti_transformer *diti_guidance_transformer(const diti_share *share) {
+    return share->program.is_low ? share->job->model->low : share->job->model->transformer;
+}
+
+static diti_denoise *diti_guidance_denoise(diti_share *share) {
+    return share->program.is_low ? &share->program.low : &share->program.denoise;
+}
+
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
     uint32_t interval = job->request.shape.preview_interval;
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
@@ -73,8 +85,8 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 
 /* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
-    const diti_transformer *transformer = share->job->model->transformer;
-    diti_denoise denoise = share->program.denoise;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
+    diti_denoise denoise = *diti_guidance_denoise(share);
     denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -127,7 +139,7 @@ static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *gra
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = share->job->model->transformer;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
     uint32_t rows = diti_tensor_get(graph, share->program.latent)->rows * (share->job->request.shape.learned ? 2u : 1u);
     uint32_t columns = diti_tensor_get(graph, share->program.latent)->columns, own = share->assignment.guidance.index,
              other = 1 - own;
@@ -135,7 +147,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &share->program.denoise);
+        all = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
         diti_send(graph, all, device);
         return all;
     }
@@ -145,16 +157,16 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &share->program.denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_denoise(share)), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = share->job->model->transformer;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &share->program.denoise);
+    prediction = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }

@@ -110,8 +110,13 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     }
     share->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
+    for (i = 0; i < count && request->guidance.low_scale > 0; i++)
+        if (diti_job_is_low(job, i)) ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
     result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
                                                            &share->program.denoise, timesteps, err);
+    if (result >= 0 && job->model->low)
+        result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
+                                                       timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);

@@ -37,6 +37,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     if (!job) return;
     env = job->env;
     if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);

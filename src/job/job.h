@@ -38,6 +38,7 @@ struct dit_context {
 /* In the order in which weights are to stay on the device; one for each text encoder. */
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
+    DITI_PART_TRANSFORMER_2,
     DITI_PART_VAE,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
@@ -72,6 +73,8 @@ struct dit_model {
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     diti_transformer *transformer;
+    diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
+    float boundary;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -121,6 +124,7 @@ typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY
 #define DITI_JOB_MAX_GIVEN (DITI_JOB_MAX_REFERENCES + 1u)
 #define DITI_JOB_MAX_HOLDS 64u
 typedef struct diti_given {
+    uint32_t pictures; /* frames that the caller gives, the first ones; others are grey */
     uint32_t frames, latent_frames, skipped, skipped_frames;
     bool floats, continues;
 } diti_given;
@@ -133,6 +137,7 @@ typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool clip;                        /* frames are made, if only one; else a picture */
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
+    bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
     uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
@@ -318,6 +323,10 @@ typedef struct diti_program {
     diti_vae_chunk *chunks;                        /* a clip's, in order */
     uint32_t chunk_count;
     VkCommandBuffer *chunk_commands;                          /* copies before and behind every chunk of every clip */
+    diti_tensor first;                                        /* F32 [C, area]: the latent frame that is given, or 0 */
+    diti_denoise low;                                         /* evaluations by model->low */
+    bool is_low;                                              /* steps that are emitted now are those of model->low */
+    uint32_t low_segments[DITI_STEP_KINDS];                   /* steps of model->low, by kind; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
@@ -530,6 +539,10 @@ DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+/* Whether model->low evaluates the step. */
+/* Puts the given first frame into a latent of all clips. */
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
+DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);

@@ -58,6 +58,45 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     return result;
 }
 
+/* The expert for low noise, which is made as the other one is. Timesteps of the training go to 1000. */
+static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_TRANSFORMER_2, "transformer_2", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER_2, DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->low, err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+/* The boundary is that of model_index.json, else the original's for pictures or for texts alone. */
+static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    double boundary = diti_setting_number(&settings, "boundary_ratio", 0, 0, 1);
+    const diti_model_traits *high = model->transformer ? &model->transformer->traits : NULL;
+    const diti_model_traits *low = model->low ? &model->low->traits : NULL;
+    if (settings.result != DIT_OK || !high) return settings.result;
+    if (boundary > 0 && !low)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "model_index.json: boundary_ratio %g divides the steps between two experts, and transformer_2 "
+                         "is missing: add it as a component with the role DIT_ROLE_TRANSFORMER_2",
+                         boundary);
+    if (!low) return DIT_OK;
+    if (!diti_equal(low->family, high->family) || low->latent_channels != high->latent_channels ||
+        low->condition_channels != high->condition_channels || low->text_columns != high->text_columns ||
+        low->layers != high->layers || low->width != high->width)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "transformer and transformer_2 differ in their sizes; they are not two experts of one model");
+    model->boundary = 1000 * (float)(boundary > 0 ? boundary : high->condition_channels ? 0.9 : 0.875);
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -213,6 +252,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     for (i = 0; i < DITI_COUNT(model->info.places); i++)
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
+    if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -312,6 +352,8 @@ static void diti_model_drop_parts(dit_model *model) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) diti_encoder_unload(&model->encoders[i]);
     diti_transformer_destroy(model->transformer);
+    diti_transformer_destroy(model->low);
+    model->low = NULL;
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -324,6 +366,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     dit_result result;
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -407,6 +450,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
+    if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -463,6 +508,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
+    if (result == DIT_OK) result = diti_model_check_low(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);

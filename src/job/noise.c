@@ -122,7 +122,9 @@ static dit_result diti_noise_all_given(const dit_model *model, const diti_env *e
         const diti_given *given = &out->shape.given[i];
         size_t inside = diti_given_noise_values(model, out, given, true),
                last = diti_given_noise_values(model, out, given, false);
-        if (!before || given->continues)
+        if (model->transformer->traits.means)
+            memset(out->given_noise + at, 0, (inside + last) * sizeof *out->given_noise);
+        else if (!before || given->continues)
             diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
                              out->given_noise + at + inside);
         at += inside + last;

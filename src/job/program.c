@@ -92,6 +92,8 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_free(&job->env, share->program.denoise.family);
+    diti_free(&job->env, share->program.low.family);
+    memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
@@ -124,6 +126,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
     diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->low.family);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);

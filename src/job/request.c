@@ -23,6 +23,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
+    if (!(guidance->low_scale >= 0 && guidance->low_scale <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.low_scale is %g; it must be 0 (scale) to 1000",
+                         (double)guidance->low_scale);
     if (guidance->distilled != 0 && !traits->wants_guidance)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_guidance: guidance is no input of this model; distilled must be 0");
@@ -422,6 +425,8 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
          diti_patches_used(&request->shape)))
         return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
                "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    if (model->low && diti_patches_used(&request->shape))
+        return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
@@ -505,6 +510,9 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_check_inputs(desc, err));
     DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
+    if (desc->guidance.low_scale > 0 && !model->low)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.low_scale is that of an expert for low noise, which this model lacks; it must be 0");
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_job_request_clip(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));

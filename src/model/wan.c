@@ -275,9 +275,14 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->out_channels;
     traits->condition_channels = config->channels - config->out_channels;
+    traits->mask_channels = pictures ? 4 : 0;
+    traits->means = true;
+    traits->fixes_first = compact;
     traits->patch = config->patch;
     traits->default_size = compact ? 44 : 60;
+    traits->default_columns = compact ? 80 : 104;
     traits->default_frames = compact ? 31 : 21;
+    traits->default_fps = compact ? 24 : 16;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;

@@ -47,6 +47,7 @@
 #include "golden_vae.h"
 #include "golden_video.h"
 #include "golden_wan.h"
+#include "golden_wan_pipe.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -54,6 +55,7 @@
 static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
+    {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
     {"Open-Sora's programs", golden_is_sora, golden_run_sora},
     {"prompts", golden_is_prompts, golden_run_prompts},
