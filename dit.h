@@ -691,7 +691,8 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL
+    DIT_ROLE_CONTROL,
+    DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
@@ -889,6 +890,7 @@ typedef struct dit_guidance {
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
     bool dynamic; /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
                      example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -28899,7 +28901,11 @@ typedef struct diti_model_traits {
     uint32_t width, heads;    /* D, attention heads */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
-    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
+                               has the picture first and grey behind it; 0: all are the picture's, or 0 */
+    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;             /* what is given is the mean of what the autoencoder says, and not drawn */
+    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -35748,9 +35754,14 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->out_channels;
     traits->condition_channels = config->channels - config->out_channels;
+    traits->mask_channels = pictures ? 4 : 0;
+    traits->means = true;
+    traits->fixes_first = compact;
     traits->patch = config->patch;
     traits->default_size = compact ? 44 : 60;
+    traits->default_columns = compact ? 80 : 104;
     traits->default_frames = compact ? 31 : 21;
+    traits->default_fps = compact ? 24 : 16;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
@@ -46956,6 +46967,7 @@ struct dit_context {
 /* In the order in which weights are to stay on the device; one for each text encoder. */
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
+    DITI_PART_TRANSFORMER_2,
     DITI_PART_VAE,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
@@ -46990,6 +47002,8 @@ struct dit_model {
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     diti_transformer *transformer;
+    diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
+    float boundary;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -47039,6 +47053,7 @@ typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY
 #define DITI_JOB_MAX_GIVEN (DITI_JOB_MAX_REFERENCES + 1u)
 #define DITI_JOB_MAX_HOLDS 64u
 typedef struct diti_given {
+    uint32_t pictures; /* frames that the caller gives, the first ones; others are grey */
     uint32_t frames, latent_frames, skipped, skipped_frames;
     bool floats, continues;
 } diti_given;
@@ -47051,6 +47066,7 @@ typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool clip;                        /* frames are made, if only one; else a picture */
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
+    bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
     uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
@@ -47236,6 +47252,10 @@ typedef struct diti_program {
     diti_vae_chunk *chunks;                        /* a clip's, in order */
     uint32_t chunk_count;
     VkCommandBuffer *chunk_commands;                          /* copies before and behind every chunk of every clip */
+    diti_tensor first;                                        /* F32 [C, area]: the latent frame that is given, or 0 */
+    diti_denoise low;                                         /* evaluations by model->low */
+    bool is_low;                                              /* steps that are emitted now are those of model->low */
+    uint32_t low_segments[DITI_STEP_KINDS];                   /* steps of model->low, by kind; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
@@ -47448,6 +47468,10 @@ DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+/* Whether model->low evaluates the step. */
+/* Puts the given first frame into a latent of all clips. */
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
+DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
@@ -49152,6 +49176,45 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     return result;
 }
 
+/* The expert for low noise, which is made as the other one is. Timesteps of the training go to 1000. */
+static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_TRANSFORMER_2, "transformer_2", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER_2, DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->low, err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+/* The boundary is that of model_index.json, else the original's for pictures or for texts alone. */
+static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    double boundary = diti_setting_number(&settings, "boundary_ratio", 0, 0, 1);
+    const diti_model_traits *high = model->transformer ? &model->transformer->traits : NULL;
+    const diti_model_traits *low = model->low ? &model->low->traits : NULL;
+    if (settings.result != DIT_OK || !high) return settings.result;
+    if (boundary > 0 && !low)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "model_index.json: boundary_ratio %g divides the steps between two experts, and transformer_2 "
+                         "is missing: add it as a component with the role DIT_ROLE_TRANSFORMER_2",
+                         boundary);
+    if (!low) return DIT_OK;
+    if (!diti_equal(low->family, high->family) || low->latent_channels != high->latent_channels ||
+        low->condition_channels != high->condition_channels || low->text_columns != high->text_columns ||
+        low->layers != high->layers || low->width != high->width)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "transformer and transformer_2 differ in their sizes; they are not two experts of one model");
+    model->boundary = 1000 * (float)(boundary > 0 ? boundary : high->condition_channels ? 0.9 : 0.875);
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -49307,6 +49370,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     for (i = 0; i < DITI_COUNT(model->info.places); i++)
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
+    if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -49406,6 +49470,8 @@ static void diti_model_drop_parts(dit_model *model) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) diti_encoder_unload(&model->encoders[i]);
     diti_transformer_destroy(model->transformer);
+    diti_transformer_destroy(model->low);
+    model->low = NULL;
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -49418,6 +49484,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     dit_result result;
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -49501,6 +49568,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
+    if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -49557,6 +49626,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
+    if (result == DIT_OK) result = diti_model_check_low(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -50354,6 +50425,18 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step) {
+    return job->model->low && job->request.schedule.steps[step].timestep < job->model->boundary;
+}
+
+static const diti_transformer *diti_guidance_transformer(const diti_share *share) {
+    return share->program.is_low ? share->job->model->low : share->job->model->transformer;
+}
+
+static diti_denoise *diti_guidance_denoise(diti_share *share) {
+    return share->program.is_low ? &share->program.low : &share->program.denoise;
+}
+
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
     uint32_t interval = job->request.shape.preview_interval;
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
@@ -50398,8 +50481,8 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 
 /* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
-    const diti_transformer *transformer = share->job->model->transformer;
-    diti_denoise denoise = share->program.denoise;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
+    diti_denoise denoise = *diti_guidance_denoise(share);
     denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -50452,7 +50535,7 @@ static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *gra
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = share->job->model->transformer;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
     uint32_t rows = diti_tensor_get(graph, share->program.latent)->rows * (share->job->request.shape.learned ? 2u : 1u);
     uint32_t columns = diti_tensor_get(graph, share->program.latent)->columns, own = share->assignment.guidance.index,
              other = 1 - own;
@@ -50460,7 +50543,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &share->program.denoise);
+        all = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
         diti_send(graph, all, device);
         return all;
     }
@@ -50470,17 +50553,17 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &share->program.denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_denoise(share)), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
-    const diti_transformer *transformer = share->job->model->transformer;
+    const diti_transformer *transformer = diti_guidance_transformer(share);
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &share->program.denoise);
+    prediction = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }
 
@@ -51074,7 +51157,9 @@ static dit_result diti_noise_all_given(const dit_model *model, const diti_env *e
         const diti_given *given = &out->shape.given[i];
         size_t inside = diti_given_noise_values(model, out, given, true),
                last = diti_given_noise_values(model, out, given, false);
-        if (!before || given->continues)
+        if (model->transformer->traits.means)
+            memset(out->given_noise + at, 0, (inside + last) * sizeof *out->given_noise);
+        else if (!before || given->continues)
             diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
                              out->given_noise + at + inside);
         at += inside + last;
@@ -51191,10 +51276,14 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     diti_given *given = &out->shape.given[out->shape.given_count];
     uint32_t i, nearest;
     if (!images) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: frames is NULL", name);
-    given->frames = frames ? frames : 1;
+    given->frames = given->pictures = frames ? frames : 1;
     given->floats = images[0].rgb != NULL;
     for (i = 0; i < given->frames; i++)
         DITI_TRY(diti_given_check_frame(name, i, &images[i], &out->shape, given->floats, err));
+    if (model->transformer->traits.mask_channels) { /* grey is between two bytes */
+        given->frames = out->shape.frames;
+        given->floats = true;
+    }
     given->latent_frames = diti_vae_latent_frames(model->vae, given->frames, true, &nearest);
     if (!given->latent_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -51217,6 +51306,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                                   dit_error *err) {
     uint32_t count = desc->init_count ? desc->init_count : 1, frames = out->shape.frames;
     bool moves = model->transformer->traits.condition_channels > 0;
+    bool fixes = !moves && count == 1 && model->transformer->traits.fixes_first;
     if (moves && !desc->init_image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) moves a picture; give init_image", model->info.family,
@@ -51225,10 +51315,10 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: clips are not repainted in part; mask must be NULL");
     if (!desc->init_image) return DIT_OK;
-    if (moves && (count != 1 || desc->strength > 0))
+    if ((moves || fixes) && desc->init_image && (count != 1 || desc->strength > 0))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model moves one picture; init_count must be 1, and strength 0");
-    if (!moves && count != frames)
+    if (!moves && !fixes && count != frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: init_image has %u frames, the clip %u: a clip to begin with is as long as what "
                          "is made of it%s",
@@ -51242,7 +51332,8 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
     DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
-    out->shape.starts = !moves;
+    out->shape.starts = !moves && !fixes;
+    out->shape.fixes = fixes;
     if (out->shape.starts) out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     return DIT_OK;
 }
@@ -51588,18 +51679,59 @@ static void diti_given_copy(const diti_share *share, diti_graph *graph, diti_ten
               diti_tensor_view(graph, to, 0, rows, to_frame * area, count * area), "given frames");
 }
 
+/* Ones in the first frame of the mask's channels, zeros in the others, and behind them the latent of the whole clip. */
+static void diti_given_emit_mask(const diti_share *share, diti_graph *graph, diti_tensor clip) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t masks = share->job->model->transformer->traits.mask_channels,
+             plane = (uint32_t)diti_request_plane(request);
+    diti_elementwise_desc ones = DITI_ZERO;
+    diti_fill_zeros(graph, share->program.condition);
+    ones.offset = 1;
+    ones.out =
+        diti_tensor_view(graph, share->program.condition, 0, masks, 0, request->latent_width * request->latent_height);
+    ones.name = "mask of given frames";
+    diti_elementwise(graph, ones.out, &ones);
+    diti_copy(graph, clip,
+              diti_tensor_view(graph, share->program.condition, masks, diti_tensor_rows(graph, clip), 0, plane),
+              "given frames");
+}
+
 /* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
 static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     uint32_t i, plane = (uint32_t)diti_request_plane(request),
-                channels = share->job->model->transformer->traits.condition_channels;
+                channels = share->job->model->transformer->traits.condition_channels,
+                masks = share->job->model->transformer->traits.mask_channels;
     share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
     if (share->assignment.share == 0) {
         diti_tensor first = diti_given_encode(share, graph, 0);
-        for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
-            diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+        if (masks) {
+            diti_given_emit_mask(share, graph, first);
+        } else {
+            for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
+                diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
+        }
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+/* The picture that is the first latent frame of every clip. */
+static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    share->program.first = diti_tensor_state(graph, DITI_F32, share->job->model->transformer->traits.latent_channels,
+                                             request->latent_width * request->latent_height, "given frame");
+    if (share->assignment.share == 0)
+        diti_copy(graph, diti_given_encode(share, graph, 0), share->program.first, "given frame");
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
+}
+
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent) {
+    uint32_t channels = diti_tensor_rows(graph, share->program.first), image;
+    for (image = 0; image < share->job->request.shape.image_count && !diti_graph_failed(graph); image++)
+        diti_copy(graph, share->program.first,
+                  diti_tensor_view(graph, latent, image * channels, channels, 0,
+                                   diti_tensor_columns(graph, share->program.first)),
+                  "given frame");
 }
 
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
@@ -51608,6 +51740,10 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
     uint32_t i;
     if (shape->moves) {
         diti_given_emit_condition(share, graph);
+        return;
+    }
+    if (shape->fixes) {
+        diti_given_emit_first(share, graph);
         return;
     }
     if (shape->starts) {
@@ -51652,6 +51788,14 @@ static void diti_given_pack_floats(const dit_image *images, uint32_t frames, flo
     }
 }
 
+/* Bytes of a picture as floats in -1..1. */
+static void diti_given_spread_bytes(const dit_image *image, float *out) {
+    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, x, y, c;
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++)
+            for (c = 0; c < 3; c++) *out++ = (float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1;
+}
+
 static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit_error *err) {
     const dit_job *job = share->job;
     const diti_given *given = &job->request.shape.given[index];
@@ -51665,8 +51809,11 @@ static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit
                                err);
     packed = diti_alloc(&job->env, bytes);
     if (!packed) return diti_fail_memory(err, "given frames");
-    if (given->floats)
-        diti_given_pack_floats(images, given->frames, (float *)packed);
+    memset(packed, 0, bytes);
+    if (given->floats && images[0].rgb)
+        diti_given_pack_floats(images, given->pictures, (float *)packed);
+    else if (given->floats)
+        diti_given_spread_bytes(&images[0], (float *)packed);
     else
         diti_given_pack_bytes(images, given->frames, (uint8_t *)packed);
     result = diti_plan_write(share->program.plan, share->program.given_pixels[index], packed, bytes, err);
@@ -51706,7 +51853,10 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     for (step = 0; step < steps; step++)
         for (i = 0; i < columns; i++)
             rows[(size_t)step * columns + i] =
-                request->frame_steps[(size_t)step * frames + i % frames].fresh > 0 ? step : steps;
+                (request->frame_steps ? request->frame_steps[(size_t)step * frames + i % frames].fresh > 0
+                                      : i % frames > 0)
+                    ? step
+                    : steps;
     result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);
@@ -51738,6 +51888,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
+    if (!(guidance->low_scale >= 0 && guidance->low_scale <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.low_scale is %g; it must be 0 (scale) to 1000",
+                         (double)guidance->low_scale);
     if (guidance->distilled != 0 && !traits->wants_guidance)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_guidance: guidance is no input of this model; distilled must be 0");
@@ -52137,6 +52290,8 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
          diti_patches_used(&request->shape)))
         return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
                "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    if (model->low && diti_patches_used(&request->shape))
+        return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
@@ -52220,6 +52375,9 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_check_inputs(desc, err));
     DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
+    if (desc->guidance.low_scale > 0 && !model->low)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.low_scale is that of an expert for low noise, which this model lacks; it must be 0");
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_job_request_clip(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
@@ -52771,6 +52929,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
             diti_tensor_input(graph, DITI_U32, shape->steps,
                               share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
     }
+    if (shape->fixes)
+        share->program.frame_steps =
+            diti_tensor_input(graph, DITI_U32, shape->steps,
+                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -52803,7 +52965,9 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->step = share->program.step;
     denoise->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
+    share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
+    if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
     diti_patches_begin(share, graph);
 }
 
@@ -52833,14 +52997,16 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
-    if (shape->hold_count) {
-        share->program.denoise.latent = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
-                                                        diti_tensor_columns(graph, states->x), "latent with noise");
-        diti_copy(graph, states->x, share->program.denoise.latent, "latent with noise");
-        diti_emit_renoise(share, graph, states, share->program.denoise.latent);
+    if (shape->hold_count || shape->fixes) {
+        diti_tensor seen = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
+                                           diti_tensor_columns(graph, states->x), "latent with given frames");
+        diti_copy(graph, states->x, seen, "latent with given frames");
+        if (shape->hold_count) diti_emit_renoise(share, graph, states, seen);
+        if (shape->fixes) diti_given_fix(share, graph, seen);
+        share->program.denoise.latent = share->program.low.latent = seen;
     }
     if (shape->scaled_input)
-        share->program.denoise.input_scale =
+        share->program.denoise.input_scale = share->program.low.input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
     prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
@@ -52851,6 +53017,20 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, share->program.step);
+}
+
+/* Steps that the expert for low noise evaluates. Where weights are streamed, its come with the first of them, and those
+   of the other expert no more. */
+static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    int kind;
+    share->program.is_low = true;
+    for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+        share->program.low_segments[kind] = UINT32_MAX;
+        if (!diti_patches_has(share, (diti_step_kind)kind, DITI_FORM_WHOLE)) continue;
+        share->program.low_segments[kind] = diti_graph_segment(graph, "step of low noise", true);
+        diti_emit_step(share, graph, (diti_step_kind)kind, states);
+    }
+    share->program.is_low = false;
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
@@ -52874,6 +53054,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
                 diti_emit_step(share, graph, (diti_step_kind)kind, states);
         }
     }
+    if (share->job->model->low) diti_emit_low_steps(share, graph, states);
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
@@ -52944,6 +53125,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_segment = share->program.last_segment =
         diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_patches_share_latent(share, graph);
+    if (shape->fixes) diti_given_fix(share, graph, share->program.latent);
     if (shape->clip)
         diti_clip_emit(share, graph);
     else
@@ -53066,8 +53248,13 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     }
     share->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
+    for (i = 0; i < count && request->guidance.low_scale > 0; i++)
+        if (diti_job_is_low(job, i)) ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
     result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
                                                            &share->program.denoise, timesteps, err);
+    if (result >= 0 && job->model->low)
+        result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
+                                                       timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -53147,7 +53334,9 @@ DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
 
 static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
     diti_step_form form = diti_patches_whole(share->job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    return share->program.step_segments[form][diti_job_step_kind(&share->job->request, step)];
+    diti_step_kind kind = diti_job_step_kind(&share->job->request, step);
+    return diti_job_is_low(share->job, step) ? share->program.low_segments[kind]
+                                             : share->program.step_segments[form][kind];
 }
 
 /* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
@@ -53754,6 +53943,8 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_free(&job->env, share->program.denoise.family);
+    diti_free(&job->env, share->program.low.family);
+    memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
@@ -53786,6 +53977,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
     diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->low.family);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -55584,6 +55776,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     if (!job) return;
     env = job->env;
     if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);

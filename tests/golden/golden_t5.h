@@ -1,5 +1,5 @@
 /* T5 encoders: the whole encoder, each block alone on the recorded input, and the buckets of relative positions; umT5
-   then under the names of Wan's original file, which must give the same. */
+   then under the names of Wan's original file and of llama.cpp, which must give the same. */
 #ifndef GOLDEN_T5_H
 #define GOLDEN_T5_H
 #include "golden_renamed.h"
@@ -98,28 +98,40 @@ static inline void golden_run_t5_file(golden *g, const golden_folder *folder, co
     diti_t5_destroy(t5);
 }
 
-/* Wan's original file comes without a configuration. */
+/* Neither Wan's original file nor a GGUF comes with a configuration. */
 static inline void golden_run_t5(golden *g, const golden_folder *folder) {
-    static const char *const pairs[][2] = {{"encoder.block.", "blocks."},
-                                           {"layer.0.SelfAttention.relative_attention_bias", "pos_embedding.embedding"},
-                                           {"layer.0.SelfAttention.", "attn."},
-                                           {"layer.0.layer_norm", "norm1"},
-                                           {"layer.1.layer_norm", "norm2"},
-                                           {"layer.1.DenseReluDense.wi_0", "ffn.gate.0"},
-                                           {"layer.1.DenseReluDense.wi_1", "ffn.fc1"},
-                                           {"layer.1.DenseReluDense.wo", "ffn.fc2"},
-                                           {"encoder.final_layer_norm", "norm"},
-                                           {"shared", "token_embedding"}};
-    const golden_renamed to = {"", pairs, DITI_COUNT(pairs), false};
-    diti_checkpoint *weights = golden_open_weights(g, folder), *open = NULL;
-    bytes file = {0};
+    static const char *const original[][2] = {
+        {"encoder.block.", "blocks."},
+        {"layer.0.SelfAttention.relative_attention_bias", "pos_embedding.embedding"},
+        {"layer.0.SelfAttention.", "attn."},
+        {"layer.0.layer_norm", "norm1"},
+        {"layer.1.layer_norm", "norm2"},
+        {"layer.1.DenseReluDense.wi_0", "ffn.gate.0"},
+        {"layer.1.DenseReluDense.wi_1", "ffn.fc1"},
+        {"layer.1.DenseReluDense.wo", "ffn.fc2"},
+        {"encoder.final_layer_norm", "norm"},
+        {"shared", "token_embedding"}};
+    static const char *const llama[][2] = {{"encoder.block.", "enc.blk."},
+                                           {"layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"},
+                                           {"layer.0.SelfAttention.", "attn_"},
+                                           {"layer.0.layer_norm", "attn_norm"},
+                                           {"layer.1.layer_norm", "ffn_norm"},
+                                           {"layer.1.DenseReluDense.wi_0", "ffn_gate"},
+                                           {"layer.1.DenseReluDense.wi_1", "ffn_up"},
+                                           {"layer.1.DenseReluDense.wo", "ffn_down"},
+                                           {"encoder.final_layer_norm", "enc.output_norm"},
+                                           {"shared", "token_embd"}};
+    const golden_renamed names[] = {{"", original, DITI_COUNT(original), false}, {"", llama, DITI_COUNT(llama), false}};
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    size_t i;
     golden_run_t5_file(g, folder, folder->config, weights);
-    if (weights && diti_equal(folder->name, "umt5_encoder")) {
-        open = golden_open_renamed(g, weights, &to, &file);
+    for (i = 0; i < DITI_COUNT(names) && weights && diti_equal(folder->name, "umt5_encoder"); i++) {
+        bytes file = {0};
+        diti_checkpoint *open = golden_open_renamed(g, weights, &names[i], &file);
         golden_run_t5_file(g, folder, NULL, open);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
     }
-    diti_checkpoint_close(open);
     diti_checkpoint_close(weights);
-    bytes_free(&file);
 }
 #endif

@@ -13,6 +13,7 @@ typedef struct golden_wan_case {
     golden_case base;
     const diti_wan *model;
     bool frame_steps; /* tokens have timesteps of their own */
+    uint32_t length;  /* rows of the text that are a prompt's */
 } golden_wan_case;
 
 /* One timestep, or one of each token: 0 for those of given frames, whose row of the tables stands behind the step's. */
@@ -44,6 +45,17 @@ static inline diti_tensor golden_wan_planes(golden_wan_case *c, uint32_t first, 
     return golden_give(&c->base.m, DITI_F32, count, plane, all);
 }
 
+/* Recorded rows that are zeros stand behind the prompt's: what the encoder says there must not count. */
+static inline void golden_wan_text(golden_wan_case *c) {
+    diti_denoise *d = &c->base.denoise;
+    uint32_t columns = c->model->config.text, i;
+    float *rows = golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, columns);
+    for (c->length = d->text_tokens; c->length && rows[(size_t)c->length * columns - 1] == 0; c->length--)
+        for (i = 1; i <= columns; i++) rows[(size_t)c->length * columns - i] = 7;
+    d->text_lengths = &c->length;
+    d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, columns, rows);
+}
+
 static inline void golden_wan_inputs(golden_wan_case *c) {
     const diti_wan_config *config = &c->model->config;
     diti_denoise *d = &c->base.denoise;
@@ -53,8 +65,7 @@ static inline void golden_wan_inputs(golden_wan_case *c) {
         c, diti_checkpoint_find(c->base.m.folder->golden, golden_case_name(&c->base, "in.timestep", name)));
     d->latent = golden_wan_planes(c, 0, own);
     if (more) d->condition = golden_wan_planes(c, own, more);
-    d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->text,
-                          golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->text));
+    golden_wan_text(c);
     if (config->image)
         d->text2 = golden_give(
             &c->base.m, DITI_F32, DITI_WAN_IMAGE_TOKENS, config->image,

@@ -245,9 +245,9 @@ static void test_gguf_tensors(void) {
     memset(&file, 0, sizeof file);
     gguf_head(&file, 3, 1, 0);
     bytes_text(&file, "deep");
-    bytes_u32(&file, 5);
+    bytes_u32(&file, 6);
     bytes_add(&file, NULL, 64);
-    refuses(file, "deep");
+    refuses(file, "five dimensions");
     memset(&file, 0, sizeof file);
     gguf_head(&file, 3, 2, 0);
     gguf_tensor(&file, "same", 1, 1, 0, 0);

@@ -254,18 +254,24 @@ def main():
         make("blocks.0.attn2.add_%s_proj.bias" % part, [wide], 0.1)
     make("blocks.0.attn2.norm_added_k.weight", [wide], 0.2, 1.0)
 
-    shape = [36, 2, 6, 8]
-    latent = [bf16(random.gauss(0, 1)) for _ in range(36 * 2 * 6 * 8)]
-    text = [bf16(random.gauss(0, 0.7)) for _ in range(5 * 40)]
-    picture = [bf16(random.gauss(0, 1)) for _ in range(257 * columns)]
-    found = evaluate(Model(own, 3, 1), latent, shape, 731, chunks(text, 40), chunks(picture, columns))
-    tensors = {"case0.in.hidden_states": ([1] + shape, latent), "case0.in.encoder_hidden_states": ([1, 5, 40], text),
-               "case0.in.encoder_hidden_states_image": ([1, 257, columns], picture),
-               "case0.in.timestep": ([1], [731.0])}
-    shapes = {"mid.patch_embedding": [1, wide, 2, 3, 4], "mid.condition_embedder.1": [1, 6 * wide],
-              "mid.blocks.0": [1, 24, wide], "mid.proj_out": [1, 24, 64], "out": [1, 16, 2, 6, 8]}
-    for name, values in found.items():
-        tensors["case0." + name] = (shapes[name], values)
+    tensors = {}
+    for case, (frames, height, length, given, timestep) in enumerate(((2, 6, 8, 5, 731.0), (3, 10, 6, 3, 12.5))):
+        shape = [36, frames, height, length]
+        latent = [bf16(random.gauss(0, 1)) for _ in range(36 * frames * height * length)]
+        text = [bf16(random.gauss(0, 0.7)) if i < given * 40 else 0.0 for i in range(5 * 40)]
+        picture = [bf16(random.gauss(0, 1)) for _ in range(257 * columns)]
+        found = evaluate(Model(own, 3, 1), latent, shape, timestep, chunks(text, 40), chunks(picture, columns))
+        before, lines, across = "case%d." % case, height // 2, length // 2
+        tokens = frames * lines * across
+        shapes = {"mid.patch_embedding": [1, wide, frames, lines, across], "mid.condition_embedder.1": [1, 6 * wide],
+                  "mid.blocks.0": [1, tokens, wide], "mid.proj_out": [1, tokens, 64],
+                  "out": [1, 16, frames, height, length]}
+        tensors[before + "in.hidden_states"] = ([1] + shape, latent)
+        tensors[before + "in.encoder_hidden_states"] = ([1, 5, 40], text)
+        tensors[before + "in.encoder_hidden_states_image"] = ([1, 257, columns], picture)
+        tensors[before + "in.timestep"] = ([1], [timestep])
+        for name, values in found.items():
+            tensors[before + name] = (shapes[name], values)
     folder = "tests/fixtures/wan21_i2v"
     os.makedirs(folder, exist_ok=True)
     write(folder + "/model.safetensors", own, "BF16")
@@ -277,6 +283,8 @@ def main():
         file.write("\n")
     with open(folder + "/README", "w") as file:
         file.write("A Wan 2.1 transformer that reads a picture's tokens (encoder_hidden_states_image), 36 channels in.\n"
+                   "Case 1 has odd numbers of frames, lines and columns of tokens, and three tokens of text, behind which\n"
+                   "rows are zeros.\n"
                    "tests/reference/wan_pictures.py made it with the formulas of diffusers' transformer_wan.py in "
                    "doubles,\nwhich agree with tests/fixtures/wan to 2e-6. Weights are BF16.\n")
 
