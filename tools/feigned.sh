@@ -16,7 +16,7 @@
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root shims=$cache/feigned
-usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 bmg'
+usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 dg2-half bmg'
 compared='navi31 gfx1150 turing ampere dg2 bmg'
 
 fail() {
@@ -33,6 +33,7 @@ navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
 gfx1201  AMD RDNA4, RX 9070
 tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
 dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
+dg2-half the same where its matrices turned out not to be faster (diti_device_choose_matrices)
 bmg      Intel Xe2, Arc B580
 EOF
 }
@@ -45,6 +46,7 @@ describe() {
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 overrides=layout=1283 ;;
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac

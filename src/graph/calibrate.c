@@ -199,11 +199,56 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     return DIT_OK;
 }
 
-/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
+/* --- matrices, where it is in doubt that they are fast --- */
 
-#define DITI_CALIBRATE_ATTENTION_GAIN                                                                                  \
-    1.1 /* attention_coop2 has to be so much faster, so that noise decides nothing                                     \
-         */
+#define DITI_CALIBRATE_GAIN 1.1 /* kernels in doubt have to be so much faster, so that noise decides nothing */
+
+/* Products with matrices, then without. */
+static dit_result diti_calibrate_matrices(diti_device *device, double us[2], dit_error *err) {
+    const diti_rung used = device->rung;
+    diti_calibration what = DITI_ZERO;
+    dit_result result = DIT_OK;
+    double amount;
+    int i;
+    what.rows = what.columns = device->software ? 64 : 1024;
+    what.times = 2;
+    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
+    for (i = 0; i < 2 && result >= 0; i++) {
+        device->rung = i ? DITI_RUNG_HALF : used;
+        result = diti_calibrate_time(device, &what, &us[i], &amount, err);
+    }
+    device->rung = used;
+    return result;
+}
+
+/* The answer is kept among the tuned choices of the cache blob: 1 for matrices, else 0. */
+DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("faster products", 15)},
+                   key = diti_hash(parts, sizeof parts);
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t choice = 0;
+    double us[2] = {0, 0};
+    if (!device->doubts_matrices || device->rung < DITI_RUNG_COOP) return DIT_OK;
+    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
+        result = diti_calibrate_matrices(device, us, &error);
+        if (result >= 0) choice = us[0] * DITI_CALIBRATE_GAIN < us[1];
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
+    }
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: products %s matrices (%.0f us with them, %.0f us without)",
+             device->ordinal, device->info.name, choice ? "on" : "without", us[0], us[1]);
+    if (choice) return DIT_OK;
+    diti_class_drop(device, DITI_CLASS_COOP2);
+    diti_class_drop(device, DITI_CLASS_COOP);
+    diti_class_describe(device, device->dropped);
+    return DIT_OK;
+}
+
+/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
 
 /* Heads of the two widths that most models have. */
 static void diti_calibrate_attention_emit(diti_graph *graph, uint32_t rows) {
@@ -255,7 +300,7 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
     if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
         result = diti_calibrate_attention(device, 1, &us[0], &error);
         if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
-        if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
+        if (result >= 0) choice = us[1] * DITI_CALIBRATE_GAIN < us[0] ? 2 : 1;
         if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
     }
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {

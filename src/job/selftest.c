@@ -290,6 +290,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     if (result < 0) return result;
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
-    result = diti_device_measure(device, err);
+    result = diti_device_choose_matrices(device, err);
+    if (result >= 0) result = diti_device_measure(device, err);
     return result < 0 ? result : diti_device_choose_attention(device, err);
 }

@@ -144,6 +144,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
+    device->doubts_matrices = (quirks & DITI_QUIRK_DOUBTFUL_MATRICES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
@@ -222,6 +223,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
 /* attention_coop2 is SPIR-V 1.6, which Vulkan 1.3 has. */
 static uint32_t diti_device_coop_attention(const diti_device *device) {
     const diti_coop *coop = &device->coop;
+    if (!device->portions->channels) return 0;
     if (device->rung >= DITI_RUNG_COOP2 && coop->flexible[DITI_COOP_F16].m && coop->reductions && coop->conversions &&
         coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4] &&
         device->api_version >= VK_API_VERSION_1_3)
@@ -241,11 +243,12 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     const diti_coop *coop = &device->coop;
     uint32_t i;
     device->half_products = device->rung >= DITI_RUNG_HALF;
-    device->coop_convolutions = device->rung >= DITI_RUNG_COOP;
+    device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
-    device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
+    device->coop_attention_khr =
+        device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
     device->coop_layout = (uint32_t)diti_override_number(overrides, "layout", 0);
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);

@@ -16,8 +16,11 @@ static const diti_portions_line diti_portions_table[] = {
     /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
        take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
        1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention
-       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. */
-    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
+       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. On Arc A's matrix units parts of
+       16 x 16 take 27, and 5350 cycles for what broadcasts take 16780; with slices twice as deep they spill 20 values,
+       parts of 32 x 8 with such 37. Convolutions spill 18 to 22, so that they stay without matrices, as attention does.
+     */
+    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 16, 16, 4, 0, 16, 0, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
        none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */

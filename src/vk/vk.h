@@ -118,9 +118,10 @@ typedef struct diti_identity {
     bool mixed_dot;        /* the dot product of bytes of mixed signs is fast */
 } diti_identity;
 enum {
-    DITI_QUIRK_NO_MATRICES = 1, /* cooperative matrices are not used, and nothing about them is asked */
-    DITI_QUIRK_SMALL_TILES = 2, /* products on matrices have small tiles */
-    DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
+    DITI_QUIRK_NO_MATRICES = 1,      /* cooperative matrices are not used, and nothing about them is asked */
+    DITI_QUIRK_SMALL_TILES = 2,      /* products on matrices have small tiles */
+    DITI_QUIRK_SLOW_HALF = 4,        /* no arithmetic of halves */
+    DITI_QUIRK_DOUBTFUL_MATRICES = 8 /* products on matrices have to show that they take less time than others */
 };
 
 /* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
@@ -139,9 +140,11 @@ typedef struct diti_portions {
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;         /* columns of K in a slice, in units of 16 bytes: in products, in convolutions */
-    uint32_t queries;                 /* least of a subgroup in attention */
-    uint32_t channels;                /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
+                                 without matrices where that is 0 */
+    uint32_t queries;         /* least of a subgroup in attention */
+    uint32_t channels;        /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
+                                 0: there is no attention with matrices */
     uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
@@ -383,6 +386,7 @@ typedef struct diti_device {
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
+    bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */

@@ -595,6 +595,42 @@ static void test_faster(void) {
     dit_context_destroy(context);
 }
 
+/* Matrices that may be slow are used only if a product on them took less time; the cache blob keeps that answer, too.
+ */
+static void test_doubted(void) {
+    dit_context_desc desc = {0};
+    dit_context *context = NULL;
+    dit_error err = {0};
+    diti_device *device;
+    uint64_t submits;
+    uint32_t chosen, kept;
+    desc.overrides = "rung=coop,cpu=0,selftest=skip";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    device = context->device;
+    submits = device->submits;
+    CHECK(diti_device_choose_matrices(device, &err) == DIT_OK); /* nobody doubts */
+    CHECK(device->rung == DITI_RUNG_COOP && device->submits == submits && !device->tuned_count);
+    device->doubts_matrices = true;
+    CHECK_MESSAGE(diti_device_choose_matrices(device, &err) == DIT_OK, "%s", err.message);
+    submits = device->submits;
+    chosen = device->rung == DITI_RUNG_COOP;
+    CHECK(submits > 0 && device->tuned_count == 1 && device->tuned[0].choice == chosen);
+    dit_context_destroy(context);
+    for (kept = 0; kept < 2; kept++) {
+        CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
+        device = context->device;
+        device->doubts_matrices = true;
+        CHECK(diti_device_choose_matrices(device, &err) == DIT_OK && device->tuned_count == 1);
+        device->tuned[0].choice = kept;
+        device->rung = DITI_RUNG_COOP;
+        submits = device->submits;
+        CHECK(diti_device_choose_matrices(device, &err) == DIT_OK && device->submits == submits);
+        CHECK_MESSAGE(device->rung == (kept ? DITI_RUNG_COOP : DITI_RUNG_HALF), "%s", diti_rung_name(device->rung));
+        CHECK(kept || (!device->coop_convolutions && !device->coop_i8 && !device->coop_attention));
+        dit_context_destroy(context);
+    }
+}
+
 static diti_device *open_rung(const char *overrides) {
     dit_context_desc desc = {0};
     diti_device *device = NULL;
@@ -802,7 +838,7 @@ int main(void) {
         if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
         test_int8(device, "attention_coop");
         if (sweep) test_real(device, "attention_coop");
-        if (sweep) test_descent(), test_faster();
+        if (sweep) test_descent(), test_faster(), test_doubted();
     }
     diti_device_close(device);
     device = open_rung("rung=coop,cpu=0,portions=1"); /* subgroups that share queries */

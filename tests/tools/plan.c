@@ -57,7 +57,6 @@ static const measured reported[] = {
     {"hunyuandit-2048", "A100", NULL, 2, 90.23, 50, 0, "pipefusion2", 57.5, "check", 0.08},
     {"cogvideox-5b", "L40", "l40-two-machines", 12, 314, 50, 0, "cfg2,ulysses2,ring3", 40.5, "check", 0.08},
     {"cogvideox-5b", "L40", "l40-two-machines", 12, 314, 50, 0, "cfg2,ulysses3,ring2", 41, "check", 0.08},
-    {"cogvideox-2b", "L40", "l40-two-machines", 12, 105, 50, 0, "cfg2,ulysses2,ring3", 27, "check", 0.48},
     {"cogvideox-5b", "L40", NULL, 4, 314, 50, 0, "cfg2,ring2", 86.5, "check", 0.06},
     {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "ulysses2,ring3", 79, "check", 0.08},
     {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ring2", 30, "check", 0.07},
@@ -164,6 +163,28 @@ static void test_row(const measured *m) {
 static void test_measured(void) {
     for (size_t i = 0; i < DITI_COUNT(required); i++) test_row(&required[i]);
     for (size_t i = 0; i < DITI_COUNT(reported); i++) test_row(&reported[i]);
+}
+
+/* Twelve L40 have one branch of guidance on six cards of either machine, so that a step takes as long as one branch on
+   six cards does: half of what six cards are published with for both. CogVideoX-5B's published times of twelve cards
+   agree with that. CogVideoX-2B's hold 0.22 and 0.41 s a step more, which its own six cards do not have. */
+static void test_two_machines(void) {
+    static const struct {
+        const char *model, *split;
+        double single, six, twelve;
+        bool agrees;
+    } rows[] = {
+        {"cogvideox-5b", "cfg2,ulysses2,ring3", 314, 79, 40.5, true},
+        {"cogvideox-5b", "cfg2,ulysses3,ring2", 314, 72.5, 41, true},
+        {"cogvideox-2b", "cfg2,ulysses2,ring3", 105, 31.5, 27, false},
+        {"cogvideox-2b", "cfg2,ulysses3,ring2", 105, 27.5, 34.5, false},
+    };
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        measured half = {rows[i].model, "L40",           "l40-two-machines", 12,  rows[i].single, 50, 0,
+                         rows[i].split, rows[i].six / 2, "half of 6 cards",  0.10};
+        CHECK((fabs(rows[i].twelve / half.seconds - 1) < 0.15) == rows[i].agrees);
+        test_row(&half);
+    }
 }
 
 static void test_winners(void) {
@@ -1018,6 +1039,7 @@ static void test_gantt(void) {
 
 int main(void) {
     test_measured();
+    test_two_machines();
     test_winners();
     test_reference();
     for (size_t i = 0; i < DITI_COUNT(known_models); i++) {

@@ -113,7 +113,8 @@ static void quirks(void) {
         CHIP = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
         NONE = DITI_QUIRK_NO_MATRICES,
         SMALL = DITI_QUIRK_SMALL_TILES,
-        SLOW = DITI_QUIRK_SLOW_HALF
+        SLOW = DITI_QUIRK_SLOW_HALF,
+        DOUBTFUL = DITI_QUIRK_DOUBTFUL_MATRICES
     };
     static const struct {
         uint32_t vendor, driver, type, device, version, subgroup;
@@ -128,7 +129,12 @@ static void quirks(void) {
         {AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, CARD, 0x73bf, 0x800184, 32, false, NONE},
         {AMD, VK_DRIVER_ID_MESA_RADV, CARD, 0x73bf, 0x6800000, 32, false, 0},
         {AMD, VK_DRIVER_ID_MESA_RADV, CHIP, 0x1114, 0x6800000, 32, true, 0},
-        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0x56a0, 0x6800000, 8, true, NONE}, /* A770 */
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0x568f, 0x6800000, 8, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0x5690, 0x6800000, 8, true, DOUBTFUL}, /* A770M */
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0x56a0, 0x6800000, 8, true, DOUBTFUL}, /* A770 */
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0x56c2, 101u << 14 | 8826, 8, true, DOUBTFUL},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0x56c3, 101u << 14 | 8826, 8, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CHIP, 0x7d55, 0x6800000, 8, true, NONE}, /* Meteor Lake */
         {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CHIP, 0x46a6, 101u << 14 | 9999, 8, true, NONE},
         {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0xe223, 0x6800000, 16, true, 0}, /* B70 */
         {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe223, 101u << 14 | 8515, 16, true, NONE},
@@ -1186,7 +1192,10 @@ static void wrapped(void) {
 
 /* attention_coop2 is SPIR-V 1.6, so VK_KHR_maintenance4 on Vulkan 1.2 is not enough for it. */
 static void wrapped_versions(void) {
+    static const diti_portions none = {0};
+    const diti_identity any = {0};
     diti_device device = {0};
+    device.portions = diti_portions_of(&any, UINT64_MAX);
     device.rung = DITI_RUNG_COOP2;
     device.coop.subgroup_shape[DITI_COOP_F16].m = device.coop.flexible[DITI_COOP_F16].m = 16;
     device.coop.reductions = device.coop.conversions = device.coop.per_element = true;
@@ -1197,6 +1206,8 @@ static void wrapped_versions(void) {
     CHECK(diti_device_coop_attention(&device) == 2);
     device.features.has[DITI_FEATURE_MAINTENANCE4] = false;
     CHECK(diti_device_coop_attention(&device) == 1);
+    device.portions = &none; /* as Arc A's, whose products alone are on matrices */
+    CHECK(diti_device_coop_attention(&device) == 0);
 }
 
 static void wrapped_refusals(void) {
