@@ -6304,9 +6304,10 @@ typedef struct diti_identity {
     bool mixed_dot;        /* the dot product of bytes of mixed signs is fast */
 } diti_identity;
 enum {
-    DITI_QUIRK_NO_MATRICES = 1, /* cooperative matrices are not used, and nothing about them is asked */
-    DITI_QUIRK_SMALL_TILES = 2, /* products on matrices have small tiles */
-    DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
+    DITI_QUIRK_NO_MATRICES = 1,      /* cooperative matrices are not used, and nothing about them is asked */
+    DITI_QUIRK_SMALL_TILES = 2,      /* products on matrices have small tiles */
+    DITI_QUIRK_SLOW_HALF = 4,        /* no arithmetic of halves */
+    DITI_QUIRK_DOUBTFUL_MATRICES = 8 /* products on matrices have to show that they take less time than others */
 };
 
 /* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
@@ -6325,9 +6326,11 @@ typedef struct diti_portions {
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;         /* columns of K in a slice, in units of 16 bytes: in products, in convolutions */
-    uint32_t queries;                 /* least of a subgroup in attention */
-    uint32_t channels;                /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
+                                 without matrices where that is 0 */
+    uint32_t queries;         /* least of a subgroup in attention */
+    uint32_t channels;        /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
+                                 0: there is no attention with matrices */
     uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
@@ -6569,6 +6572,7 @@ typedef struct diti_device {
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
+    bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
@@ -7661,8 +7665,13 @@ static const diti_quirk diti_quirk_table[] = {
      "this driver emulates them on GPUs before RDNA3", "ggml-org/llama.cpp#11074"},
     {DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, 0, 0, 0, 0, 0, DITI_UNLESS_NOTHING, DITI_QUIRK_SMALL_TILES,
      "large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
-    {DITI_VENDOR_INTEL, 0, 0, 0, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
-     "they are slow on Intel GPUs before Xe2", "ggml-org/llama.cpp#14001, #24404"},
+    {DITI_VENDOR_INTEL, 0, 0, 0, 0x568f, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x5690, 0x56c2, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "kernels of others ran 20 times as fast on Arc A's matrix units, or 1400 times slower",
+     "ggml-org/llama.cpp#24404"},
     {DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
      "IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},
@@ -7741,8 +7750,11 @@ static const diti_portions_line diti_portions_table[] = {
     /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
        take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
        1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention
-       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. */
-    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
+       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. On Arc A's matrix units parts of
+       16 x 16 take 27, and 5350 cycles for what broadcasts take 16780; with slices twice as deep they spill 20 values,
+       parts of 32 x 8 with such 37. Convolutions spill 18 to 22, so that they stay without matrices, as attention does.
+     */
+    {0x8086, 8, {16, 8, 4, 4, 1, 4, 1, 2, 16, 16, 4, 0, 16, 0, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
        none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
@@ -10929,6 +10941,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
+    device->doubts_matrices = (quirks & DITI_QUIRK_DOUBTFUL_MATRICES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
@@ -11007,6 +11020,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
 /* attention_coop2 is SPIR-V 1.6, which Vulkan 1.3 has. */
 static uint32_t diti_device_coop_attention(const diti_device *device) {
     const diti_coop *coop = &device->coop;
+    if (!device->portions->channels) return 0;
     if (device->rung >= DITI_RUNG_COOP2 && coop->flexible[DITI_COOP_F16].m && coop->reductions && coop->conversions &&
         coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4] &&
         device->api_version >= VK_API_VERSION_1_3)
@@ -11026,11 +11040,12 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     const diti_coop *coop = &device->coop;
     uint32_t i;
     device->half_products = device->rung >= DITI_RUNG_HALF;
-    device->coop_convolutions = device->rung >= DITI_RUNG_COOP;
+    device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
-    device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
+    device->coop_attention_khr =
+        device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
     device->coop_layout = (uint32_t)diti_override_number(overrides, "layout", 0);
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
@@ -16393,6 +16408,9 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
+/* Where it is in doubt that matrices are fast: leaves them unless products on them take less time, by what is known or
+   else measured. */
+DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err);
 /* Where a device has both kinds of matrices for attention: keeps those that proved faster, or measures which do. */
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err);
 #endif
@@ -24661,11 +24679,56 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     return DIT_OK;
 }
 
-/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
+/* --- matrices, where it is in doubt that they are fast --- */
 
-#define DITI_CALIBRATE_ATTENTION_GAIN                                                                                  \
-    1.1 /* attention_coop2 has to be so much faster, so that noise decides nothing                                     \
-         */
+#define DITI_CALIBRATE_GAIN 1.1 /* kernels in doubt have to be so much faster, so that noise decides nothing */
+
+/* Products with matrices, then without. */
+static dit_result diti_calibrate_matrices(diti_device *device, double us[2], dit_error *err) {
+    const diti_rung used = device->rung;
+    diti_calibration what = DITI_ZERO;
+    dit_result result = DIT_OK;
+    double amount;
+    int i;
+    what.rows = what.columns = device->software ? 64 : 1024;
+    what.times = 2;
+    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
+    for (i = 0; i < 2 && result >= 0; i++) {
+        device->rung = i ? DITI_RUNG_HALF : used;
+        result = diti_calibrate_time(device, &what, &us[i], &amount, err);
+    }
+    device->rung = used;
+    return result;
+}
+
+/* The answer is kept among the tuned choices of the cache blob: 1 for matrices, else 0. */
+DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("faster products", 15)},
+                   key = diti_hash(parts, sizeof parts);
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t choice = 0;
+    double us[2] = {0, 0};
+    if (!device->doubts_matrices || device->rung < DITI_RUNG_COOP) return DIT_OK;
+    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
+        result = diti_calibrate_matrices(device, us, &error);
+        if (result >= 0) choice = us[0] * DITI_CALIBRATE_GAIN < us[1];
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
+    }
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: products %s matrices (%.0f us with them, %.0f us without)",
+             device->ordinal, device->info.name, choice ? "on" : "without", us[0], us[1]);
+    if (choice) return DIT_OK;
+    diti_class_drop(device, DITI_CLASS_COOP2);
+    diti_class_drop(device, DITI_CLASS_COOP);
+    diti_class_describe(device, device->dropped);
+    return DIT_OK;
+}
+
+/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
 
 /* Heads of the two widths that most models have. */
 static void diti_calibrate_attention_emit(diti_graph *graph, uint32_t rows) {
@@ -24717,7 +24780,7 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
     if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
         result = diti_calibrate_attention(device, 1, &us[0], &error);
         if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
-        if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
+        if (result >= 0) choice = us[1] * DITI_CALIBRATE_GAIN < us[0] ? 2 : 1;
         if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
     }
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
@@ -48314,7 +48377,8 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     if (result < 0) return result;
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
-    result = diti_device_measure(device, err);
+    result = diti_device_choose_matrices(device, err);
+    if (result >= 0) result = diti_device_measure(device, err);
     return result < 0 ? result : diti_device_choose_attention(device, err);
 }
 
