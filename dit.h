@@ -28967,7 +28967,7 @@ typedef struct diti_model_traits {
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* what is given is the mean of what the autoencoder says, and not drawn */
+    bool means;             /* the condition is the mean that the autoencoder gives, not drawn */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
@@ -29123,7 +29123,8 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend; 0: all its own */
+    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                                   first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -29187,7 +29188,8 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; DIT_NO_FLUX left FLUX.1 out of ...". */
+/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+ * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
 /* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
@@ -29339,7 +29341,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    bool rms;                        /* an RMS norm */
+    bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
@@ -29449,7 +29451,7 @@ typedef struct diti_attend_desc {
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
     diti_tensor keys; /* diti_pass.keys */
-    diti_tensor out; /* 0: a new tensor */
+    diti_tensor out;  /* 0: a new tensor */
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
@@ -29804,9 +29806,9 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
-   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange queries
-   and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
-   4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
+   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange
+   queries and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N -
+   1) / N * n * D * 4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
 
    In two dimensions, a grid of A x B devices: a device has of the first matrix the rows of its place of A and, of
    them, the columns of its place of B; of the second one these columns and those rows. So w columns between the two
@@ -30620,8 +30622,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
-    attention.items = desc->keys;
-    attention.most_keys = desc->keys ? rows / desc->items : 0;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -30693,6 +30693,28 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
         if (goes_on) kv = diti_ring_open(graph, &block, format);
     }
     return o;
+}
+
+/* Every item attends those of its rows that desc->keys names. Items are attended to one by one, so that a device binds
+   the keys of one at a time. */
+static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *desc, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    diti_tensor out = desc->out ? desc->out : diti_tensor_new(graph, graph->activation, all, width, "attention");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_attention_desc attention = DITI_ZERO;
+        attention.batch = 1;
+        attention.heads = desc->heads;
+        attention.head_dim = desc->head_dim;
+        attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+        attention.items = diti_tensor_view(graph, desc->keys, i, 1, 0, DITI_ITEM_WORDS);
+        attention.int8 = desc->int8;
+        attention.out = diti_tensor_view(graph, out, i * rows, rows, 0, width);
+        attention.name = "attention";
+        diti_attention(graph, diti_tensor_view(graph, qkv, i * rows, rows, 0, width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, width, width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, 2 * width, width), &attention);
+    }
+    return out;
 }
 
 /* Rows of an item with member i of the sequence. */
@@ -30892,6 +30914,7 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
@@ -35232,10 +35255,9 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
     diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
-    diti_tensor keys;  /* input U32 [branches * branches * batch, DITI_ITEM_WORDS]: rows that an item attends, for each
-                          branch that a step may begin with */
-    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -35268,7 +35290,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
 
-/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
+/* Gates of the refiner's blocks for all steps: F32 [steps, prompts * 2D * refiners]. */
 static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;
@@ -35299,8 +35321,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
     state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
-    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->branches * denoise->batch,
-                                    DITI_ITEM_WORDS, "keys");
+    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -35366,9 +35387,9 @@ static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, 
                                                 dit_error *err) {
     const diti_env *env = &model->base.component.env;
     uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t tokens = plan->tensors[state->cosines].rows, branch, i, k;
+    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
     size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
-    size_t key_words = (size_t)denoise->branches * items * DITI_ITEM_WORDS;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
     uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     uint32_t *order = rows + text_words, *keys = order + order_words;
     dit_result result;
@@ -35379,13 +35400,10 @@ static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, 
         rows[i * DITI_ITEM_WORDS + 3] = length;
         for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
     }
-    for (branch = 0; branch < denoise->branches; branch++) {
-        for (i = branch * denoise->batch; i < items; i++) {
-            uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
-            uint32_t *item = keys + ((size_t)branch * items + i - branch * denoise->batch) * DITI_ITEM_WORDS;
-            item[2] = (i - branch * denoise->batch) * tokens + pad;
-            item[3] = tokens - pad;
-        }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
     }
     result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
@@ -35482,9 +35500,8 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys =
-        diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->branches * p->denoise->batch,
-                         p->items, 0, DITI_ITEM_WORDS);
+    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                               DITI_ITEM_WORDS);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -35517,8 +35534,8 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
          NULL,
          {"x_embedder.proj.weight", "context_embedder.token_refiner.refiner_blocks.0.norm1.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
-         {"txt_in.individual_token_refiner.blocks.0.norm1.weight", "double_blocks.0.img_attn_qkv.weight",
-          "single_blocks.0.linear1.weight", NULL},
+         {"img_in.proj.bias", "txt_in.individual_token_refiner.blocks.0.norm1.weight",
+          "double_blocks.0.img_attn_qkv.weight", NULL},
          {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_hunyuanvideo), diti_hunyuanvideo_read, diti_hunyuanvideo_load, NULL},
         diti_hunyuanvideo_names,
@@ -37100,7 +37117,7 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
         if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build leaves out ", row->title, row->left_out_by))
+                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -40693,8 +40710,8 @@ struct diti_ltx_vae {
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
 
-/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's begins),
-   a layer that changes the size, or a resnet for other channels. */
+/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's
+   begins), a layer that changes the size, or a resnet for other channels. */
 typedef enum diti_ltx_vae_element {
     DITI_LTX_VAE_NONE,
     DITI_LTX_VAE_RESNETS,

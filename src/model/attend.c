@@ -13,8 +13,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
-    attention.items = desc->keys;
-    attention.most_keys = desc->keys ? rows / desc->items : 0;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -86,6 +84,28 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
         if (goes_on) kv = diti_ring_open(graph, &block, format);
     }
     return o;
+}
+
+/* Every item attends those of its rows that desc->keys names. Items are attended to one by one, so that a device binds
+   the keys of one at a time. */
+static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *desc, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    diti_tensor out = desc->out ? desc->out : diti_tensor_new(graph, graph->activation, all, width, "attention");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_attention_desc attention = DITI_ZERO;
+        attention.batch = 1;
+        attention.heads = desc->heads;
+        attention.head_dim = desc->head_dim;
+        attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+        attention.items = diti_tensor_view(graph, desc->keys, i, 1, 0, DITI_ITEM_WORDS);
+        attention.int8 = desc->int8;
+        attention.out = diti_tensor_view(graph, out, i * rows, rows, 0, width);
+        attention.name = "attention";
+        diti_attention(graph, diti_tensor_view(graph, qkv, i * rows, rows, 0, width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, width, width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, 2 * width, width), &attention);
+    }
+    return out;
 }
 
 /* Rows of an item with member i of the sequence. */
@@ -285,5 +305,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }

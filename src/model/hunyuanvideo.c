@@ -292,10 +292,9 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
     diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
-    diti_tensor keys;  /* input U32 [branches * branches * batch, DITI_ITEM_WORDS]: rows that an item attends, for each
-                          branch that a step may begin with */
-    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -328,7 +327,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
 
-/* The gates of the refiner's blocks, for all steps: F32 [steps, prompts * 2D * refiners]. */
+/* Gates of the refiner's blocks for all steps: F32 [steps, prompts * 2D * refiners]. */
 static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;
@@ -359,8 +358,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
     state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
-    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->branches * denoise->batch,
-                                    DITI_ITEM_WORDS, "keys");
+    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -426,9 +424,9 @@ static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, 
                                                 dit_error *err) {
     const diti_env *env = &model->base.component.env;
     uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t tokens = plan->tensors[state->cosines].rows, branch, i, k;
+    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
     size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
-    size_t key_words = (size_t)denoise->branches * items * DITI_ITEM_WORDS;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
     uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     uint32_t *order = rows + text_words, *keys = order + order_words;
     dit_result result;
@@ -439,13 +437,10 @@ static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, 
         rows[i * DITI_ITEM_WORDS + 3] = length;
         for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
     }
-    for (branch = 0; branch < denoise->branches; branch++) {
-        for (i = branch * denoise->batch; i < items; i++) {
-            uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
-            uint32_t *item = keys + ((size_t)branch * items + i - branch * denoise->batch) * DITI_ITEM_WORDS;
-            item[2] = (i - branch * denoise->batch) * tokens + pad;
-            item[3] = tokens - pad;
-        }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
     }
     result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
@@ -542,9 +537,8 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys =
-        diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->branches * p->denoise->batch,
-                         p->items, 0, DITI_ITEM_WORDS);
+    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                               DITI_ITEM_WORDS);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -577,8 +571,8 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
          NULL,
          {"x_embedder.proj.weight", "context_embedder.token_refiner.refiner_blocks.0.norm1.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
-         {"txt_in.individual_token_refiner.blocks.0.norm1.weight", "double_blocks.0.img_attn_qkv.weight",
-          "single_blocks.0.linear1.weight", NULL},
+         {"img_in.proj.bias", "txt_in.individual_token_refiner.blocks.0.norm1.weight",
+          "double_blocks.0.img_attn_qkv.weight", NULL},
          {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_hunyuanvideo), diti_hunyuanvideo_read, diti_hunyuanvideo_load, NULL},
         diti_hunyuanvideo_names,

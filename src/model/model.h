@@ -38,7 +38,7 @@ typedef struct diti_model_traits {
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* what is given is the mean of what the autoencoder says, and not drawn */
+    bool means;             /* the condition is the mean that the autoencoder gives, not drawn */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
@@ -194,7 +194,8 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend; 0: all its own */
+    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                                   first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -258,7 +259,8 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; DIT_NO_FLUX left FLUX.1 out of ...". */
+/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+ * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
 /* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
@@ -410,7 +412,7 @@ typedef struct diti_sublayer {
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
     float eps;                       /* eps of the norm before the sublayer */
-    bool rms;                        /* an RMS norm */
+    bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
     const diti_layer *head_norms[2]; /* LayerNorms of each head of q and of k, in place of norms; NULL: none */
     const char *norm_name, *in_name, *out_name; /* names of the ops */
@@ -520,7 +522,7 @@ typedef struct diti_attend_desc {
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
     diti_tensor keys; /* diti_pass.keys */
-    diti_tensor out; /* 0: a new tensor */
+    diti_tensor out;  /* 0: a new tensor */
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);

@@ -89,7 +89,7 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
         if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build leaves out ", row->title, row->left_out_by))
+                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
             continue;
         used += strlen(out + used);
     }

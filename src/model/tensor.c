@@ -3,9 +3,9 @@
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
-   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange queries
-   and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
-   4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
+   times where a block attends a text of its own. Norms of all heads together (LTX-Video's) have devices exchange
+   queries and keys before, in F32: 4 (N - 1) n D / N bytes each. HunyuanDiT's skips, layers for themselves, send (N -
+   1) / N * n * D * 4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
 
    In two dimensions, a grid of A x B devices: a device has of the first matrix the rows of its place of A and, of
    them, the columns of its place of B; of the second one these columns and those rows. So w columns between the two

@@ -38,8 +38,8 @@ struct diti_ltx_vae {
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
 
-/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's begins),
-   a layer that changes the size, or a resnet for other channels. */
+/* An element of the original's list of blocks is a row of resnets, with which a level of ours ends (the encoder's
+   begins), a layer that changes the size, or a resnet for other channels. */
 typedef enum diti_ltx_vae_element {
     DITI_LTX_VAE_NONE,
     DITI_LTX_VAE_RESNETS,

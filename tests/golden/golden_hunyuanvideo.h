@@ -62,7 +62,7 @@ static inline void golden_hunyuanvideo_embedded(golden_hunyuanvideo_case *c, dit
     char label[96], name[96];
     diti_format(label, sizeof label, "%s [%u]", golden_case_name(&c->base, "mid.context_embedder", name), c->base.item);
     golden_expect(&c->base.m, label, diti_tensor_view(graph, x, texts - c->length, c->length, 0, width),
-                  golden_case_rows(&c->base, "mid.context_embedder", texts, width), GOLDEN_MODEL);
+                  golden_case_rows(&c->base, "mid.context_embedder", texts, width), GOLDEN_BLOCK);
     golden_case_expect(&c->base, "mid.x_embedder", diti_tensor_view(graph, x, texts, rows, 0, width), GOLDEN_BLOCK);
 }
 

@@ -604,7 +604,7 @@ static void test_doubted(void) {
     diti_device *device;
     uint64_t submits;
     uint32_t chosen, kept;
-    desc.overrides = "rung=coop,cpu=0,selftest=skip";
+    desc.overrides = "rung=coop,selftest=skip";
     if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
     device = context->device;
     submits = device->submits;

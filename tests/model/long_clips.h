@@ -4,6 +4,7 @@
    values that are not 0, so that the reference, which knows which, takes seconds. */
 #ifndef LONG_CLIPS_H
 #define LONG_CLIPS_H
+#include "files.h"
 #include "library.h"
 #include "model/cogvideox.c"
 #include "model/evaluate.c"
@@ -193,7 +194,7 @@ static inline void long_denoise(long_run *r, uint32_t frames, uint32_t height, u
     d->step = diti_tensor_input(&r->graph, DITI_U32, 1, 1, "step");
 }
 
-/* The memory of a plan of the model's one block with its ends, and of the whole clip's. */
+/* Tells the memory of a plan of the whole clip, of the model's one block and its ends. */
 static inline void long_measure(long_run *r, diti_device *device) {
     const long_clip *c = r->clip;
     diti_plan_memory memory;
@@ -216,7 +217,7 @@ static inline void long_measure(long_run *r, diti_device *device) {
     diti_free(&r->model->component.env, r->denoise.family);
 }
 
-/* The block's modulation, and the keys and values of the text: the reference begins there. */
+/* The reference begins with the rows that modulate the block, and with keys and values of the text. */
 static inline void long_keep_state(long_run *r) {
     if (diti_graph_failed(&r->graph)) return;
     if (r->model->family == diti_stdit_family()) {
@@ -630,10 +631,19 @@ static inline void long_latte(real_file *file) { real_latte(file, true, 1); }
 static inline void long_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 1, 1); }
 
 static const long_clip long_clips[] = {
-    {"STDiT 360x512x512", long_stdit, "STDiT", 360, 64, 64, 120, 37, {28, 64, 64}, "a thirteenth of its frames"},
+    {"STDiT 360x512x512",
+     long_stdit,
+     "STDiT",
+     360,
+     64,
+     64,
+     120,
+     37,
+     {36, 16, 16},
+     "a tenth of its frames, a sixteenth of its places"},
     {"LatteT2V 65 frames", long_latte, "LatteT2V", 17, 64, 64, 300, 37, {17, 64, 64}, "all of it"},
-    {"LatteT2V 221 frames", long_latte, "LatteT2V", 56, 64, 64, 300, 37, {28, 64, 64}, "half of its frames"},
-    {"LatteT2V 513 frames", long_latte, "LatteT2V", 129, 64, 64, 300, 37, {129, 32, 32}, "a quarter of its places"},
+    {"LatteT2V 221 frames", long_latte, "LatteT2V", 56, 64, 64, 300, 37, {56, 16, 16}, "a sixteenth of its places"},
+    {"LatteT2V 513 frames", long_latte, "LatteT2V", 129, 64, 64, 300, 37, {129, 16, 16}, "a sixteenth of its places"},
     {"CogVideoX-5b 49x480x720",
      long_cogvideox_5b,
      "CogVideoXTransformer3DModel",
@@ -642,8 +652,8 @@ static const long_clip long_clips[] = {
      90,
      226,
      226,
-     {13, 30, 46},
-     "a quarter of its places"},
+     {13, 16, 24},
+     "a fourteenth of its places"},
 };
 
 static inline void long_run_clip(const long_clip *clip, diti_device *device, const diti_env *env) {
