@@ -387,6 +387,40 @@ static void test_memory(void) {
     dit_model_destroy(model);
 }
 
+/* --- on two devices --- */
+
+/* The branches of guidance on a device each give the same clip, from a clip, too. */
+static void test_divided(void) {
+    static uint8_t alone[FRAMES * PIXELS * 4], divided[FRAMES * PIXELS * 4];
+    dit_image *init = stripes(WIDTH, HEIGHT, FRAMES);
+    dit_context *before = context;
+    dit_context_desc cd = {0};
+    dit_error err = {0};
+    dit_model *model = NULL;
+    uint32_t i;
+    cd.devices = "0,0";
+    cd.overrides = "gflop_ns=100000000";
+    context = NULL;
+    if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message))
+        model = load(COGVIDEOX, NULL, false);
+    for (i = 0; i < 2 && model; i++) {
+        dit_job_desc desc = describe(model);
+        dit_job *one = NULL, *two = NULL;
+        if (i) desc.init_image = init, desc.init_count = FRAMES;
+        desc.steps = 3;
+        CHECK(run(&one, &desc) && read_all(one, 0, alone, FRAMES));
+        desc.split = "cfg2";
+        CHECK(run(&two, &desc) && read_all(two, 0, divided, FRAMES));
+        CHECK_MESSAGE(!memcmp(alone, divided, sizeof alone), "case %u: two devices make another clip", i);
+        dit_job_destroy(one);
+        dit_job_destroy(two);
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = before;
+    free_stripes(init);
+}
+
 /* --- within an engine --- */
 
 /* Commands of the application make the clip that steps make, in one piece and cut. */
@@ -477,6 +511,7 @@ int main(void) {
         test_from_picture();
         test_holding();
         test_memory();
+        test_divided();
         test_engine();
     }
     dit_context_destroy(context);
