@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
      members are refused by name. Families of pictures: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3,
-     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX.
+     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,8 @@
 
        what is given     with which models              what it does
        init_image        those that want one            the first frame: the model moves the picture (image to video)
-                         (dit_model_info.wants_image)
+                         (dit_model_info.wants_image),
+                         and Wan 2.2 TI2V
        init_image with   all others                     the clip to begin with; strength is the part of the steps that
        init_count                                       is taken, as with start pictures (video to video)
        references with   those that hold frames         some latent frames are taken from references, whole or in part
