@@ -83,10 +83,10 @@ vma:
 	    mv build/vma/root/usr/include/vk_mem_alloc.h build/vma/; rm -rf build/vma/root; }
 build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.o
 	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c examples/engine/device.c build/library.o -o $@ $(LINK) -lvulkan
-# The walk through a model: with animated WebP where libwebp is.
+# Programs that write clips: with animated WebP where libwebp is.
 WEBP     = libwebpmux libwebpdemux libwebp
-build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
-build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+build/dit build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
+build/dit build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
 build/tests/clips build/asan/clips: $(wildcard examples/cli/*.h)
 build/clip: examples/clip.c $(wildcard examples/cli/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $(LINKED) -Iexamples $< build/library.o -o $@ $(LINK)
@@ -102,7 +102,7 @@ build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
 build/tests/int8 build/asan/int8: kernels.c
-build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters: \
+build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
     $(wildcard examples/cli/*.h)
 build/fuzz/fuzz_%: fuzz_%.c $(HEADERS) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'

@@ -182,56 +182,6 @@
    - A VkImage needs the usage TRANSFER_SRC and belongs to the job's queue family. The job's own commands read it in
      every run, so its content may be new for each. It must not change until the run has taken its first step.
 
-   ---- On clips ----------------------------------------------------------------------------------------------------
-
-   A model of clips (dit_model_info.default_frames is not 0) makes frames that follow each other.
-
-       jd.prompt = "a fox runs through snow"; jd.frame_count = 49;      // 0: as many as the model was trained with
-       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;
-       for (shown = 0; (result = dit_job_wait(job, 20000000)) >= 0; ) { // 20 ms
-           dit_job_status(job, &status, NULL);
-           for (; shown < status.frame; shown++)                        // while later frames are decoded
-               if (dit_job_read(job, DIT_READ_RGBA8, 0, shown, pixels, size, 0, &err) == DIT_OK) show(pixels);
-           if (result != DIT_WORKING) break;
-       }
-
-   - Autoencoders make only some numbers of frames; dit_model_frames tells the nearest one.
-   - A chunk of frames is decoded at a time. Device memory depends on the longest chunk and not on the clip, but for its
-     latents, and vae_tile makes it smaller. Decoded frames go to host memory, 4 bytes for each pixel, and stay there
-     until the next run; dit_memory.host counts them. With float_frames DIT_READ_RGB_F32 gives frames, too, for 12 bytes
-     more.
-   - On the device frames are layers of an image of yours: frame f goes to layer target.layer + f. dit makes no images
-     of its own for clips, and dit_job_output refuses them.
-   - A preview is the first frame.
-
-       what is given     with which models              what it does
-       init_image        those that want one            the first frame: the model moves the picture (image to video)
-                         (dit_model_info.wants_image),
-                         and Wan 2.2 TI2V
-       init_image with   all others                     the clip to begin with; strength is the part of the steps that
-       init_count                                       is taken, as with start pictures (video to video)
-       references with   those that hold frames         some latent frames are taken from references, whole or in part
-       mask_strategy     (dit_model_info.holds_frames)
-       loop_count        likewise                       a longer clip: each restart continues the one before
-
-   mask_strategy is written as Open-Sora does: groups of "loop,reference,reference_start,start,length,edit", between
-   them ";". Numbers that are missing at a group's end are 0,0,0,0,1,0.
-
-       loop              the groups of dit_job_desc.loop count, others are ignored
-       reference         index in references
-       reference_start   latent frame of the reference, from 0 on; negative: from its end
-       start             latent frame of the clip that becomes it; negative: from the clip's end
-       length            latent frames; what does not fit is cut off
-       edit              part of the steps that makes the frames anew: 0 they stay, 1 all is new
-
-       dit_reference first = {&photo, 1};                               // a picture, and the clip goes on from it
-       jd.references = &first; jd.reference_count = 1; jd.mask_strategy = "0";
-
-   A longer clip. With loop_count 3 a job makes three clips that continue each other: dit_job_create has loop 0, then
-   dit_job_restart has loop 1, and 2, and perhaps another prompt. The last loop_frames latent frames of one are the
-   first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
-   number.
-
    ---- On several devices ------------------------------------------------------------------------------------------
 
    A context may have up to 16 devices, of any drivers, and the same one several times. Models are loaded to the first
@@ -857,6 +807,56 @@ typedef struct dit_image {  /* pixels of yours */
     const float *rgb;       /* [height][width][3], sRGB in 0..1, instead of rgba: of frames that a clip is given, all of
                                them or none; NULL: rgba or image */
 } dit_image;
+
+/* ---- On clips ----------------------------------------------------------------------------------------------------
+
+   A model of clips (dit_model_info.default_frames is not 0) makes frames that follow each other.
+
+       jd.prompt = "a fox runs through snow"; jd.frame_count = 49;      // 0: as many as the model was trained with
+       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;
+       for (shown = 0; (result = dit_job_wait(job, 20000000)) >= 0; ) { // 20 ms
+           dit_job_status(job, &status, NULL);
+           for (; shown < status.frame; shown++)                        // while later frames are decoded
+               if (dit_job_read(job, DIT_READ_RGBA8, 0, shown, pixels, size, 0, &err) == DIT_OK) show(pixels);
+           if (result != DIT_WORKING) break;
+       }
+
+   - Autoencoders make only some numbers of frames; dit_model_frames tells the nearest one.
+   - A chunk of frames is decoded at a time. Device memory depends on the longest chunk and not on the clip, but for its
+     latents, and vae_tile makes it smaller. Decoded frames go to host memory, 4 bytes for each pixel, and stay there
+     until the next run; dit_memory.host counts them. With float_frames DIT_READ_RGB_F32 gives frames, too, for 12 bytes
+     more.
+   - On the device frames are layers of an image of yours: frame f goes to layer target.layer + f. dit makes no images
+     of its own for clips, and dit_job_output refuses them.
+   - A preview is the first frame.
+
+       what is given     with which models              what it does
+       init_image        those that want one            the first frame: the model moves the picture (image to video)
+                         (dit_model_info.wants_image),
+                         and Wan 2.2 TI2V
+       init_image with   all others                     the clip to begin with; strength is the part of the steps that
+       init_count                                       is taken, as with start pictures (video to video)
+       references with   those that hold frames         some latent frames are taken from references, whole or in part
+       mask_strategy     (dit_model_info.holds_frames)
+       loop_count        likewise                       a longer clip: each restart continues the one before
+
+   mask_strategy is written as Open-Sora does: groups of "loop,reference,reference_start,start,length,edit", between
+   them ";". Numbers that are missing at a group's end are 0,0,0,0,1,0.
+
+       loop              the groups of dit_job_desc.loop count, others are ignored
+       reference         index in references
+       reference_start   latent frame of the reference, from 0 on; negative: from its end
+       start             latent frame of the clip that becomes it; negative: from the clip's end
+       length            latent frames; what does not fit is cut off
+       edit              part of the steps that makes the frames anew: 0 they stay, 1 all is new
+
+       dit_reference first = {&photo, 1};                               // a picture, and the clip goes on from it
+       jd.references = &first; jd.reference_count = 1; jd.mask_strategy = "0";
+
+   A longer clip. With loop_count 3 a job makes three clips that continue each other: dit_job_create has loop 0, then
+   dit_job_restart has loop 1, and 2, and perhaps another prompt. The last loop_frames latent frames of one are the
+   first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
+   number. */
 
 typedef struct dit_reference { /* a picture that frames of a clip are taken from, or several that follow each other */
     const dit_image *frames;   /* required; each of the size of the job */
@@ -1537,7 +1537,7 @@ DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
                                             const char *key); /* NULL when absent or object is NULL */
 /* These take what has another type for absent: for what is only recognised by a value, and for tests. */
 DIT_INTERNAL DITI_UNUSED double diti_json_number(const diti_json *object, const char *key, double otherwise);
-DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+DIT_INTERNAL DITI_UNUSED bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
 
@@ -47394,16 +47394,23 @@ DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
 DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err);
+DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request);     /* values of a plane: frames * h * w */
+/* named.c */
+DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err);
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
+/* The input's values as float, count of them expected; *out freed with diti_free. */
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err);
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
-                                        uint32_t chunk); /* which decodes a run's chunk of that number */
-DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err);
+                                        uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
 DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index);
 DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index);
-DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
-DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err);
 DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame);
 DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame);
 DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err);
@@ -47451,12 +47458,6 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
    NULL: none. */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
-DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
-/* The input's values as float, count of them expected; *out freed with diti_free. */
-DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-                                            dit_error *err);
-DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
-DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request); /* values of a plane: frames * h * w */
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
@@ -50956,282 +50957,289 @@ DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_
     return DIT_OK;
 }
 
-/* --- ops: the decoder, chunk by chunk --- */
-
-static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {shape->frames, shape->height, shape->width};
-    diti_vae_clip clip;
-    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
-    return clip;
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request) {
+    return (size_t)request->shape.latent_frames * request->latent_height * request->latent_width;
 }
-
-/* The planes of a clip that are decoded. */
-static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
-                                    uint32_t frames) {
-    const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels,
-             area = request->latent_width * request->latent_height;
-    return diti_tensor_view(graph, latents, image * channels, channels, request->shape.extra_frames * area,
-                            frames * area);
-}
-
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {1, shape->height, shape->width};
-    diti_vae_clip clip;
-    diti_tensor rows;
-    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
-    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
-    rows = diti_vae_clip_all(&clip, rows);
-    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
-}
-
-/* The list of chunks, and how large they are at most. */
-static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, uint32_t *frames,
-                                  uint32_t *out_frames) {
-    diti_program *program = &share->program;
-    diti_vae_chunk chunk;
-    uint32_t i;
-    *frames = *out_frames = 0;
-    for (program->chunk_count = 0; diti_vae_clip_chunk(clip, program->chunk_count, &chunk);) program->chunk_count++;
-    diti_free(&share->job->env, program->chunks);
-    program->chunks =
-        (diti_vae_chunk *)diti_alloc_array(&share->job->env, program->chunk_count, sizeof *program->chunks);
-    if (!program->chunks) {
-        diti_graph_fail_memory(graph, "the chunks of a clip");
-        return;
-    }
-    for (i = 0; i < program->chunk_count; i++) {
-        diti_vae_clip_chunk(clip, i, &program->chunks[i]);
-        if (program->chunks[i].frames > *frames) *frames = program->chunks[i].frames;
-        if (program->chunks[i].out_frames > *out_frames) *out_frames = program->chunks[i].out_frames;
-    }
-}
-
-/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
-    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
-                   program->health_words);
-    if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, rgb,
-                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
-                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
-                        shape->texels == DITI_TEXELS_GREY);
-}
-
-static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
-    const diti_job_request *request = &share->job->request;
-    const diti_job_shape *shape = &request->shape;
-    diti_program *program = &share->program;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, pixels = shape->width * shape->height,
-             area = request->latent_width * request->latent_height,
-             latents = shape->latent_frames - shape->extra_frames;
-    program->clip_latents =
-        diti_tensor_state(graph, DITI_F32, shape->image_count * latents * area, channels, "latents of clips");
-    program->chunk_latent = diti_tensor_state(graph, DITI_F32, frames * area, channels, "latent of a chunk");
-    program->rgba[0] = program->texels[0] = diti_tensor_state(graph, DITI_U32, 1, out_frames * pixels, "frames");
-    if (shape->float_frames || shape->texels != DITI_TEXELS_RGBA)
-        program->rgb[0] = diti_tensor_state(graph, DITI_F32, 3, out_frames * pixels, "float frames");
-    if (shape->texels != DITI_TEXELS_RGBA)
-        program->texels[0] = diti_tensor_state(
-            graph, DITI_U32, 1, shape->texels == DITI_TEXELS_GREY ? out_frames * pixels / 4 : 2 * out_frames * pixels,
-            "texels of frames");
-}
-
-/* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
-   a run first comes to them. */
-DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
-    const diti_job_request *request = &share->job->request;
-    diti_program *program = &share->program;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
-             area = request->latent_width * request->latent_height,
-             latents = request->shape.latent_frames - request->shape.extra_frames;
-    diti_vae_clip clip;
-    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
-    clip = diti_clip_decoder(share, graph);
-    if (diti_graph_failed(graph)) return;
-    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
-    diti_clip_emit_states(share, graph, frames, out_frames);
-    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
-        program->latents[i] =
-            diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
-                  diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
-                  "latents of a clip");
-    }
-    diti_guard_judge(graph);
-    for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
-    for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
-        const diti_vae_chunk *chunk = &program->chunks[i];
-        diti_tensor rows;
-        if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
-        program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
-        rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
-        rows = diti_vae_clip_run(&clip, chunk, rows);
-        if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
-        diti_guard_judge(graph);
-    }
-}
-
-/* --- the order of chunks --- */
-
-DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share, uint32_t chunk) {
-    const diti_program *program = &share->program;
-    if (chunk >= program->chunk_count * share->job->request.shape.image_count) return program->last_segment + 1;
-    return program->chunk_segments[program->chunks[chunk % program->chunk_count].kind];
-}
-
-/* --- copies beside the plan's ops --- */
-
-static void diti_clip_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
-                              VkAccessFlags wrote, VkPipelineStageFlags to, VkAccessFlags touches) {
-    VkMemoryBarrier barrier;
-    memset(&barrier, 0, sizeof barrier);
-    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    barrier.srcAccessMask = wrote;
-    barrier.dstAccessMask = touches;
-    job->shares[0]->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
-}
-
-DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
-    const diti_share *first = job->shares[0];
-    const diti_program *program = &first->program;
-    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
-    const diti_tensor_info *all = &program->plan->tensors[program->clip_latents];
-    uint32_t rows = all->rows / job->request.shape.image_count,
-             area = job->request.latent_width * job->request.latent_height;
-    VkDeviceSize size, pitch = (VkDeviceSize)all->pitch * sizeof(float), at;
-    VkBuffer from, to;
-    VkBufferCopy copy;
-    from = diti_plan_buffer(program->plan, program->clip_latents, &copy.srcOffset, &size);
-    to = diti_plan_buffer(program->plan, program->chunk_latent, &copy.dstOffset, &size);
-    at = (VkDeviceSize)(index / program->chunk_count) * rows + (VkDeviceSize)chunk->first * area;
-    copy.srcOffset += at * pitch;
-    copy.size = (VkDeviceSize)chunk->frames * area * pitch;
-    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    first->device->vk.CmdCopyBuffer(commands, from, to, 1, &copy);
-    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-                      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT);
-}
-
-static VkDeviceSize diti_clip_pixels(const dit_job *job) {
-    return (VkDeviceSize)job->request.shape.width * job->request.shape.height;
-}
-
-/* Planes of all frames of the chunk become three planes of each frame. */
-static void diti_clip_record_floats(const dit_job *job, VkCommandBuffer commands, const diti_vae_chunk *chunk,
-                                    uint32_t place) {
-    const diti_share *first = job->shares[0];
-    const diti_tensor_info *rgb = &first->program.plan->tensors[first->program.rgb[0]];
-    VkDeviceSize size, offset, pixels = diti_clip_pixels(job);
-    VkBuffer from = diti_plan_buffer(first->program.plan, first->program.rgb[0], &offset, &size);
-    uint32_t frame, c;
-    for (frame = 0; frame < chunk->out_frames; frame++) {
-        for (c = 0; c < 3; c++) {
-            VkBufferCopy copy;
-            copy.srcOffset = offset + ((VkDeviceSize)c * rgb->pitch + frame * pixels) * sizeof(float);
-            copy.dstOffset = ((VkDeviceSize)(place + frame) * 3 + c) * pixels * sizeof(float);
-            copy.size = pixels * sizeof(float);
-            first->device->vk.CmdCopyBuffer(commands, from, job->float_frames.buffer, 1, &copy);
-        }
-    }
-}
-
-DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
-    const diti_share *first = job->shares[0];
-    const diti_program *program = &first->program;
-    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
-    uint32_t place = index / program->chunk_count * job->request.shape.frames + chunk->out_first, frame;
-    VkDeviceSize size, pixels = diti_clip_pixels(job);
-    VkBufferCopy copy;
-    VkBuffer from = diti_plan_buffer(program->plan, program->rgba[0], &copy.srcOffset, &size);
-    copy.dstOffset = place * pixels * 4;
-    copy.size = chunk->out_frames * pixels * 4;
-    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
-    if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
-    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
-        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
-    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-                      VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                      VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
-}
-
-/* Commands of every chunk, before it and behind it. */
-DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err) {
-    diti_share *first = job->shares[0];
-    diti_program *program = &first->program;
-    uint32_t count = program->chunk_count * job->request.shape.image_count, i;
-    if (!job->request.shape.clip || first->assignment.share) return DIT_OK;
-    program->chunk_commands =
-        (VkCommandBuffer *)diti_alloc_array(&job->env, 2 * (size_t)count, sizeof *program->chunk_commands);
-    if (!program->chunk_commands) return diti_fail_memory(err, "the commands of chunks");
-    for (i = 0; i < 2 * count; i++) {
-        VkCommandBuffer *commands = &program->chunk_commands[i];
-        DITI_TRY(diti_share_allocate_commands(first, commands, err));
-        if (i % 2)
-            diti_clip_record_output(job, *commands, i / 2);
-        else
-            diti_clip_record_input(job, *commands, i / 2);
-        DITI_TRY(diti_share_end_commands(first, *commands, err));
-    }
-    return DIT_OK;
-}
-
-/* --- frames in host memory --- */
 
 DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape) {
     VkDeviceSize pixels = (VkDeviceSize)shape->image_count * shape->frames * shape->width * shape->height;
     return shape->clip ? pixels * (shape->float_frames ? 16 : 4) : 0;
 }
 
-DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err) {
-    const diti_job_shape *shape = &job->request.shape;
-    VkDeviceSize pixels = diti_clip_pixels(job) * shape->image_count * shape->frames;
-    if (!shape->clip || job->shares[0]->assignment.share) return DIT_OK;
-    DITI_TRY(diti_buffer_create(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames", &job->frames, err));
-    if (!shape->float_frames) return DIT_OK;
-    return diti_buffer_create(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
-                              &job->float_frames, err);
+/* ==== src/job/named.c ==== */
+/* Inputs of a request by their names in diffusers: which there are, and their values. */
+
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
+    uint32_t i;
+    for (i = 0; i < desc->input_count; i++) {
+        if (diti_equal(desc->inputs[i].name, name)) return &desc->inputs[i];
+    }
+    return NULL;
 }
 
-DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame) {
-    diti_buffer_invalidate(job->shares[0]->device, &job->frames);
-    return (const uint8_t *)job->frames.block.mapped +
-           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 4;
-}
-
-DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame) {
-    diti_buffer_invalidate(job->shares[0]->device, &job->float_frames);
-    return (const float *)job->float_frames.block.mapped +
-           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 3;
-}
-
-/* The end of the clip that the job has made before, as rows in -1..1, for the request that continues it. */
-DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err) {
-    const diti_given *given = request->shape.given;
-    size_t pixels = (size_t)diti_clip_pixels(job), i;
-    uint32_t frame, c;
-    float *to;
-    for (i = 0; i < request->shape.given_count && !given->continues; i++) given++;
-    if (i == request->shape.given_count) return DIT_OK;
-    to = request->previous = (float *)diti_alloc_array(&job->env, given->frames * pixels, 3 * sizeof(float));
-    if (!to) return diti_fail_memory(err, "the end of the clip before");
-    for (frame = 0; frame < given->frames; frame++, to += 3 * pixels) {
-        const float *from = diti_clip_floats(job, 0, given->skipped_frames + frame);
-        for (i = 0; i < pixels; i++)
-            for (c = 0; c < 3; c++) to[3 * i + c] = 2 * from[c * pixels + i] - 1;
+DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
+    static const char *const known[] = {"noise",
+                                        "negative_prompt_embeds",
+                                        "negative_prompt_attention_mask",
+                                        "negative_prompt_embeds_2",
+                                        "negative_prompt_attention_mask_2",
+                                        "negative_pooled_prompt_embeds"};
+    uint32_t i, k;
+    for (i = 0; i < desc->input_count; i++) {
+        const dit_tensor *input = &desc->inputs[i];
+        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++)
+            if (k && diti_equal(input->name, known[k] + 9)) break; /* without negative_ */
+        if (k == DITI_COUNT(known)) {
+            return diti_fail(
+                err, DIT_ERROR_INVALID_ARGUMENT,
+                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
+                input->name ? input->name : "(NULL)");
+        }
+        if (!input->data || input->rank > 5)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
+                             input->name);
     }
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err) {
+    dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
+    uint64_t have = 1, bytes;
+    uint32_t d;
+    for (d = 0; d < input->rank; d++) {
+        if (!diti_mul_u64(have, input->shape[d], &have))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has an impossible shape", input->name);
+    }
+    if (have != count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
+                         (unsigned long long)have, (unsigned long long)count);
+    if ((type != DIT_TYPE_F32 && type != DIT_TYPE_F16 && type != DIT_TYPE_BF16) ||
+        !diti_type_bytes(type, 1, have, &bytes)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
+    }
+    *out = (float *)diti_alloc_array(env, count, sizeof(float));
+    if (!*out) return diti_fail_memory(err, "input %s", input->name);
+    diti_type_to_float(type, input->data, have, *out);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (!(values[i] - values[i] == 0))
+            return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu",
+                             name, (unsigned long long)i);
+    }
+    return DIT_OK;
+}
+
+/* ==== src/job/noise.c ==== */
+/* Noise, as the original pipelines draw it: a stream of normal numbers for each picture or clip, and the order in which
+   it is used. */
+
+/* --- the stream --- */
+
+static void diti_noise_begin(diti_noise_source *source, dit_rng rng, uint64_t seed) {
+    memset(source, 0, sizeof *source);
+    source->philox = rng == DIT_RNG_PHILOX;
+    source->seed = seed;
+    if (!source->philox) diti_random_seed(&source->random, seed);
+}
+
+/* One call of torch.randn. */
+static void diti_noise_draw(diti_noise_source *source, float *out, size_t count) {
+    if (source->philox)
+        diti_philox_normal(source->seed, source->draws, out, count);
+    else
+        diti_random_normal(&source->random, out, count);
+    source->draws++;
+}
+
+/* --- latents --- */
+
+/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. */
+static void diti_noise_place(const dit_model *model, const diti_job_request *request, const float *drawn, float *out) {
+    uint32_t channels = model->transformer->traits.latent_channels, frames = request->shape.latent_frames, f, c;
+    size_t area = (size_t)request->latent_width * request->latent_height;
+    bool by_frame = model->transformer->traits.noise_by_frame;
+    for (c = 0; c < channels; c++)
+        for (f = 0; f < frames; f++)
+            memcpy(out + ((size_t)c * frames + f) * area,
+                   drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
+}
+
+/* --- frames that are given --- */
+
+/* Draws [channels, frames, area] become rows [frames * area, channels]. */
+static void diti_noise_rows(const float *drawn, uint32_t channels, size_t pixels, float *out) {
+    uint32_t c;
+    size_t i;
+    for (i = 0; i < pixels; i++)
+        for (c = 0; c < channels; c++) out[i * channels + c] = drawn[c * pixels + i];
+}
+
+/* The draws of an encoder of pictures, for up to four at a time, [n, channels, area]. */
+static void diti_noise_pictures(diti_noise_source *source, uint32_t frames, uint32_t channels, size_t area,
+                                float *scratch, float *out) {
+    uint32_t first, count, i;
+    for (first = 0; first < frames; first += count) {
+        count = frames - first < DITI_VAE_PICTURES ? frames - first : DITI_VAE_PICTURES;
+        diti_noise_draw(source, scratch, count * channels * area);
+        for (i = 0; i < count; i++)
+            diti_noise_rows(scratch + i * channels * area, channels, area, out + (first + i) * channels * area);
+    }
+}
+
+/* Draws the noise that an encoder of clips takes at its end and, where it draws between its halves, too, that of each
+   picture before. Draws are for all frames; those of frames that are not encoded are left out of the result. */
+static void diti_noise_given(diti_noise_source *source, const dit_model *model, const diti_job_request *request,
+                             const diti_given *given, float *scratch, float *inside, float *last) {
+    uint32_t channels = model->transformer->traits.latent_channels, index;
+    uint32_t frames = given->skipped_frames + given->frames, latents = given->skipped + given->latent_frames;
+    size_t area = (size_t)request->latent_width * request->latent_height, row = area * channels;
+    float *drawn = scratch + (size_t)DITI_VAE_PICTURES * row;
+    diti_vae_clip clip;
+    diti_vae_chunk chunk;
+    memset(&clip, 0, sizeof clip);
+    clip.vae = model->vae;
+    clip.encode = true;
+    clip.pixels.frames = frames;
+    clip.latent.frames = latents;
+    if (diti_vae_is_of_pictures(model->vae)) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(last, drawn + given->skipped * row, given->latent_frames * row * sizeof *last);
+        return;
+    }
+    if (inside) {
+        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
+        memcpy(inside, drawn + given->skipped_frames * row, given->frames * row * sizeof *inside);
+        for (index = 0; diti_vae_clip_chunk(&clip, index, &chunk); index++) {
+            diti_noise_draw(source, drawn, chunk.out_frames * row);
+            if (chunk.out_first >= given->skipped)
+                diti_noise_rows(drawn, channels, chunk.out_frames * area,
+                                last + (chunk.out_first - given->skipped) * row);
+        }
+        return;
+    }
+    diti_noise_draw(source, drawn, latents * row);
+    diti_noise_rows(drawn, channels, latents * area, last);
+}
+
+DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
+                                            const diti_given *given, bool inside) {
+    size_t row = (size_t)model->transformer->traits.latent_channels * request->latent_width * request->latent_height;
+    if (inside) return diti_vae_draws_inside(model->vae) ? given->frames * row : 0;
+    return given->latent_frames * row;
+}
+
+/* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
+static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
+                                       diti_job_request *out, dit_error *err) {
+    size_t all = 0, most = 0, at = 0, row, kept = 0;
+    float *scratch = NULL;
+    uint32_t i;
+    row = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height;
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t frames = given->skipped_frames + given->frames;
+        all += diti_given_noise_values(model, out, given, true) + diti_given_noise_values(model, out, given, false);
+        if (!given->continues) kept = all;
+        if (frames > most) most = frames;
+    }
+    if (!all) return DIT_OK;
+    out->given_noise = (float *)diti_alloc_array(env, all, sizeof *out->given_noise);
+    scratch = (float *)diti_alloc_array(env, row * (most + DITI_VAE_PICTURES), sizeof *scratch);
+    if (!out->given_noise || !scratch) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (i = 0; i < out->shape.given_count; i++) {
+        const diti_given *given = &out->shape.given[i];
+        size_t inside = diti_given_noise_values(model, out, given, true),
+               last = diti_given_noise_values(model, out, given, false);
+        if (model->transformer->traits.means)
+            memset(out->given_noise + at, 0, (inside + last) * sizeof *out->given_noise);
+        else if (!before || given->continues)
+            diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
+                             out->given_noise + at + inside);
+        at += inside + last;
+    }
+    if (before && kept) memcpy(out->given_noise, before->given_noise, kept * sizeof *out->given_noise);
+    diti_free(env, scratch);
+    return DIT_OK;
+}
+
+/* --- a request's noise --- */
+
+/* How often the noise of a step is drawn at a time, and whether noise for frames that are given is drawn before it. */
+static size_t diti_noise_copies(const dit_model *model, const diti_job_request *request) {
+    return model->transformer->traits.frame_steps && request->schedule.flow_begin <= 0 ? 2 : 1;
+}
+
+static dit_result diti_noise_alloc(const diti_env *env, size_t values, diti_job_request *out, dit_error *err) {
+    size_t all = values * out->shape.image_count, steps = out->shape.steps;
+    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+    if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
+    if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
+    if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
+    out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
+    if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
+        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise))
+        return DIT_OK;
+    return diti_fail_memory(err, "the noise");
+}
+
+static void diti_noise_image(const dit_model *model, uint32_t image, size_t values, float *scratch,
+                             diti_job_request *out) {
+    diti_noise_source *source = &out->sources[image];
+    size_t all = values * out->shape.image_count, copies = diti_noise_copies(model, out);
+    uint32_t step, i;
+    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
+    diti_noise_draw(source, scratch, values);
+    diti_noise_place(model, out, scratch, out->noise + image * values);
+    if (!out->shape.stochastic && !out->shape.hold_count && out->shape.loop_count < 2) return;
+    for (step = 0; step < out->shape.steps; step++) {
+        if (model->transformer->traits.draws_frames) {
+            diti_noise_draw(source, scratch, copies * values);
+            if (out->renoise) memcpy(out->renoise + step * all + image * values, scratch, values * sizeof *scratch);
+        }
+        for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
+        if (!out->shape.stochastic) continue;
+        if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
+            diti_noise_place(model, out, scratch, out->step_noise + step * all + image * values);
+        else
+            memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
+    }
+}
+
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
+           all = values * out->shape.image_count;
+    const dit_tensor *given = diti_request_input(desc, "noise");
+    dit_result result = DIT_OK;
+    float *scratch, *noise = NULL;
+    uint32_t image;
+    DITI_TRY(diti_noise_alloc(env, values, out, err));
+    scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
+    if (!scratch) return diti_fail_memory(err, "the noise");
+    for (image = 0; image < out->shape.image_count; image++) {
+        if (before)
+            out->sources[image] = before->sources[image];
+        else
+            diti_noise_begin(&out->sources[image], out->rng, out->seed + image);
+    }
+    result = diti_noise_all_given(model, env, before, out, err);
+    for (image = 0; image < out->shape.image_count && result >= 0; image++)
+        diti_noise_image(model, image, values, scratch, out);
+    diti_free(env, scratch);
+    if (result < 0 || !given) return result;
+    DITI_TRY(diti_request_floats(env, given, all, &noise, err));
+    for (image = 0; image < out->shape.image_count; image++)
+        diti_noise_place(model, out, noise + image * values, out->noise + image * values);
+    diti_free(env, noise);
+    return diti_request_check_finite("noise", out->noise, all, err);
 }
 
 /* ==== src/job/given.c ==== */
@@ -51856,214 +51864,6 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     return result;
 }
 
-/* ==== src/job/noise.c ==== */
-/* Noise, as the original pipelines draw it: a stream of normal numbers for each picture or clip, and the order in which
-   it is used. */
-
-/* --- the stream --- */
-
-static void diti_noise_begin(diti_noise_source *source, dit_rng rng, uint64_t seed) {
-    memset(source, 0, sizeof *source);
-    source->philox = rng == DIT_RNG_PHILOX;
-    source->seed = seed;
-    if (!source->philox) diti_random_seed(&source->random, seed);
-}
-
-/* One call of torch.randn. */
-static void diti_noise_draw(diti_noise_source *source, float *out, size_t count) {
-    if (source->philox)
-        diti_philox_normal(source->seed, source->draws, out, count);
-    else
-        diti_random_normal(&source->random, out, count);
-    source->draws++;
-}
-
-/* --- latents --- */
-
-/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. */
-static void diti_noise_place(const dit_model *model, const diti_job_request *request, const float *drawn, float *out) {
-    uint32_t channels = model->transformer->traits.latent_channels, frames = request->shape.latent_frames, f, c;
-    size_t area = (size_t)request->latent_width * request->latent_height;
-    bool by_frame = model->transformer->traits.noise_by_frame;
-    for (c = 0; c < channels; c++)
-        for (f = 0; f < frames; f++)
-            memcpy(out + ((size_t)c * frames + f) * area,
-                   drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
-}
-
-/* --- frames that are given --- */
-
-/* Draws [channels, frames, area] become rows [frames * area, channels]. */
-static void diti_noise_rows(const float *drawn, uint32_t channels, size_t pixels, float *out) {
-    uint32_t c;
-    size_t i;
-    for (i = 0; i < pixels; i++)
-        for (c = 0; c < channels; c++) out[i * channels + c] = drawn[c * pixels + i];
-}
-
-/* The draws of an encoder of pictures, for up to four at a time, [n, channels, area]. */
-static void diti_noise_pictures(diti_noise_source *source, uint32_t frames, uint32_t channels, size_t area,
-                                float *scratch, float *out) {
-    uint32_t first, count, i;
-    for (first = 0; first < frames; first += count) {
-        count = frames - first < DITI_VAE_PICTURES ? frames - first : DITI_VAE_PICTURES;
-        diti_noise_draw(source, scratch, count * channels * area);
-        for (i = 0; i < count; i++)
-            diti_noise_rows(scratch + i * channels * area, channels, area, out + (first + i) * channels * area);
-    }
-}
-
-/* Draws the noise that an encoder of clips takes at its end and, where it draws between its halves, too, that of each
-   picture before. Draws are for all frames; those of frames that are not encoded are left out of the result. */
-static void diti_noise_given(diti_noise_source *source, const dit_model *model, const diti_job_request *request,
-                             const diti_given *given, float *scratch, float *inside, float *last) {
-    uint32_t channels = model->transformer->traits.latent_channels, index;
-    uint32_t frames = given->skipped_frames + given->frames, latents = given->skipped + given->latent_frames;
-    size_t area = (size_t)request->latent_width * request->latent_height, row = area * channels;
-    float *drawn = scratch + (size_t)DITI_VAE_PICTURES * row;
-    diti_vae_clip clip;
-    diti_vae_chunk chunk;
-    memset(&clip, 0, sizeof clip);
-    clip.vae = model->vae;
-    clip.encode = true;
-    clip.pixels.frames = frames;
-    clip.latent.frames = latents;
-    if (diti_vae_is_of_pictures(model->vae)) {
-        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
-        memcpy(last, drawn + given->skipped * row, given->latent_frames * row * sizeof *last);
-        return;
-    }
-    if (inside) {
-        diti_noise_pictures(source, frames, channels, area, scratch, drawn);
-        memcpy(inside, drawn + given->skipped_frames * row, given->frames * row * sizeof *inside);
-        for (index = 0; diti_vae_clip_chunk(&clip, index, &chunk); index++) {
-            diti_noise_draw(source, drawn, chunk.out_frames * row);
-            if (chunk.out_first >= given->skipped)
-                diti_noise_rows(drawn, channels, chunk.out_frames * area,
-                                last + (chunk.out_first - given->skipped) * row);
-        }
-        return;
-    }
-    diti_noise_draw(source, drawn, latents * row);
-    diti_noise_rows(drawn, channels, latents * area, last);
-}
-
-DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
-                                            const diti_given *given, bool inside) {
-    size_t row = (size_t)model->transformer->traits.latent_channels * request->latent_width * request->latent_height;
-    if (inside) return diti_vae_draws_inside(model->vae) ? given->frames * row : 0;
-    return given->latent_frames * row;
-}
-
-/* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
-static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
-                                       diti_job_request *out, dit_error *err) {
-    size_t all = 0, most = 0, at = 0, row, kept = 0;
-    float *scratch = NULL;
-    uint32_t i;
-    row = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height;
-    for (i = 0; i < out->shape.given_count; i++) {
-        const diti_given *given = &out->shape.given[i];
-        size_t frames = given->skipped_frames + given->frames;
-        all += diti_given_noise_values(model, out, given, true) + diti_given_noise_values(model, out, given, false);
-        if (!given->continues) kept = all;
-        if (frames > most) most = frames;
-    }
-    if (!all) return DIT_OK;
-    out->given_noise = (float *)diti_alloc_array(env, all, sizeof *out->given_noise);
-    scratch = (float *)diti_alloc_array(env, row * (most + DITI_VAE_PICTURES), sizeof *scratch);
-    if (!out->given_noise || !scratch) {
-        diti_free(env, scratch);
-        return diti_fail_memory(err, "the noise");
-    }
-    for (i = 0; i < out->shape.given_count; i++) {
-        const diti_given *given = &out->shape.given[i];
-        size_t inside = diti_given_noise_values(model, out, given, true),
-               last = diti_given_noise_values(model, out, given, false);
-        if (model->transformer->traits.means)
-            memset(out->given_noise + at, 0, (inside + last) * sizeof *out->given_noise);
-        else if (!before || given->continues)
-            diti_noise_given(&out->sources[0], model, out, given, scratch, inside ? out->given_noise + at : NULL,
-                             out->given_noise + at + inside);
-        at += inside + last;
-    }
-    if (before && kept) memcpy(out->given_noise, before->given_noise, kept * sizeof *out->given_noise);
-    diti_free(env, scratch);
-    return DIT_OK;
-}
-
-/* --- a request's noise --- */
-
-/* How often the noise of a step is drawn at a time, and whether noise for frames that are given is drawn before it. */
-static size_t diti_noise_copies(const dit_model *model, const diti_job_request *request) {
-    return model->transformer->traits.frame_steps && request->schedule.flow_begin <= 0 ? 2 : 1;
-}
-
-static dit_result diti_noise_alloc(const diti_env *env, size_t values, diti_job_request *out, dit_error *err) {
-    size_t all = values * out->shape.image_count, steps = out->shape.steps;
-    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
-    if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
-    if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
-    if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
-    out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
-    if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
-        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise))
-        return DIT_OK;
-    return diti_fail_memory(err, "the noise");
-}
-
-static void diti_noise_image(const dit_model *model, uint32_t image, size_t values, float *scratch,
-                             diti_job_request *out) {
-    diti_noise_source *source = &out->sources[image];
-    size_t all = values * out->shape.image_count, copies = diti_noise_copies(model, out);
-    uint32_t step, i;
-    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
-    diti_noise_draw(source, scratch, values);
-    diti_noise_place(model, out, scratch, out->noise + image * values);
-    if (!out->shape.stochastic && !out->shape.hold_count && out->shape.loop_count < 2) return;
-    for (step = 0; step < out->shape.steps; step++) {
-        if (model->transformer->traits.draws_frames) {
-            diti_noise_draw(source, scratch, copies * values);
-            if (out->renoise) memcpy(out->renoise + step * all + image * values, scratch, values * sizeof *scratch);
-        }
-        for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
-        if (!out->shape.stochastic) continue;
-        if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
-            diti_noise_place(model, out, scratch, out->step_noise + step * all + image * values);
-        else
-            memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
-    }
-}
-
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                               const diti_job_request *before, diti_job_request *out, dit_error *err) {
-    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
-           all = values * out->shape.image_count;
-    const dit_tensor *given = diti_request_input(desc, "noise");
-    dit_result result = DIT_OK;
-    float *scratch, *noise = NULL;
-    uint32_t image;
-    DITI_TRY(diti_noise_alloc(env, values, out, err));
-    scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
-    if (!scratch) return diti_fail_memory(err, "the noise");
-    for (image = 0; image < out->shape.image_count; image++) {
-        if (before)
-            out->sources[image] = before->sources[image];
-        else
-            diti_noise_begin(&out->sources[image], out->rng, out->seed + image);
-    }
-    result = diti_noise_all_given(model, env, before, out, err);
-    for (image = 0; image < out->shape.image_count && result >= 0; image++)
-        diti_noise_image(model, image, values, scratch, out);
-    diti_free(env, scratch);
-    if (result < 0 || !given) return result;
-    DITI_TRY(diti_request_floats(env, given, all, &noise, err));
-    for (image = 0; image < out->shape.image_count; image++)
-        diti_noise_place(model, out, noise + image * values, out->noise + image * values);
-    diti_free(env, noise);
-    return diti_request_check_finite("noise", out->noise, all, err);
-}
-
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -52212,72 +52012,7 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     return DIT_OK;
 }
 
-/* --- inputs by name --- */
-
-DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
-    uint32_t i;
-    for (i = 0; i < desc->input_count; i++) {
-        if (diti_equal(desc->inputs[i].name, name)) return &desc->inputs[i];
-    }
-    return NULL;
-}
-
-static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
-    static const char *const known[] = {"noise",
-                                        "negative_prompt_embeds",
-                                        "negative_prompt_attention_mask",
-                                        "negative_prompt_embeds_2",
-                                        "negative_prompt_attention_mask_2",
-                                        "negative_pooled_prompt_embeds"};
-    uint32_t i, k;
-    for (i = 0; i < desc->input_count; i++) {
-        const dit_tensor *input = &desc->inputs[i];
-        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++)
-            if (k && diti_equal(input->name, known[k] + 9)) break; /* without negative_ */
-        if (k == DITI_COUNT(known)) {
-            return diti_fail(
-                err, DIT_ERROR_INVALID_ARGUMENT,
-                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
-                input->name ? input->name : "(NULL)");
-        }
-        if (!input->data || input->rank > 5)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
-                             input->name);
-    }
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-                                            dit_error *err) {
-    dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
-    uint64_t have = 1, bytes;
-    uint32_t d;
-    for (d = 0; d < input->rank; d++) {
-        if (!diti_mul_u64(have, input->shape[d], &have))
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has an impossible shape", input->name);
-    }
-    if (have != count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
-                         (unsigned long long)have, (unsigned long long)count);
-    if ((type != DIT_TYPE_F32 && type != DIT_TYPE_F16 && type != DIT_TYPE_BF16) ||
-        !diti_type_bytes(type, 1, have, &bytes)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
-    }
-    *out = (float *)diti_alloc_array(env, count, sizeof(float));
-    if (!*out) return diti_fail_memory(err, "input %s", input->name);
-    diti_type_to_float(type, input->data, have, *out);
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
-    size_t i;
-    for (i = 0; i < count; i++) {
-        if (!(values[i] - values[i] == 0))
-            return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu",
-                             name, (unsigned long long)i);
-    }
-    return DIT_OK;
-}
+/* --- masks --- */
 
 static double diti_mask_value(const dit_tensor *mask, uint64_t i) {
     switch (mask->type) {
@@ -52635,10 +52370,6 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request) {
-    return (size_t)request->shape.latent_frames * request->latent_height * request->latent_width;
-}
-
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -52702,6 +52433,251 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_conditioning_free(env, &request->conditioning[0]);
     diti_conditioning_free(env, &request->conditioning[1]);
     memset(request, 0, sizeof *request);
+}
+
+/* ==== src/job/frames.c ==== */
+/* Frames of clips: the decoder's ops, chunk by chunk, and the copies of what it makes to host memory. */
+
+/* --- ops: the decoder, chunk by chunk --- */
+
+static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {shape->frames, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
+    return clip;
+}
+
+/* The planes of a clip that are decoded. */
+static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
+                                    uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             area = request->latent_width * request->latent_height;
+    return diti_tensor_view(graph, latents, image * channels, channels, request->shape.extra_frames * area,
+                            frames * area);
+}
+
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {1, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_tensor rows;
+    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
+    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    rows = diti_vae_clip_all(&clip, rows);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+}
+
+/* The list of chunks, and how large they are at most. */
+static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, uint32_t *frames,
+                                  uint32_t *out_frames) {
+    diti_program *program = &share->program;
+    diti_vae_chunk chunk;
+    uint32_t i;
+    *frames = *out_frames = 0;
+    for (program->chunk_count = 0; diti_vae_clip_chunk(clip, program->chunk_count, &chunk);) program->chunk_count++;
+    diti_free(&share->job->env, program->chunks);
+    program->chunks =
+        (diti_vae_chunk *)diti_alloc_array(&share->job->env, program->chunk_count, sizeof *program->chunks);
+    if (!program->chunks) {
+        diti_graph_fail_memory(graph, "the chunks of a clip");
+        return;
+    }
+    for (i = 0; i < program->chunk_count; i++) {
+        diti_vae_clip_chunk(clip, i, &program->chunks[i]);
+        if (program->chunks[i].frames > *frames) *frames = program->chunks[i].frames;
+        if (program->chunks[i].out_frames > *out_frames) *out_frames = program->chunks[i].out_frames;
+    }
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
+                   program->health_words);
+    if (shape->texels != DITI_TEXELS_RGBA)
+        diti_texels_out(graph, rgb,
+                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
+                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
+                        shape->texels == DITI_TEXELS_GREY);
+}
+
+static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
+    const diti_job_request *request = &share->job->request;
+    const diti_job_shape *shape = &request->shape;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, pixels = shape->width * shape->height,
+             area = request->latent_width * request->latent_height,
+             latents = shape->latent_frames - shape->extra_frames;
+    program->clip_latents =
+        diti_tensor_state(graph, DITI_F32, shape->image_count * latents * area, channels, "latents of clips");
+    program->chunk_latent = diti_tensor_state(graph, DITI_F32, frames * area, channels, "latent of a chunk");
+    program->rgba[0] = program->texels[0] = diti_tensor_state(graph, DITI_U32, 1, out_frames * pixels, "frames");
+    if (shape->float_frames || shape->texels != DITI_TEXELS_RGBA)
+        program->rgb[0] = diti_tensor_state(graph, DITI_F32, 3, out_frames * pixels, "float frames");
+    if (shape->texels != DITI_TEXELS_RGBA)
+        program->texels[0] = diti_tensor_state(
+            graph, DITI_U32, 1, shape->texels == DITI_TEXELS_GREY ? out_frames * pixels / 4 : 2 * out_frames * pixels,
+            "texels of frames");
+}
+
+/* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
+   a run first comes to them. */
+DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
+             area = request->latent_width * request->latent_height,
+             latents = request->shape.latent_frames - request->shape.extra_frames;
+    diti_vae_clip clip;
+    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    clip = diti_clip_decoder(share, graph);
+    if (diti_graph_failed(graph)) return;
+    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+        program->latents[i] =
+            diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
+        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+                  diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
+                  "latents of a clip");
+    }
+    diti_guard_judge(graph);
+    for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
+    for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
+        const diti_vae_chunk *chunk = &program->chunks[i];
+        diti_tensor rows;
+        if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
+        program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
+        rows = diti_vae_clip_run(&clip, chunk, rows);
+        if (diti_graph_failed(graph)) return;
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_guard_judge(graph);
+    }
+}
+
+/* --- the order of chunks --- */
+
+DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share, uint32_t chunk) {
+    const diti_program *program = &share->program;
+    if (chunk >= program->chunk_count * share->job->request.shape.image_count) return program->last_segment + 1;
+    return program->chunk_segments[program->chunks[chunk % program->chunk_count].kind];
+}
+
+/* --- copies beside the plan's ops --- */
+
+static void diti_clip_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkAccessFlags wrote, VkPipelineStageFlags to, VkAccessFlags touches) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = wrote;
+    barrier.dstAccessMask = touches;
+    job->shares[0]->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    const diti_tensor_info *all = &program->plan->tensors[program->clip_latents];
+    uint32_t rows = all->rows / job->request.shape.image_count,
+             area = job->request.latent_width * job->request.latent_height;
+    VkDeviceSize size, pitch = (VkDeviceSize)all->pitch * sizeof(float), at;
+    VkBuffer from, to;
+    VkBufferCopy copy;
+    from = diti_plan_buffer(program->plan, program->clip_latents, &copy.srcOffset, &size);
+    to = diti_plan_buffer(program->plan, program->chunk_latent, &copy.dstOffset, &size);
+    at = (VkDeviceSize)(index / program->chunk_count) * rows + (VkDeviceSize)chunk->first * area;
+    copy.srcOffset += at * pitch;
+    copy.size = (VkDeviceSize)chunk->frames * area * pitch;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, to, 1, &copy);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT);
+}
+
+static VkDeviceSize diti_clip_pixels(const dit_job *job) {
+    return (VkDeviceSize)job->request.shape.width * job->request.shape.height;
+}
+
+/* Planes of all frames of the chunk become three planes of each frame. */
+static void diti_clip_record_floats(const dit_job *job, VkCommandBuffer commands, const diti_vae_chunk *chunk,
+                                    uint32_t place) {
+    const diti_share *first = job->shares[0];
+    const diti_tensor_info *rgb = &first->program.plan->tensors[first->program.rgb[0]];
+    VkDeviceSize size, offset, pixels = diti_clip_pixels(job);
+    VkBuffer from = diti_plan_buffer(first->program.plan, first->program.rgb[0], &offset, &size);
+    uint32_t frame, c;
+    for (frame = 0; frame < chunk->out_frames; frame++) {
+        for (c = 0; c < 3; c++) {
+            VkBufferCopy copy;
+            copy.srcOffset = offset + ((VkDeviceSize)c * rgb->pitch + frame * pixels) * sizeof(float);
+            copy.dstOffset = ((VkDeviceSize)(place + frame) * 3 + c) * pixels * sizeof(float);
+            copy.size = pixels * sizeof(float);
+            first->device->vk.CmdCopyBuffer(commands, from, job->float_frames.buffer, 1, &copy);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    uint32_t place = index / program->chunk_count * job->request.shape.frames + chunk->out_first, frame;
+    VkDeviceSize size, pixels = diti_clip_pixels(job);
+    VkBufferCopy copy;
+    VkBuffer from = diti_plan_buffer(program->plan, program->rgba[0], &copy.srcOffset, &size);
+    copy.dstOffset = place * pixels * 4;
+    copy.size = chunk->out_frames * pixels * 4;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
+    if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
+    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
+        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                      VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+}
+
+/* --- frames in host memory --- */
+
+DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->frames);
+    return (const uint8_t *)job->frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 4;
+}
+
+DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->float_frames);
+    return (const float *)job->float_frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 3;
+}
+
+/* The end of the clip that the job has made before, as rows in -1..1, for the request that continues it. */
+DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err) {
+    const diti_given *given = request->shape.given;
+    size_t pixels = (size_t)diti_clip_pixels(job), i;
+    uint32_t frame, c;
+    float *to;
+    for (i = 0; i < request->shape.given_count && !given->continues; i++) given++;
+    if (i == request->shape.given_count) return DIT_OK;
+    to = request->previous = (float *)diti_alloc_array(&job->env, given->frames * pixels, 3 * sizeof(float));
+    if (!to) return diti_fail_memory(err, "the end of the clip before");
+    for (frame = 0; frame < given->frames; frame++, to += 3 * pixels) {
+        const float *from = diti_clip_floats(job, 0, given->skipped_frames + frame);
+        for (i = 0; i < pixels; i++)
+            for (c = 0; c < 3; c++) to[3 * i + c] = 2 * from[c * pixels + i] - 1;
+    }
+    return DIT_OK;
 }
 
 /* ==== src/job/decode.c ==== */
@@ -53660,12 +53636,23 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
     image->layer = target->layer;
 }
 
+/* Room for the frames of clips in host memory. */
+static dit_result diti_image_create_frames(dit_job *job, dit_error *err) {
+    const diti_job_shape *shape = &job->request.shape;
+    VkDeviceSize pixels = (VkDeviceSize)shape->width * shape->height * shape->image_count * shape->frames;
+    if (!shape->clip || job->shares[0]->assignment.share) return DIT_OK;
+    DITI_TRY(diti_buffer_create(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames", &job->frames, err));
+    if (!shape->float_frames) return DIT_OK;
+    return diti_buffer_create(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
+                              &job->float_frames, err);
+}
+
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    if (result >= 0) result = diti_clip_create_frames(job, err);
+    if (result >= 0) result = diti_image_create_frames(job, err);
     for (i = 0; i < diti_image_count(job) && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
     if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)
@@ -53913,6 +53900,27 @@ DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuff
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
+/* Commands of every chunk, before it and behind it. */
+static dit_result diti_program_record_chunks(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
+    diti_program *program = &first->program;
+    uint32_t count = program->chunk_count * job->request.shape.image_count, i;
+    if (!job->request.shape.clip || first->assignment.share) return DIT_OK;
+    program->chunk_commands =
+        (VkCommandBuffer *)diti_alloc_array(&job->env, 2 * (size_t)count, sizeof *program->chunk_commands);
+    if (!program->chunk_commands) return diti_fail_memory(err, "the commands of chunks");
+    for (i = 0; i < 2 * count; i++) {
+        VkCommandBuffer *commands = &program->chunk_commands[i];
+        DITI_TRY(diti_share_allocate_commands(first, commands, err));
+        if (i % 2)
+            diti_clip_record_output(job, *commands, i / 2);
+        else
+            diti_clip_record_input(job, *commands, i / 2);
+        DITI_TRY(diti_share_end_commands(first, *commands, err));
+    }
+    return DIT_OK;
+}
+
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
@@ -53920,7 +53928,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
     diti_job_record_finish(job, first->program.finish);
     DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
-    DITI_TRY(diti_clip_record(job, err));
+    DITI_TRY(diti_program_record_chunks(job, err));
     if (job->request.shape.start_image) {
         DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
         diti_job_record_start(job, first->program.start_copy);

@@ -1,6 +1,7 @@
 /* Clips: frames one after the other into a file whose ending says how: raw Y4M (also to the standard output), animated
-   PNG, animated WebP by libwebp, numbered PNGs, or what the system's ffmpeg makes. Include it after files.h. Not part
-   of dit.h. */
+   PNG, animated WebP by libwebp, numbered PNGs, or what the system's ffmpeg makes. A text can tell what made the clip:
+   as PNG's chunk "parameters", as the comment of what ffmpeg writes (not on Windows, where it is no argument of its
+   own), as WebP's Exif comment; Y4M and GIF have no place for it. Include it after files.h. Not part of dit.h. */
 #ifndef CLIP_H
 #define CLIP_H
 #include "files.h"
@@ -14,11 +15,12 @@
 #endif
 
 typedef enum clip_kind { CLIP_Y4M, CLIP_APNG, CLIP_WEBP, CLIP_PNGS, CLIP_FFMPEG } clip_kind;
+enum { CLIP_MOST_FRAMES = 99999 };
 
 /* A clip that is being written: clip_open, then clip_put for every frame, then clip_close. */
 typedef struct clip {
     clip_kind kind;
-    const char *path;
+    const char *path, *text; /* text NULL: none */
     uint32_t width, height, frames, written;
     uint32_t rate, scale; /* rate / scale frames a second */
     output_file out;      /* file NULL: a frame's file is not open, or all goes to the standard output */
@@ -53,7 +55,7 @@ typedef struct clip_ending {
 static const clip_ending clip_endings[] = {
     {".y4m", CLIP_Y4M, NULL},       {".apng", CLIP_APNG, NULL},        {".webp", CLIP_WEBP, NULL},
     {".png", CLIP_PNGS, NULL},      {".mp4", CLIP_FFMPEG, "mp4"},      {".mov", CLIP_FFMPEG, "mov"},
-    {".webm", CLIP_FFMPEG, "webm"}, {".mkv", CLIP_FFMPEG, "matroska"},
+    {".webm", CLIP_FFMPEG, "webm"}, {".mkv", CLIP_FFMPEG, "matroska"}, {".gif", CLIP_FFMPEG, "gif"},
 };
 
 /* NULL: no clip is written so. "-" is Y4M. */
@@ -64,6 +66,43 @@ static const clip_ending *clip_find_ending(const char *path) {
     for (i = 0; dot && i < sizeof clip_endings / sizeof clip_endings[0]; i++)
         if (strcmp(clip_endings[i].ending, dot) == 0) return &clip_endings[i];
     return NULL;
+}
+
+/* Where the number of a frame stands in a name of numbered PNGs, "%d" or "%04d": its length, 0: nowhere. *digits: how
+   many there are at least. */
+static size_t clip_find_number(const char *path, const char **at, int *digits) {
+    const char *p = strchr(base_name(path), '%'), *end;
+    *at = p;
+    *digits = 0;
+    if (!p) return 0;
+    for (end = p + 1; *end >= '0' && *end <= '9'; end++) *digits = *digits < 100 ? 10 * *digits + (*end - '0') : 100;
+    return *end == 'd' ? (size_t)(end + 1 - p) : 0;
+}
+
+/* Why a name cannot be that of numbered PNGs; NULL when it can. */
+static const char *why_no_number(const char *path) {
+    const char *at;
+    int digits;
+    size_t length = clip_find_number(path, &at, &digits);
+    if (at && (!length || strchr(at + 1, '%') || digits > 9))
+        return "the place of a frame's number is written once, as %d or, with 4 digits, as %04d";
+    return NULL;
+}
+
+/* Whether a path is written as numbered PNGs even where there is one frame. */
+static inline bool clip_is_pattern(const char *path) {
+    const char *at;
+    int digits;
+    return strcmp(path, "-") != 0 && clip_find_number(path, &at, &digits) > 0;
+}
+
+/* The path of a frame, which counts from 0: DIR/%04d.png has DIR/0001.png first, clip.png has clip-0001.png. */
+static bool clip_number_path(const char *path, uint32_t frame, char *out, size_t size) {
+    const char *at;
+    int digits;
+    size_t length = clip_find_number(path, &at, &digits), stem = length ? (size_t)(at - path) : strlen(path) - 4;
+    return snprintf(out, size, "%.*s%s%0*u%s", (int)stem, path, length ? "" : "-", length ? digits : 4, frame + 1,
+                    path + stem + length) < (int)size;
 }
 
 /* Whether a program of that name can be started. */
@@ -91,7 +130,7 @@ static bool clip_has_program(const char *name) {
 /* Why no clip can be written to a path, a sentence without the path; NULL when one can. Asked before any work. */
 static const char *why_no_clip(const char *path) {
     const clip_ending *ending = clip_find_ending(path);
-    if (!ending) return "a clip's name ends in .y4m, .apng, .webp, .png (numbered), .mp4, .mov, .webm or .mkv";
+    if (!ending) return "a clip's name ends in .y4m, .apng, .webp, .png (numbered), .gif, .mp4, .mov, .webm or .mkv";
     if (ending->kind == CLIP_FFMPEG && !clip_has_program("ffmpeg"))
         return "this needs the program ffmpeg; install the package ffmpeg, or write .y4m, .apng or .png";
 #ifndef DIT_WEBP
@@ -99,7 +138,14 @@ static const char *why_no_clip(const char *path) {
         return "this program was built without libwebp; install the package libwebp-dev (libwebp-devel, libwebp) and "
                "build it again, or write .apng";
 #endif
-    if (strcmp(path, "-") == 0 || ending->kind == CLIP_PNGS) return NULL;
+    if (strcmp(path, "-") == 0) return NULL;
+    if (ending->kind == CLIP_PNGS) {
+        char first[PATH_SIZE];
+        const char *why = why_no_number(path);
+        if (why) return why;
+        if (!clip_number_path(path, 0, first, sizeof first)) return "the name is too long";
+        return why_not_writable(first);
+    }
     return why_not_writable(path);
 }
 
@@ -166,6 +212,19 @@ static bool clip_put_chunk(clip *c, const char *type, const unsigned char *data,
            put_chunk_end(c->out.file, crc);
 }
 
+static bool clip_put_text(clip *c) {
+    unsigned char *chunk;
+    size_t size;
+    bool good;
+    if (!c->text) return true;
+    chunk = (unsigned char *)malloc(strlen(c->text) + 64);
+    if (!chunk) return clip_fail(c, "not enough memory for the text of its parameters");
+    size = make_text_chunk("parameters", c->text, chunk);
+    good = fwrite(chunk, 1, size, c->out.file) == size;
+    free(chunk);
+    return good;
+}
+
 static bool clip_apng_frame(clip *c) {
     unsigned char control[26] = {0};
     bool exact = c->rate < 65536 && c->scale < 65536;
@@ -192,6 +251,7 @@ static bool clip_apng_put(clip *c, const unsigned char *rgba) {
     if (!c->written) {
         store_be32(animation, c->frames); /* then 0: it plays for ever */
         good = fwrite(png, 1, header, c->out.file) == header && clip_put_chunk(c, "acTL", animation, 8);
+        good = good && clip_put_text(c);
     }
     good = good && clip_apng_frame(c);
     if (!c->written) {
@@ -232,6 +292,53 @@ static bool clip_webp_put(clip *c, const unsigned char *rgba) {
     return good || clip_fail(c, WebPAnimEncoderGetError(c->webp));
 }
 
+/* The text as Exif (CIPA DC-008, 4.6): a directory of one entry that leads to one of Exif's own with a UserComment, in
+   UTF-16. Freed with free; NULL without memory. */
+static unsigned char *clip_exif(const char *text, size_t *size) {
+    static const unsigned char head[] = {'M', 'M', 0,    42,   0,   0,   0,   8, /* big-endian; the directory's place */
+                                         0,   1,   0x87, 0x69, 0,   4,   0,   0,   0,   1,   0,   0,
+                                         0,   26,           /* one entry: the place of Exif's directory */
+                                         0,   0,   0,    0, /* no further directory */
+                                         0,   1,   0x92, 0x86, 0,   7,   0,   0,   0,   0,   0,   0,
+                                         0,   44, /* one entry: UserComment, bytes, their place */
+                                         0,   0,   0,    0,    'U', 'N', 'I', 'C', 'O', 'D', 'E', 0};
+    const unsigned char *p = (const unsigned char *)text;
+    unsigned char *exif = (unsigned char *)malloc(sizeof head + 2 * strlen(text)), *to;
+    if (!exif) return NULL;
+    memcpy(exif, head, sizeof head);
+    to = exif + sizeof head;
+    while (*p) { /* UTF-8, which was checked */
+        unsigned more = *p < 0x80 ? 0 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : 3;
+        uint32_t code = more ? *p & (0x3fu >> more) : *p;
+        for (p++; more && *p; more--) code = code << 6 | (*p++ & 0x3fu);
+        if (code >= 0x10000) {
+            store_be16(to, 0xd7c0u + (code >> 10));
+            to += 2;
+            code = 0xdc00u + (code & 0x3ffu);
+        }
+        store_be16(to, code);
+        to += 2;
+    }
+    *size = (size_t)(to - exif);
+    store_be32(exif + 32, (uint32_t)(*size - 44));
+    return exif;
+}
+
+/* The assembled clip with its text. */
+static bool clip_webp_text(clip *c, WebPData *data) {
+    WebPData exif = {NULL, 0};
+    WebPMux *mux;
+    bool good;
+    if (!c->text) return true;
+    exif.bytes = clip_exif(c->text, &exif.size);
+    mux = exif.bytes ? WebPMuxCreate(data, 1) : NULL;
+    WebPDataClear(data);
+    good = mux && WebPMuxSetChunk(mux, "EXIF", &exif, 1) == WEBP_MUX_OK && WebPMuxAssemble(mux, data) == WEBP_MUX_OK;
+    WebPMuxDelete(mux);
+    free((void *)(uintptr_t)exif.bytes);
+    return good || clip_fail(c, "not enough memory for the text of its parameters");
+}
+
 static bool clip_webp_end(clip *c) {
     WebPData data;
     bool good;
@@ -239,6 +346,7 @@ static bool clip_webp_end(clip *c) {
     good = WebPAnimEncoderAdd(c->webp, NULL, clip_milliseconds(c, c->written), NULL) &&
            WebPAnimEncoderAssemble(c->webp, &data);
     if (!good) clip_fail(c, WebPAnimEncoderGetError(c->webp));
+    good = good && clip_webp_text(c, &data);
     errno = 0;
     if (good && fwrite(data.bytes, 1, data.size, c->out.file) != data.size) good = clip_fail_errno(c);
     WebPDataClear(&data);
@@ -246,20 +354,15 @@ static bool clip_webp_end(clip *c) {
 }
 #endif
 
-/* ---- PNGs with numbers: clip.png becomes clip-0001.png, clip-0002.png, ... ---- */
-
-static bool clip_number_path(const clip *c, uint32_t frame, char *out, size_t size) {
-    size_t stem = strlen(c->path) - 4; /* ".png" */
-    return snprintf(out, size, "%.*s-%04u.png", (int)stem, c->path, frame + 1) < (int)size;
-}
+/* ---- PNGs with numbers ---- */
 
 static bool clip_png_put(clip *c, const unsigned char *rgba) {
     char path[PATH_SIZE];
     size_t size = 0;
     unsigned char *png;
     bool good;
-    if (!clip_number_path(c, c->written, path, sizeof path)) return clip_fail(c, "the name is too long");
-    png = encode_png(rgba, c->width, c->height, NULL, NULL, &size);
+    if (!clip_number_path(c->path, c->written, path, sizeof path)) return clip_fail(c, "the name is too long");
+    png = encode_png(rgba, c->width, c->height, c->text ? "parameters" : NULL, c->text, &size);
     if (!png) return clip_fail(c, "not enough memory to compress a frame");
     errno = 0;
     good = output_open(&c->out, path);
@@ -270,26 +373,36 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
 
 /* ---- ffmpeg: it reads Y4M from a pipe and writes the part file that is renamed in the end ---- */
 
+/* GIF has 256 colours a frame, each frame those that suit it. */
+static const char clip_gif_filter[] =
+    "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1";
+
 static bool clip_ffmpeg_begin(clip *c) {
     const char *container = clip_find_ending(c->path)->container;
-    const char *format = clip_shares_chroma(c) ? "yuv420p" : "yuv444p";
+    const bool gif = strcmp(container, "gif") == 0;
+    const char *option = gif ? "-lavfi" : "-pix_fmt";
+    const char *value = gif ? clip_gif_filter : clip_shares_chroma(c) ? "yuv420p" : "yuv444p";
     char target[PATH_SIZE + 8];
 #ifdef _WIN32
-    char command[PATH_SIZE + 160];
+    char command[PATH_SIZE + 320];
     snprintf(target, sizeof target, "file:%s", c->out.part);
-    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - -pix_fmt %s -f %s \"%s\"", format,
+    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - %s %s -f %s \"%s\"", option, value,
              container, target);
     c->stream = _popen(command, "wb");
     return c->stream || clip_fail(c, "ffmpeg cannot be started");
 #else
     int ends[2];
+    const size_t length = c->text ? strlen(c->text) : 0, most = 100000; /* an argument has 128 KB at most */
+    char *comment = length && length < most ? (char *)malloc(length + 16) : NULL;
     pid_t process;
     snprintf(target, sizeof target, "file:%s", c->out.part[0] ? c->out.part : c->path);
-    if (pipe(ends) != 0) return clip_fail_errno(c);
+    if (comment) snprintf(comment, length + 16, "comment=%s", c->text);
+    if (pipe(ends) != 0) return free(comment), clip_fail_errno(c);
     process = fork();
     if (process == 0) {
-        const char *arguments[] = {"ffmpeg", "-v",       "error", "-y", "-f",      "yuv4mpegpipe", "-i",
-                                   "-",      "-pix_fmt", format,  "-f", container, target,         NULL};
+        const char *arguments[] = {"ffmpeg", "-v",      "error", "-y",  "-f",        "yuv4mpegpipe",
+                                   "-i",     "-",       option,  value, "-metadata", comment ? comment : "comment=",
+                                   "-f",     container, target,  NULL};
         dup2(ends[0], 0);
         close(ends[0]);
         close(ends[1]);
@@ -297,6 +410,7 @@ static bool clip_ffmpeg_begin(clip *c) {
         execvp("ffmpeg", (char *const *)(uintptr_t)arguments);
         _exit(127);
     }
+    free(comment);
     close(ends[0]);
     if (process < 0) return close(ends[1]), clip_fail_errno(c);
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
@@ -344,11 +458,14 @@ static void clip_take_rate(clip *c, double fps) {
 }
 
 /* Begins a clip of so many frames of RGBA, fps of them a second (0.001 to 1000); "-" is Y4M to the standard output.
-   path and c stay where they are until clip_close, which is due after a failure, too: c->why says what it was. */
-static bool clip_open(clip *c, const char *path, uint32_t width, uint32_t height, uint32_t frames, double fps) {
+   text: what made it, in UTF-8; NULL: nothing. path, text and c stay where they are until clip_close, which is due
+   after a failure, too: c->why says what it was. */
+static bool clip_open(clip *c, const char *path, uint32_t width, uint32_t height, uint32_t frames, double fps,
+                      const char *text) {
     const char *why = why_no_clip(path);
     memset(c, 0, sizeof *c);
     c->path = path;
+    c->text = text;
     c->width = width;
     c->height = height;
     c->frames = frames;

@@ -169,13 +169,12 @@ static bool measure_op(const dit_op_info *op, void *user) {
     return true;
 }
 
-static void tell_memory(const dit_model_info *info, const weight_table *table, const plan_view *view,
-                        const dit_memory *memory) {
+static void tell_memory(bool clip, const weight_table *table, const plan_view *view, const dit_memory *memory) {
     uint64_t texts =
         role_bytes(table, DIT_ROLE_TEXT_1) + role_bytes(table, DIT_ROLE_TEXT_2) + role_bytes(table, DIT_ROLE_TEXT_3);
     const uint64_t weights[3] = {texts, role_bytes(table, DIT_ROLE_TRANSFORMER),
                                  role_bytes(table, DIT_ROLE_VAE) + role_bytes(table, DIT_ROLE_TAE)};
-    static const char *const names[3] = {"text", "transformer", "autoencoder"};
+    const char *const names[3] = {"text", "transformer", clip ? "autoencoder (*)" : "autoencoder"};
     int i;
     printf("%-17s%12s%16s%14s\n", "while it works", "weights", "activations", "GFLOP");
     for (i = 0; i < 3; i++) {
@@ -190,7 +189,7 @@ static void tell_memory(const dit_model_info *info, const weight_table *table, c
         printf(", %.3g s a picture predicted", memory->seconds);
     if (strcmp(memory->split, "cfg1") != 0) printf("\n");
     if (memory->streamed) printf("read from the file while it runs: %s of weights\n", sized(memory->streamed));
-    (void)info;
+    if (clip) printf("(*) a chunk of frames at a time; decoded frames go to the host's memory\n");
 }
 
 /* ---- Level 3: ops, and tensors over time ---- */
@@ -245,8 +244,8 @@ static dit_result tell_plan(const dit_context *context, const dit_job_desc *desc
 /* ---- All of it ---- */
 
 /* Tells what a job of the model would take; desc is complete. */
-static dit_result tell_job(const dit_context *context, const dit_model_info *info, const weight_table *table,
-                           const dit_job_desc *desc, int level, dit_error *err) {
+static dit_result tell_job(const dit_context *context, const weight_table *table, const dit_job_desc *desc, int level,
+                           dit_error *err) {
     dit_inspector inspector = {0};
     plan_view view = {0};
     dit_memory memory;
@@ -255,9 +254,11 @@ static dit_result tell_job(const dit_context *context, const dit_model_info *inf
     inspector.user = &view;
     if (result == DIT_OK) result = dit_job_inspect(context, desc, &inspector, err);
     if (result != DIT_OK) return result;
-    printf("\n%ux%u pixels, %u steps%s", desc->width, desc->height, desc->steps, desc->image_count > 1 ? ", " : "\n");
-    if (desc->image_count > 1) printf("%u pictures at a time\n", desc->image_count);
-    tell_memory(info, table, &view, &memory);
+    printf("\n%ux%u pixels, ", desc->width, desc->height);
+    if (desc->frame_count) printf("%u frames, ", desc->frame_count);
+    printf("%u steps%s", desc->steps, desc->image_count > 1 ? ", " : "\n");
+    if (desc->image_count > 1) printf("%u %s at a time\n", desc->image_count, desc->frame_count ? "clips" : "pictures");
+    tell_memory(desc->frame_count > 1, table, &view, &memory);
     if (level < 3) return DIT_OK;
     printf("\n");
     return tell_plan(context, desc, &view, err);

@@ -17,7 +17,9 @@ typedef struct options {
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
-    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name,
+    const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
+        *encode_prompt;
+    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
         *made_by; /* these come from a PNG's text alone */
     bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose,
         quiet, help, help_all, version;
@@ -32,8 +34,8 @@ typedef enum option_told {
 } option_told;
 
 typedef struct option_entry {
-    const char *name, *letter, *alias;
-    size_t value; /* offset of a const char * in options, 0: a flag */
+    const char *name, *letter, *alias; /* several aliases have | between them */
+    size_t value;                      /* offset of a const char * in options, 0: a flag */
     size_t flag;
     option_told told;
     const char *key; /* in the PNG's text */
@@ -50,6 +52,7 @@ static const option_entry option_table[] = {
     {"--prompt", "-p", NULL, TEXT(prompt), TOLD_FIRST, NULL},
     {"--negative-prompt", "-n", NULL, TEXT(negative_prompt), TOLD_FIRST, NULL},
     {"--class", NULL, NULL, TEXT(class_name), TOLD_HERE, "Class"},
+    {"--conditioning", NULL, NULL, TEXT(conditioning), TOLD_HERE, "Conditioning"},
     {"--steps", NULL, NULL, TEXT(steps), TOLD_HERE, "Steps"},
     {"--sampler", NULL, "--sampling-method", TEXT(sampler), TOLD_HERE, "Sampler"},
     {"--scheduler", NULL, "--schedule", TEXT(schedule), TOLD_HERE, "Schedule type"},
@@ -57,6 +60,13 @@ static const option_entry option_table[] = {
     {"--seed", "-s", NULL, TEXT(seed), TOLD_HERE, "Seed"},
     {"--width", "-W", NULL, TEXT(width), TOLD_HERE, size_key},
     {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
+    {"--frames", NULL, "--video-frames|--num-frames|--length", TEXT(frames), TOLD_HERE, "Frames"},
+    {"--fps", NULL, "--frame-rate", TEXT(fps), TOLD_HERE, "FPS"},
+    {"--init-video", NULL, NULL, TEXT(init_video), TOLD_HERE, "Init video"},
+    {"--mask-strategy", NULL, NULL, TEXT(mask_strategy), TOLD_HERE, "Mask strategy"},
+    {"--loop", NULL, NULL, TEXT(loop), TOLD_HERE, "Loop"},
+    {"--loop-frames", NULL, "--condition-frame-length", TEXT(loop_frames), TOLD_HERE, "Loop frames"},
+    {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
     {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
     {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
     {"--strength", NULL, NULL, TEXT(strength), TOLD_HERE, "Denoising strength"},
@@ -96,6 +106,7 @@ static const option_entry option_table[] = {
     {"--batch-count", "-b", NULL, TEXT(count), UNTOLD},
     {"--repeat-from", NULL, NULL, TEXT(repeat_from), UNTOLD}, /* each of its options is told */
     {"--output", "-o", NULL, TEXT(output), UNTOLD},
+    {"--encode-prompt", NULL, NULL, TEXT(encode_prompt), UNTOLD},
     {"--resume-on-loss", NULL, NULL, FLAG(resume), UNTOLD},
     {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
     {"--preview", NULL, NULL, TEXT(preview), UNTOLD},
@@ -121,9 +132,10 @@ typedef struct fact_entry {
     size_t text; /* offset in options */
 } fact_entry;
 static const fact_entry fact_table[] = {
-    {"Init image hash", offsetof(options, init_hash)}, {"Mask hash", offsetof(options, mask_hash)},
-    {"Noise hash", offsetof(options, noise_hash)},     {"Noise picture", offsetof(options, noise_picture)},
-    {device_key, offsetof(options, device_name)},      {"Version", offsetof(options, made_by)},
+    {"Init image hash", offsetof(options, init_hash)},  {"Mask hash", offsetof(options, mask_hash)},
+    {"Noise hash", offsetof(options, noise_hash)},      {"Noise picture", offsetof(options, noise_picture)},
+    {"Init video hash", offsetof(options, video_hash)}, {"Conditioning hash", offsetof(options, conditioning_hash)},
+    {device_key, offsetof(options, device_name)},       {"Version", offsetof(options, made_by)},
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
 
@@ -140,7 +152,7 @@ static const char **fact_text(options *o, const fact_entry *entry) {
 
 static const char help_text[] =
     "usage: dit --prompt TEXT [options]\n"
-    "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
+    "Makes pictures or clips from a text with a diffusion transformer, on Vulkan.\n"
     "\n"
     "  -p, --prompt TEXT           what to show\n"
     "  -n, --negative-prompt TEXT  what to keep away from\n"
@@ -150,6 +162,8 @@ static const char help_text[] =
     "                PATH          parts that lie elsewhere, with or without --model\n"
     "  -o, --output FILE           PNG to write (default: output.png), replacing it,\n"
     "                              then output_2.png, ...; - is standard output\n"
+    "      --frames N, --fps X     of a clip: FILE is .apng .webp .y4m .gif .mp4 .mov\n"
+    "                              .webm .mkv, or DIR/%04d.png; - is raw Y4M\n"
     "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"
     "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
     "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
@@ -158,19 +172,17 @@ static const char help_text[] =
     "  -s, --seed N                a whole number; -1 or random (default: 42)\n"
     "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
     "  -i, --init-img FILE         begin with this picture, not with noise\n"
+    "      --init-video PATH       or with a clip: Y4M, or a folder of pictures\n"
     "      --mask FILE             and repaint it where this one is white\n"
     "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
     "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
     "      --repeat-from PNG       make that picture again; further options change it\n"
     "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
     "                              and what it lacks; loads nothing\n"
-    "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
-    "      --list-devices          show the Vulkan devices and leave\n"
+    "      --device NAME           index, part of a name, uuid:...; --list-devices\n"
     "      --weight-budget SIZE    device memory for weights, 4G; streams the rest\n"
-    "      --offload-to-cpu        text encoder off the device but while it reads\n"
     "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
-    "  -v, --verbose               tell more\n"
-    "  -q, --quiet                 tell nothing but errors\n"
+    "  -v, --verbose, -q, --quiet  tell more, or nothing but errors\n"
     "  -h, --help, --version       show this text, or the version\n"
     "      --help-all              show the rarer options, too\n"
     "\n"
@@ -178,7 +190,18 @@ static const char help_text[] =
 
 static const char more_help_text[] =
     "\nRarer options:\n"
+    "      --frames is also called --video-frames, --num-frames, --length\n"
+    "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
+    "                              --init-video give, and where they go: Open-Sora's\n"
+    "                              loop,reference,from,to,length,edit;...\n"
+    "      --loop N                clips that continue each other, joined to one;\n"
+    "                              a prompt \"|0|first|2|other\" changes with them\n"
+    "      --loop-frames N         latent frames that go from one to the next\n"
+    "      --loop-edit X           0 (they stay) to 1 (all new) for these frames\n"
+    "      --encode-prompt FILE    write both prompts as data for --conditioning\n"
+    "      --conditioning FILE     in place of prompts; needs no text encoder\n"
     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+    "      --offload-to-cpu        text encoder off the device but while it reads\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -196,7 +219,9 @@ static const char more_help_text[] =
     "      --vae-tile-size N       as --vae-tiling, with tiles of N pixels\n"
     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w];\n"
+    "                              of clips [B,C,frames,h,w], but CogVideoX takes\n"
+    "                              noise [B,frames,C,h,w]\n"
     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
     "                              3 and every op, and tensors over time\n"
     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
@@ -260,10 +285,21 @@ static bool same_word(const char *a, const char *b) {
     }
 }
 
+static bool matches_alias(const char *aliases, const char *name) {
+    char alias[32];
+    const char *end;
+    for (; aliases; aliases = *end ? end + 1 : NULL) {
+        end = aliases + strcspn(aliases, "|");
+        snprintf(alias, sizeof alias, "%.*s", (int)(end - aliases), aliases);
+        if (same_word(alias, name)) return true;
+    }
+    return false;
+}
+
 /* Letters are names by themselves: -W and -w differ. Elsewhere people write --cfg_scale, too. */
 static bool option_matches(const option_entry *entry, const char *name) {
     if (name[0] != '-' || name[1] != '-' || !name[2]) return entry->letter && strcmp(entry->letter, name) == 0;
-    return same_word(entry->name, name) || (entry->alias && same_word(entry->alias, name));
+    return same_word(entry->name, name) || matches_alias(entry->alias, name);
 }
 
 static const option_entry *find_option(const char *name) {
@@ -284,6 +320,7 @@ static const struct {
     {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
     {"", "--lora-model-dir", "there is no LoRA at run time; dit-convert takes files that have it merged"},
     {"", "--control-net", "there are no control nets"},
+    {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
     {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
 };
 
@@ -372,6 +409,18 @@ static const char *const member_words[][2] = {
     {"release_text_encoders", "--offload-to-cpu"},
     {"keep_streamed", "--keep-streamed"},
     {"image_count", "--batch-count"},
+    {"frame_count", "--frames"},
+    {"mask_strategy", "--mask-strategy"},
+    {"loop_count", "--loop"},
+    {"loop_frames", "--loop-frames"},
+    {"loop_edit", "--loop-edit"},
+    {"init_count", "frames of --init-video"},
+    {"reference_count is ", "the number of --init-img and --init-video is "},
+    {"^input noise has ", "--noise has "},
+    {"^fps ", "--fps "},
+    {"negative_conditioning: ", "--conditioning: its second half: "},
+    {"^conditioning: ", "--conditioning: "},
+    {"make it again with dit_encode_prompt", "make it again with --encode-prompt"},
     {"init_image", "--init-img"},
     {"vae_tile", "--vae-tile-size"},
     {"resume_on_loss", "--resume-on-loss"},
@@ -468,7 +517,7 @@ static int take_guidance(const char *text, float usual, float *out) {
 /* Options that are numbers of a job, 0 where they are not given. */
 typedef struct job_numbers {
     float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
-        eta, shift;
+        eta, shift, fps, loop_edit;
 } job_numbers;
 
 typedef struct number_entry {
@@ -491,6 +540,8 @@ static const number_entry number_table[] = {
     {"--skip-layer-end", NUMBER(skip_last), 0.001, 1, 0.2},
     {"--eta", NUMBER(eta), 0, 1, 0},
     {"--flow-shift", NUMBER(shift), 0.001, 1000, 3},
+    {"--fps", NUMBER(fps), 0.001, 1000, 24},
+    {"--loop-edit", NUMBER(loop_edit), 0, 1, 0},
 };
 #define NUMBER_COUNT (sizeof number_table / sizeof number_table[0])
 

@@ -1,20 +1,23 @@
-/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/cli/options.h holds
-   them.
+/* build/dit: pictures and clips from a text, on the command line. `dit --help` shows the options,
+   examples/cli/options.h holds them.
 
    Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for
-   --init-img, stb_image.h)
+   --init-img, stb_image.h; with -DDIT_WEBP and libwebpmux it writes animated WebP)
 
    A run goes like this: everything the user typed is checked before any work (check_request), then a context, a model
-   and one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
+   and one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). Frames of a
+   clip are written as they come (put_frames). */
 #define _DEFAULT_SOURCE 1 /* signal() that stays installed, realpath */
 #define _XOPEN_SOURCE 700
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "files.h"
+#include "clip.h"
 #include "info.h"
 #include "options.h"
 #include "parameters.h"
 #include "pictures.h"
+#include "frames.h"
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -36,7 +39,7 @@ typedef struct request { /* the options as numbers */
     bool offload;
     int32_t class_label;
     dit_rng rng;
-    st_tensor noise; /* [count, C, h, w]; data NULL: none */
+    st_tensor noise; /* [count, C, h, w], of clips of rank 5; data NULL: none */
     type_rules types;
     job_numbers numbers;
     uint64_t skip_blocks;
@@ -44,7 +47,18 @@ typedef struct request { /* the options as numbers */
     picture start, mask;  /* rgba NULL: none */
     text_buffer texts[2]; /* prompts that were encoded elsewhere: the negative one, the other one */
     dit_image start_image, mask_image;
+    uint32_t frames;      /* of a clip; 0: the model makes pictures */
+    double fps;           /* of a clip */
+    uint32_t loops;       /* clips that continue each other; 1: one alone */
+    uint32_t loop_frames; /* latent frames; 0: the model's own number */
+    picture *video;       /* frames of --init-video; NULL: none */
+    dit_image *video_images;
+    uint32_t video_count, video_room;
+    dit_reference references[2];
+    uint32_t reference_count;
 } request;
+
+enum { STRIP_FRAMES = 8, STRIP_SIDE = 128, MOST_REFERENCE_FRAMES = 4096 };
 
 typedef struct app {
     options o;
@@ -55,17 +69,26 @@ typedef struct app {
     uint32_t part_count;
     dit_model_info info;
     dit_context *context;
+    dit_model *headers; /* of the model, for questions before it is loaded */
     dit_model *model;
     dit_job *job;
     dit_error err;
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[11][PATH_SIZE];
-    char hashes[3][16];   /* sums of the files of --init-img, --mask and --noise; empty: they cannot be read twice */
+    char *repeated_text, repeated_paths[13][PATH_SIZE];
+    char hashes[5][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, and of the frames of
+                             --init-video; empty: they cannot be read twice */
     uint32_t noise_first; /* the first picture in --noise's file that is used */
     char *split;          /* as the PNG tells it: only where it changes the picture; freed with free */
-    float *latents;       /* [count, C, h, w] */
+    float *latents;       /* [count, C, h, w], of clips [count, C, frames, h, w] */
+    size_t latent_room;   /* values that one may have */
+    uint32_t latent_frames;
+    clip clip;            /* that is being written; path NULL: none */
+    uint32_t loop, shown; /* number of the clip that continues others, and its frames that were taken */
+    unsigned char *strip; /* frames of a clip, for --preview; freed with free */
+    uint32_t strip_width, strip_height, strip_frames;
+    char *loop_prompt;        /* freed with free */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     bool open_out;            /* standard output is open */
     double started, told;     /* seconds: begin of this picture, last progress */
@@ -188,14 +211,20 @@ static void format_bar(float fraction, char *out, size_t size) {
     memcpy(out + width + 1, "] ", 3);
 }
 
-/* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left" */
+/* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left", "[========> ] decoding frame 12/49  3 s left" */
 static void show_status(app *a, const dit_status *s, uint32_t picture) {
-    char text[256], bar[32] = "", rate[96], count[32] = "", step[48] = "";
+    char text[256], bar[32] = "", rate[96], count[64] = "", step[48] = "";
+    int n = 0;
     if (s->step && !a->first.step) a->first = *s, a->first_at = now();
     if (!may_tell(a)) return;
     if (a->terminal) format_bar(s->fraction, bar, sizeof bar);
-    if (a->r.count > 1) snprintf(count, sizeof count, "picture %u/%u ", picture + 1, a->r.count);
+    if (a->r.count > 1)
+        n = snprintf(count, sizeof count, "%s %u/%u ", a->r.frames ? "clip" : "picture", picture + 1, a->r.count);
+    if (a->r.loops > 1) snprintf(count + n, sizeof count - (size_t)n, "loop %u/%u ", a->loop + 1, a->r.loops);
     if (s->stage == DIT_STAGE_DENOISE) snprintf(step, sizeof step, " %u/%u", s->step, s->step_count);
+    if (s->stage == DIT_STAGE_DECODE && s->frame_count > 1)
+        snprintf(step, sizeof step, " frame %u/%u", s->frame < s->frame_count ? s->frame + 1 : s->frame_count,
+                 s->frame_count);
     format_rate(a, s, rate, sizeof rate);
     snprintf(text, sizeof text, "%s%s%s%s%s", count, bar, stage_name(s->stage), step, rate);
     tell_progress(a, text);
@@ -307,6 +336,11 @@ static int check_png_name(const char *option, const char *path) {
     return EXIT_GOOD;
 }
 
+static int check_picture_name(const char *path) {
+    int code = check_png_name("--output", path);
+    return code ? code : check_output("--output", path);
+}
+
 /* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
 static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
     const char *dot = strrchr(base_name(output), '.');
@@ -317,31 +351,89 @@ static bool picture_path(const char *output, uint32_t i, char *out, size_t size)
 
 static bool to_stdout(const options *o) { return strcmp(o->output, "-") == 0; }
 
-/* A picture on standard output: one, and not for a terminal. */
+/* Whether a clip is written: several frames, or one in a file that only clips are. */
+static bool makes_clip(const app *a) {
+    const clip_ending *ending = clip_find_ending(a->o.output);
+    if (!a->r.frames || (to_stdout(&a->o) && a->r.frames == 1)) return false;
+    return a->r.frames > 1 || a->r.loops > 1 || (ending && ending->kind != CLIP_PNGS) || clip_is_pattern(a->o.output);
+}
+
+/* A picture or clip on standard output: one, and not for a terminal. */
 static int check_stdout(const app *a) {
     if (!to_stdout(&a->o)) return EXIT_GOOD;
     if (a->r.count > 1)
-        return complain(EXIT_USAGE, "--output -: standard output takes one picture; leave out --batch-count");
+        return complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch-count");
     if (!a->open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
     if (isatty(1))
         return complain(EXIT_USAGE, "--output -: standard output is a terminal; send it to a file or a program");
     return EXIT_GOOD;
 }
 
+static int check_clip_name(const char *path) {
+    const clip_ending *ending = clip_find_ending(path);
+    const char *why = why_no_clip(path);
+    const bool misnamed = !ending || (ending->kind == CLIP_PNGS && why_no_number(path));
+    return why ? complain(misnamed ? EXIT_USAGE : EXIT_OUTPUT, "--output %s: %s", path, why) : EXIT_GOOD;
+}
+
+/* Whether pictures or clips are made must be known. */
+static int check_results(app *a) {
+    options *o = &a->o;
+    char last[PATH_SIZE];
+    int (*check)(const char *);
+    int code;
+    if (!o->output) o->output = a->r.frames > 1 ? "output.apng" : "output.png";
+    code = check_stdout(a);
+    if (code || to_stdout(o)) return code;
+    check = makes_clip(a) ? check_clip_name : check_picture_name;
+    code = check(o->output);
+    if (code || a->r.count < 2) return code;
+    if (!picture_path(o->output, a->r.count - 1, last, sizeof last))
+        return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+    return check(last);
+}
+
 static int check_outputs(const app *a) {
     const options *o = &a->o;
-    char last[PATH_SIZE];
-    int code = check_png_name("--output", o->output);
-    if (!code) code = check_png_name("--preview", o->preview);
-    if (!code && !to_stdout(o)) code = check_output("--output", o->output);
-    if (!code && !to_stdout(o) && a->r.count > 1)
-        code = picture_path(o->output, a->r.count - 1, last, sizeof last)
-                   ? check_output("--output", last)
-                   : complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+    int code = check_png_name("--preview", o->preview);
     if (!code) code = check_output("--latent-out", o->latent_out);
+    if (!code) code = check_output("--encode-prompt", o->encode_prompt);
     if (!code) code = check_output("--preview", o->preview);
     if (!code) code = check_output("--trace", o->trace);
     return code;
+}
+
+static bool writes_numbered(const app *a) {
+    const clip_ending *ending = clip_find_ending(a->o.output);
+    return ending && ending->kind == CLIP_PNGS;
+}
+
+/* Frames of a clip, before it is known how many of them its loops share. */
+static uint32_t most_frames(const app *a) {
+    uint64_t all = (uint64_t)a->r.frames * a->r.loops;
+    return all > CLIP_MOST_FRAMES ? CLIP_MOST_FRAMES : (uint32_t)all;
+}
+
+/* Numbered frames are not written into the folder that others are read from. */
+static int check_frames_folder(const app *a) {
+    file_id read, written;
+    char folder[PATH_SIZE];
+    if (!a->o.init_video || !is_folder(a->o.init_video) || !folder_of(a->o.output, folder, sizeof folder) ||
+        !read_file_id(a->o.init_video, &read) || !read_file_id(folder, &written) || !same_file(&read, &written))
+        return EXIT_GOOD;
+    return complain(EXIT_USAGE,
+                    "--output %s: this is the folder of --init-video, whose frames would be lost; name "
+                    "another one",
+                    a->o.output);
+}
+
+/* Whether another output might have this path. */
+static bool names_output(const options *o, const char *path) {
+    const char *const others[] = {o->latent_out, o->preview, o->trace};
+    size_t i;
+    for (i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i] && same_name(base_name(others[i]), base_name(path))) return true;
+    return false;
 }
 
 /* No output may be another one or an input. The number of pictures must be known. */
@@ -359,23 +451,37 @@ static int check_overwriting(const app *a) {
                                  {"--init-img", o->init_image},
                                  {"--mask", o->mask},
                                  {"--noise", o->noise},
+                                 {"--conditioning", o->conditioning},
+                                 {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
                                  {"--repeat-from", o->repeat_from},
                                  {"--split", plan}};
-    const size_t length = strlen(o->output) + 16, count = a->r.count;
-    named_path *outputs = calloc(count + 3, sizeof *outputs);
-    char *paths = malloc(count * length), why[2 * PATH_SIZE];
-    uint32_t i;
+    const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
+    const size_t length = o->output ? strlen(o->output) + 32 : 1;
+    const size_t each = numbered ? most_frames(a) : 1, all = o->encode_prompt ? 0 : a->r.count * each;
+    named_path *outputs = calloc(all + 4, sizeof *outputs);
+    char *paths = malloc(all * length + 1), why[2 * PATH_SIZE], clip_path[PATH_SIZE];
+    size_t count = 0, i;
     int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
-    for (i = 0; i < count && !code; i++) {
-        picture_path(o->output, i, paths + i * length, length);
-        outputs[i].option = "--output";
-        outputs[i].path = to_stdout(o) ? NULL : paths + i * length;
+    if (!code && numbered && all > CLIP_MOST_FRAMES)
+        code = complain(EXIT_USAGE, "--batch-count %u: more than %d files; write clips of another kind", a->r.count,
+                        CLIP_MOST_FRAMES);
+    for (i = 0; i < all && !code && !to_stdout(o); i++) {
+        char *path = paths + i * length;
+        if (!picture_path(o->output, (uint32_t)(i / each), clip_path, sizeof clip_path) ||
+            !(numbered ? clip_number_path(clip_path, (uint32_t)(i % each), path, length)
+                       : snprintf(path, length, "%s", clip_path) < (int)length))
+            code = complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+        if (numbered && !file_exists(path) && !names_output(o, path)) continue;
+        outputs[count].option = "--output";
+        outputs[count++].path = path;
     }
+    if (!code && numbered) code = check_frames_folder(a);
     if (!code) {
         outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
         outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview;
         outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
-        if (find_overwritten(outputs, count + 3, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
+        outputs[count + 3].option = "--encode-prompt", outputs[count + 3].path = o->encode_prompt;
+        if (find_overwritten(outputs, count + 4, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
             code = complain(EXIT_USAGE, "%s", why);
     }
     free(outputs);
@@ -385,7 +491,13 @@ static int check_overwriting(const app *a) {
 
 static int check_prompts(const options *o) {
     int code;
-    if (!o->prompt && !o->class_name)
+    if (o->conditioning && ((o->prompt && *o->prompt) || o->negative_prompt || o->class_name || o->encode_prompt))
+        return complain(EXIT_USAGE, "--conditioning: it stands for the prompts; leave out %s",
+                        o->prompt && *o->prompt ? "--prompt"
+                        : o->negative_prompt    ? "--negative-prompt"
+                        : o->class_name         ? "--class"
+                                                : "--encode-prompt");
+    if (!o->prompt && !o->class_name && !o->conditioning)
         return complain(EXIT_USAGE,
                         "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
     if (o->info_level) return complain(EXIT_USAGE, "--info-level: it is about --info MODEL, which is not there");
@@ -418,6 +530,9 @@ static int check_numbers(app *a) {
     if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
     if (!code && o->vae_tile)
         code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);
+    a->r.loops = 1;
+    if (!code && o->loop) code = take_count("--loop", o->loop, 1, 1000, 1, "", &a->r.loops);
+    if (!code && o->loop_frames) code = take_count("--loop-frames", o->loop_frames, 1, 9999, 5, "", &a->r.loop_frames);
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
     return code ? code : take_sampler(&a->o);
@@ -457,6 +572,7 @@ static int check_class(app *a, const dit_model *model) {
 }
 
 #define TEXT_PARTS (1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3)
+#define TOKENIZERS (1u << DIT_ROLE_TOKENIZER_1 | 1u << DIT_ROLE_TOKENIZER_2 | 1u << DIT_ROLE_TOKENIZER_3)
 
 static dit_model_desc describe_model(const app *a) {
     dit_model_desc desc = {0};
@@ -471,7 +587,7 @@ static dit_model_desc describe_model(const app *a) {
     desc.weights_by_need =
         a->o.split && !a->r.weight_budget && !a->r.offload &&
         (strstr(a->o.split, "tensor") || strstr(a->o.split, "layers") || strstr(a->o.split, "pipefusion"));
-    desc.parts = a->o.clip_on_cpu ? ~TEXT_PARTS : 0;
+    desc.parts = a->o.clip_on_cpu || a->o.conditioning ? ~TEXT_PARTS : 0;
     return desc;
 }
 
@@ -498,28 +614,100 @@ static bool add_tokenizers(app *a) {
 }
 
 /* Reads the model's headers only. */
-static int open_headers(app *a, dit_model **out) {
+static int open_headers(app *a) {
     dit_model_desc desc = describe_model(a);
     dit_result result;
     int role;
     desc.dry_run = true;
-    result = dit_model_load(NULL, &desc, out, &a->err);
+    result = dit_model_load(NULL, &desc, &a->headers, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
-    dit_model_get_info(*out, &a->info);
+    dit_model_get_info(a->headers, &a->info);
     for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* a part that another device runs is not missing */
         if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
+    if (a->o.conditioning) a->info.missing &= ~(TEXT_PARTS | TOKENIZERS);
+    if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
     if (!add_tokenizers(a)) return EXIT_GOOD;
-    dit_model_destroy(*out);
-    return open_headers(a, out);
+    dit_model_destroy(a->headers);
+    a->headers = NULL;
+    return open_headers(a);
+}
+
+/* ---- Clips ---- */
+
+/* The numbers of frames that clips of the model may have: "any number", "1, 5, 9, 13, 17, 21 and so on". */
+static void frame_counts(const dit_model *model, char *out, size_t size) {
+    uint32_t frames, found = 0, all = 1;
+    int n = 0;
+    while (all <= 100 && dit_model_frames(model, all) == all) all++;
+    snprintf(out, size, "any number");
+    for (frames = 1; all <= 100 && frames <= 1000 && found < 6; frames++) {
+        if (dit_model_frames(model, frames) != frames) continue;
+        n += snprintf(out + n, size - (size_t)n, "%s%u", found++ ? ", " : "", frames);
+    }
+    if (found == 6) snprintf(out + n, size - (size_t)n, " and so on");
+}
+
+/* Options of clips are refused where the model makes pictures or lacks what they ask for. */
+static int check_clip_options(const app *a) {
+    const options *o = &a->o;
+    const struct {
+        const char *name, *value;
+        bool can;
+        const char *why;
+    } wanted[] = {
+        {"--fps", o->fps, a->info.default_frames > 0, "this model makes pictures"},
+        {"--init-video", o->init_video, a->info.default_frames > 0,
+         "this model makes pictures; --init-img begins with one"},
+        {"--init-video", o->init_video, !a->info.wants_image, "this model moves a picture, which --init-img names"},
+        {"--mask", o->mask, !a->info.default_frames, "clips are not repainted in part"},
+        {"--mask-strategy", o->mask_strategy, a->info.holds_frames, "this model takes no frames from others"},
+        {"--loop", a->r.loops > 1 ? o->loop : NULL, a->info.holds_frames, "no clip of this model continues another"},
+        {"--loop-frames", o->loop_frames, a->info.holds_frames, "no clip of this model continues another"},
+        {"--loop-edit", o->loop_edit, a->info.holds_frames, "no clip of this model continues another"}};
+    size_t i;
+    for (i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (wanted[i].value && !wanted[i].can)
+            return complain(EXIT_USAGE, "%s %s: %s; leave it out", wanted[i].name, wanted[i].value, wanted[i].why);
+    if (o->mask_strategy && !o->init_image && !o->init_video && a->r.loops < 2)
+        return complain(EXIT_USAGE, "--mask-strategy: there is nothing to take frames from; name it with --init-img or "
+                                    "--init-video");
+    if (a->info.wants_image && !o->init_image && !o->info)
+        return complain(EXIT_USAGE, "--init-img: this model moves a picture; name one");
+    if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames)
+        return complain(EXIT_USAGE, "--init-img: this model begins with no picture; --init-video begins with a clip");
+    return EXIT_GOOD;
+}
+
+/* How many frames are made, and how fast they pass. */
+static int check_frames(app *a) {
+    const options *o = &a->o;
+    char counts[128];
+    uint32_t nearest;
+    int code = check_clip_options(a);
+    if (code) return code;
+    a->r.frames = a->info.default_frames;
+    a->r.fps = o->fps ? strtod(o->fps, NULL) : (double)a->info.default_fps;
+    if (!o->frames) return EXIT_GOOD;
+    code = take_count("--frames", o->frames, 1, CLIP_MOST_FRAMES, a->r.frames ? a->r.frames : 1, "", &a->r.frames);
+    if (code) return code;
+    nearest = dit_model_frames(a->headers, a->r.frames);
+    frame_counts(a->headers, counts, sizeof counts);
+    if (!a->info.default_frames && a->r.frames > 1)
+        return complain(EXIT_USAGE, "--frames %s: this model makes pictures; leave it out", o->frames);
+    if (a->r.frames != nearest)
+        return complain(EXIT_USAGE, "--frames %s: this model makes clips of %s frames; the nearest valid value is %u",
+                        o->frames, counts, nearest);
+    if (!a->info.default_frames) a->r.frames = 0;
+    return EXIT_GOOD;
 }
 
 /* Its sizes and parts. */
 static int check_model(app *a) {
-    dit_model *model = NULL;
-    int code = open_headers(a, &model);
-    if (code) return code;
-    code = check_class(a, model);
-    dit_model_destroy(model);
+    int code = open_headers(a);
+    if (!code) code = check_class(a, a->headers);
+    if (!code) code = check_frames(a);
+    if (!code && a->o.encode_prompt && a->info.class_count)
+        code = complain(EXIT_USAGE, "--encode-prompt: this model takes no prompts, but classes; leave it out");
     if (code) return code;
     /* The model's own sampler by name is the model's own, so that a PNG that names it says all. */
     if (a->o.sampler && strcmp(a->o.sampler, a->info.default_sampler) == 0) a->o.sampler = NULL;
@@ -538,6 +726,8 @@ static int check_sizes(app *a) {
     a->r.height = m->default_height;
     if (a->r.start.rgba && !a->o.width && !a->o.height)
         fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.video_count && !a->o.width && !a->o.height)
+        fit_size(&a->r.video[0], multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
     if (!code && a->o.height) {
         code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);
@@ -563,10 +753,13 @@ static int check_noise(app *a) {
     if (!a->o.noise) return EXIT_GOOD;
     wrong = st_load(a->o.noise, "noise", noise);
     if (wrong)
-        return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 [B,C,h,w]",
-                        a->o.noise, wrong);
-    if (noise->rank != 4 || noise->shape[1] != m->latent_channels || noise->shape[2] != a->r.height / factor ||
-        noise->shape[3] != a->r.width / factor) {
+        return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 %s", a->o.noise,
+                        wrong, a->r.frames ? "[B,C,frames,h,w]" : "[B,C,h,w]");
+    if (a->r.frames && noise->rank != 5)
+        return complain(EXIT_INPUT, "--noise %s: for clips the shape must have 5 numbers, [B,C,frames,h,w]",
+                        a->o.noise);
+    if (!a->r.frames && (noise->rank != 4 || noise->shape[1] != m->latent_channels ||
+                         noise->shape[2] != a->r.height / factor || noise->shape[3] != a->r.width / factor)) {
         return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise,
                         a->r.width, a->r.height, a->r.count, m->latent_channels, a->r.height / factor,
                         a->r.width / factor);
@@ -599,6 +792,41 @@ static int check_noise(app *a) {
     return EXIT_GOOD;
 }
 
+/* Whether a picture or clip that is given takes part of the steps, as --strength says. */
+static bool begins_with(const app *a) {
+    if (a->r.video_count) return !a->o.mask_strategy;
+    return a->r.start.rgba && !a->info.wants_image && !a->r.frames;
+}
+
+/* The frames a second that a model is told: 24 where they pass as fast as its own, of which it leaves some out. A still
+   has no rate: 0 is the model's word for that. */
+static float told_fps(const app *a) {
+    const double fps = a->r.fps * 24 / (double)a->info.default_fps;
+    return a->r.frames == 1 ? 0 : (float)(fps > 1000 ? 1000 : fps);
+}
+
+/* Pictures and clips that are given: to begin with, or to take frames from. */
+static void describe_given(const app *a, dit_job_desc *desc) {
+    if (a->r.start.rgba && !a->r.reference_count) desc->init_image = &a->r.start_image;
+    if (begins_with(a) && a->r.video_count) {
+        desc->init_image = a->r.video_images;
+        desc->init_count = a->r.video_count;
+    }
+    if (a->r.reference_count) {
+        desc->references = a->r.references;
+        desc->reference_count = a->r.reference_count;
+    }
+    desc->mask_strategy = a->o.mask_strategy ? a->o.mask_strategy : a->r.reference_count ? "0" : NULL;
+    if (!a->r.frames) return;
+    desc->frame_count = a->r.frames;
+    desc->fps = told_fps(a);
+    if (a->r.loops < 2) return;
+    desc->loop_count = a->r.loops;
+    desc->loop = a->loop;
+    desc->loop_frames = a->r.loop_frames;
+    desc->loop_edit = a->r.numbers.loop_edit;
+}
+
 /* The request of picture i; noise is filled in when the user brings it. */
 static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
     const job_numbers *n = &a->r.numbers;
@@ -614,6 +842,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
         desc->conditioning = a->r.texts[1].bytes;
         desc->conditioning_size = a->r.texts[1].size;
     }
+    if (a->loop_prompt) desc->prompt = a->loop_prompt;
     desc->class_labels = a->info.class_count ? &a->r.class_label : NULL;
     desc->width = a->r.width;
     desc->height = a->r.height;
@@ -633,7 +862,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->eta = n->eta;
     desc->shift = n->shift;
     desc->clip_skip = a->r.clip_skip;
-    desc->init_image = a->r.start.rgba ? &a->r.start_image : NULL;
+    describe_given(a, desc);
     desc->mask = a->r.mask.rgba ? &a->r.mask_image : NULL;
     desc->strength = n->strength;
     desc->sampler = a->o.sampler;
@@ -650,7 +879,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     memset(noise, 0, sizeof *noise);
     noise->name = "noise";
     noise->type = DIT_TYPE_F32;
-    noise->rank = 4;
+    noise->rank = a->r.noise.rank;
     memcpy(noise->shape, a->r.noise.shape, sizeof noise->shape);
     noise->shape[0] = 1;
     noise->data = a->r.noise.data + i * (a->r.noise.count / a->r.count);
@@ -669,8 +898,11 @@ static int read_start(app *a) {
     const options *o = &a->o;
     const char *what = o->mask ? "--mask" : "--strength";
     int code;
-    if ((o->mask || o->strength) && !o->init_image)
+    if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video))
         return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
+    if (o->init_image && o->init_video && !o->mask_strategy)
+        return complain(EXIT_USAGE, "--init-img and --init-video: a clip begins with one of them, unless "
+                                    "--mask-strategy says which frames each gives");
     if (!o->init_image) return EXIT_GOOD;
     code = read_picture("--init-img", o->init_image, &a->r.start);
     if (!code) code = read_picture("--mask", o->mask, &a->r.mask);
@@ -713,9 +945,149 @@ static int scale_start(app *a) {
     return EXIT_GOOD;
 }
 
+/* ---- --init-video: each frame is scaled when it has been read ---- */
+
+static int add_video_frame(app *a, picture *frame) {
+    request *r = &a->r;
+    if (r->video_count == r->video_room) {
+        const uint32_t room = 2 * r->video_room + 16;
+        picture *more = realloc(r->video, room * sizeof *more);
+        if (!more) return free(frame->rgba), complain(EXIT_MEMORY, "--init-video: %s", no_picture_memory);
+        r->video = more;
+        r->video_room = room;
+    }
+    r->video[r->video_count++] = *frame;
+    return EXIT_GOOD;
+}
+
+static int video_failed(const app *a, const char *why) {
+    return complain(why == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "--init-video %s: %s", a->o.init_video, why);
+}
+
+/* The first frame, whose shape the clip gets. */
+static int open_video(app *a, frame_reader *reader) {
+    picture frame;
+    const char *why;
+    if (!a->o.init_video) return EXIT_GOOD;
+    why = frames_open(reader, a->o.init_video);
+    if (!why) why = frames_next(reader, &frame);
+    if (why) return video_failed(a, why);
+    if (!frame.rgba) return video_failed(a, "it has no frame");
+    if (!a->o.fps && reader->rate) a->r.fps = (double)reader->rate / reader->scale;
+    if (!(a->r.fps >= 0.001 && a->r.fps <= 1000)) return video_failed(a, "its frames a second are not 0.001 to 1000");
+    return add_video_frame(a, &frame);
+}
+
+/* The other frames: as many as the clip has, or of a reference all. Without --frames a clip to begin with may be
+   shorter than the model's own. */
+static int read_video(app *a, frame_reader *reader) {
+    const bool reference = a->o.mask_strategy != NULL;
+    const uint32_t most = reference ? MOST_REFERENCE_FRAMES : a->r.frames;
+    picture frame = {NULL, 0, 0};
+    const char *why = NULL;
+    int code = EXIT_GOOD;
+    if (!a->o.init_video) return EXIT_GOOD;
+    if (!a->o.quiet && (reader->width != a->r.width || reader->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_video, reader->width, reader->height,
+                a->r.width, a->r.height);
+    why = scale_picture(&a->r.video[0], a->r.width, a->r.height);
+    while (!why && !code && a->r.video_count < most) {
+        why = frames_next(reader, &frame);
+        if (why || !frame.rgba) break;
+        why = scale_picture(&frame, a->r.width, a->r.height);
+        if (why)
+            free(frame.rgba);
+        else
+            code = add_video_frame(a, &frame);
+        if (caught_signal) return dit_failed(a, DIT_CANCELLED, NULL);
+    }
+    if (code) return code;
+    if (why) return video_failed(a, why);
+    if (reference && a->r.video_count == most) return video_failed(a, "more than 4095 frames; cut it");
+    snprintf(a->hashes[4], sizeof a->hashes[4], "%08x", (unsigned)(reader->sum ^ reader->sum >> 32));
+    if (a->o.video_hash && strcmp(a->o.video_hash, a->hashes[4]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another clip than this %s; name it with --init-video",
+                        a->o.repeat_from, a->o.init_video);
+    return EXIT_GOOD;
+}
+
+/* A clip to begin with has all frames that are made. */
+static int fit_frames(app *a) {
+    uint32_t frames = a->r.video_count, i;
+    if (!frames) return EXIT_GOOD;
+    if (!a->o.mask_strategy && frames < a->r.frames) {
+        while (frames > 1 && dit_model_frames(a->headers, frames) != frames) frames--;
+        if (a->o.frames || dit_model_frames(a->headers, frames) != frames)
+            return complain(EXIT_USAGE, "--frames %u: %s has %u; the nearest valid value is %u", a->r.frames,
+                            a->o.init_video, a->r.video_count, dit_model_frames(a->headers, frames));
+        if (!a->o.quiet)
+            fprintf(stderr, "dit: %s has %u of the usual %u frames, %u of them are taken\n", a->o.init_video,
+                    a->r.video_count, a->r.frames, frames);
+        a->r.frames = frames;
+        for (i = frames; i < a->r.video_count; i++) free(a->r.video[i].rgba);
+        a->r.video_count = frames;
+    }
+    a->r.video_images = calloc(a->r.video_count, sizeof *a->r.video_images);
+    if (!a->r.video_images) return complain(EXIT_MEMORY, "out of memory");
+    for (i = 0; i < a->r.video_count; i++) a->r.video_images[i] = image_of(&a->r.video[i]);
+    return EXIT_GOOD;
+}
+
+/* The references of models that hold frames: --init-img, then --init-video. */
+static void name_references(app *a) {
+    dit_reference *next = a->r.references;
+    if (!a->info.holds_frames || (a->r.video_count && !a->o.mask_strategy)) return;
+    if (a->r.start.rgba) next->frames = &a->r.start_image, next++->frame_count = 1;
+    if (a->r.video_count) next->frames = a->r.video_images, next++->frame_count = a->r.video_count;
+    a->r.reference_count = (uint32_t)(next - a->r.references);
+}
+
+/* Everything that is given as pixels, and the size that is made. */
+static int read_given(app *a) {
+    static frame_reader reader;
+    int code = read_start(a);
+    if (!code) code = open_video(a, &reader);
+    if (!code) code = check_sizes(a);
+    if (!code) code = scale_start(a);
+    if (!code) code = read_video(a, &reader);
+    frames_close(&reader);
+    if (!code) code = fit_frames(a);
+    if (!code) name_references(a);
+    return code;
+}
+
+/* ---- Prompts as data ---- */
+
+/* A file of --encode-prompt: the blobs of both prompts, which have one size. */
+static int read_conditioning(app *a) {
+    const char *path = a->o.conditioning, *why = path ? why_not_readable(path) : NULL;
+    unsigned char *file;
+    size_t size = 0;
+    int i;
+    if (!path) return EXIT_GOOD;
+    if (why) return complain(EXIT_INPUT, "--conditioning %s: %s", path, why);
+    file = read_file(path, &size);
+    if (!file) return complain(EXIT_INPUT, "--conditioning %s: %s", path, strerror(errno));
+    snprintf(a->hashes[3], sizeof a->hashes[3], "%08x", (unsigned)crc32_of(0, file, size));
+    for (i = 0; i < 2 && size && size % 2 == 0; i++) {
+        a->r.texts[i].size = size / 2;
+        a->r.texts[i].bytes = malloc(size / 2);
+        if (a->r.texts[i].bytes) memcpy(a->r.texts[i].bytes, file + (1 - i) * (size / 2), size / 2);
+    }
+    free(file);
+    if (!size || size % 2 || memcmp(a->r.texts[1].bytes, "DITC", 4))
+        return complain(EXIT_INPUT, "--conditioning %s: this is no file that --encode-prompt wrote", path);
+    if (!a->r.texts[0].bytes || !a->r.texts[1].bytes) return complain(EXIT_MEMORY, "out of memory");
+    if (a->o.conditioning_hash && strcmp(a->o.conditioning_hash, a->hashes[3]) != 0)
+        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --conditioning",
+                        a->o.repeat_from, path);
+    return EXIT_GOOD;
+}
+
 /* Whether something is wanted that not every model can do. */
-static bool wants_more(const options *o) {
-    bool more = o->init_image || o->skip_blocks || o->clip_skip;
+static bool wants_more(const app *a) {
+    const options *o = &a->o;
+    bool more = o->init_image || o->skip_blocks || o->clip_skip || o->conditioning || a->r.frames;
     size_t i;
     for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
     return more;
@@ -723,34 +1095,54 @@ static bool wants_more(const options *o) {
 
 /* Finds early what the library would refuse only when the weights are loaded. */
 static int check_job(app *a) {
-    dit_model_desc desc = describe_model(a);
-    dit_model *model = NULL;
     dit_job_desc job;
     dit_tensor noise;
     dit_memory memory;
     dit_result result;
-    if (!wants_more(&a->o)) return EXIT_GOOD;
-    desc.dry_run = true;
-    result = dit_model_load(NULL, &desc, &model, &a->err);
+    if (!wants_more(a)) return EXIT_GOOD;
     describe_job(a, 0, &job, &noise);
-    job.model = model;
-    if (result == DIT_OK) result = dit_job_memory(NULL, &job, &memory, &a->err);
-    dit_model_destroy(model);
+    job.model = a->headers;
+    result = dit_job_memory(NULL, &job, &memory, &a->err);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+/* A prompt "|0|first|2|other": the part for a->loop, as Open-Sora writes prompts of clips that continue each other.
+   Other prompts are the same in all. */
+static int choose_prompt(app *a) {
+    const char *p = a->o.prompt, *begin = NULL, *end = NULL, *text;
+    char *after;
+    free(a->loop_prompt);
+    a->loop_prompt = NULL;
+    if (a->r.loops < 2 || !p || strncmp(p, "|0|", 3) != 0) return EXIT_GOOD;
+    while (*p == '|') {
+        const unsigned long loop = strtoul(p + 1, &after, 10);
+        if (p[1] < '0' || p[1] > '9' || *after != '|') {
+            return complain(EXIT_USAGE, "--prompt: the number of a clip and | must follow each |, as in "
+                                        "\"|0|a fox|2|a hare\"");
+        }
+        text = after + 1;
+        p = text + strcspn(text, "|");
+        if (loop <= a->loop) begin = text, end = p;
+    }
+    a->loop_prompt = malloc((size_t)(end - begin) + 1);
+    if (!a->loop_prompt) return complain(EXIT_MEMORY, "out of memory");
+    memcpy(a->loop_prompt, begin, (size_t)(end - begin));
+    a->loop_prompt[end - begin] = 0;
+    return EXIT_GOOD;
 }
 
 static int check_request(app *a) {
     int code = check_prompts(&a->o);
-    if (!a->o.output) a->o.output = "output.png";
     if (!code) code = check_numbers(a);
-    if (!code) code = check_stdout(a);
     if (!code) code = check_outputs(a);
     if (!code) code = check_model_path(a);
     if (!code) code = check_model(a);
-    if (!code) code = read_start(a);
-    if (!code) code = check_sizes(a);
-    if (!code) code = scale_start(a);
+    if (!code && a->o.encode_prompt) return check_overwriting(a);
+    if (!code) code = read_conditioning(a);
+    if (!code) code = read_given(a);
+    if (!code) code = check_results(a);
     if (!code) code = check_noise(a);
+    if (!code) code = choose_prompt(a);
     if (!code) code = check_overwriting(a);
     if (!code) code = check_job(a);
     return code;
@@ -783,9 +1175,11 @@ static void shortest_number(float value, char *out, size_t size) {
 
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img", "--mask", "--noise", "--diffusion-model", "--clip-l",
-                                        "--clip-g",   "--t5",   "--vae",   "--taesd",           "--tokenizer"};
+    static const char *const files[] = {"--init-img", "--mask",      "--noise",      "--diffusion-model",
+                                        "--clip-l",   "--clip-g",    "--t5",         "--vae",
+                                        "--taesd",    "--tokenizer", "--init-video", "--conditioning"};
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
+    char frames_text[16], fps[32];
     dit_device_info device = {0};
     options told = a->o;
     size_t k;
@@ -813,9 +1207,15 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.split = a->split;
     if (!told.sampler && *a->info.default_sampler) told.sampler = a->info.default_sampler;
     if (!told.schedule && *a->info.default_schedule) told.schedule = a->info.default_schedule;
-    if (told.init_image && !told.strength) told.strength = "0.75";
+    snprintf(frames_text, sizeof frames_text, "%u", a->r.frames);
+    shortest_number((float)a->r.fps, fps, sizeof fps);
+    told.frames = a->r.frames ? frames_text : NULL;
+    told.fps = a->r.frames ? fps : NULL;
+    if (begins_with(a) && !told.strength) told.strength = "0.75";
     told.init_hash = told.init_image && *a->hashes[0] ? a->hashes[0] : NULL;
     told.mask_hash = told.mask && *a->hashes[1] ? a->hashes[1] : NULL;
+    told.conditioning_hash = told.conditioning && *a->hashes[3] ? a->hashes[3] : NULL;
+    told.video_hash = told.init_video && *a->hashes[4] ? a->hashes[4] : NULL;
     told.noise_hash = told.noise && *a->hashes[2] ? a->hashes[2] : NULL;
     told.noise_picture = told.noise && a->noise_first + i ? number : NULL;
     if (dit_context_device(a->context, &device, NULL) == DIT_OK) told.device_name = device.name;
@@ -844,8 +1244,9 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model", "--diffusion-model", "--clip-l", "--clip-g",   "--t5",   "--vae",
-                                        "--taesd", "--tokenizer",       "--mask",   "--init-img", "--noise"};
+    static const char *const files[] = {"--model", "--diffusion-model", "--clip-l",      "--clip-g", "--t5",
+                                        "--vae",   "--taesd",           "--tokenizer",   "--mask",   "--init-img",
+                                        "--noise", "--init-video",      "--conditioning"};
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -867,6 +1268,8 @@ static int find_repeated_files(app *a) {
     if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
     if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
     if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;
+    if (a->o.init_video != a->repeated_paths[11]) a->o.video_hash = NULL;
+    if (a->o.conditioning != a->repeated_paths[12]) a->o.conditioning_hash = NULL;
     return EXIT_GOOD;
 }
 
@@ -1063,14 +1466,27 @@ static dit_result encode_prompt(app *a, dit_context *cpu, const dit_model *texts
     return encode(cpu, texts, prompt, out->bytes, &out->size, &a->err);
 }
 
+/* Both prompts, by the text encoders alone, in a context. */
+static dit_result encode_prompts(app *a, dit_context *context, dit_model_desc *parts) {
+    dit_model *texts = NULL;
+    dit_result result;
+    parts->parts = TEXT_PARTS;
+    parts->progress.func = on_progress;
+    parts->progress.user = a;
+    result = dit_model_load(context, parts, &texts, &a->err);
+    if (result == DIT_OK) result = encode_prompt(a, context, texts, a->o.prompt, &a->r.texts[1]);
+    if (result == DIT_OK) result = encode_prompt(a, context, texts, a->o.negative_prompt, &a->r.texts[0]);
+    dit_model_destroy(texts);
+    return result;
+}
+
 static int encode_on_cpu(app *a) {
     dit_context_desc desc = {0};
     dit_model_desc parts = describe_model(a);
     dit_context *cpu = NULL;
-    dit_model *texts = NULL;
     char device[16];
     dit_result result;
-    if (!a->o.clip_on_cpu || a->info.class_count) return EXIT_GOOD;
+    if (!a->o.clip_on_cpu || a->info.class_count || a->o.conditioning) return EXIT_GOOD;
     if (!find_cpu_device(device, sizeof device))
         return complain(EXIT_DEVICE, "--clip-on-cpu: the CPU has no Vulkan device; mesa-vulkan-drivers brings one, "
                                      "--offload-to-cpu needs none");
@@ -1078,18 +1494,38 @@ static int encode_on_cpu(app *a) {
     desc.logger.func = a->o.quiet ? NULL : log_message;
     desc.logger.max_level = a->o.verbose ? 3 : 1;
     desc.logger.user = a;
-    parts.parts = TEXT_PARTS;
     parts.weight_budget = 0;
     parts.release_text_encoders = false;
-    parts.progress.func = desc.progress.func = on_progress;
-    parts.progress.user = desc.progress.user = a;
+    desc.progress.func = on_progress;
+    desc.progress.user = a;
     result = dit_context_create(&desc, &cpu, &a->err);
-    if (result == DIT_OK) result = dit_model_load(cpu, &parts, &texts, &a->err);
-    if (result == DIT_OK) result = encode_prompt(a, cpu, texts, a->o.prompt, &a->r.texts[1]);
-    if (result == DIT_OK) result = encode_prompt(a, cpu, texts, a->o.negative_prompt, &a->r.texts[0]);
-    dit_model_destroy(texts);
+    if (result == DIT_OK) result = encode_prompts(a, cpu, &parts);
     dit_context_destroy(cpu);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--clip-on-cpu");
+}
+
+/* --encode-prompt: the prompt, then the negative one, for --conditioning. */
+static int write_conditioning(app *a) {
+    const text_buffer *blobs = a->r.texts;
+    dit_model_desc parts = describe_model(a);
+    dit_result result;
+    output_file out;
+    int code = encode_on_cpu(a);
+    if (!code && !blobs[1].bytes) {
+        code = open_context(a);
+        result = code ? DIT_OK : encode_prompts(a, a->context, &parts);
+        if (result != DIT_OK) code = dit_failed(a, result, NULL);
+    }
+    if (code) return code;
+    if (!output_open(&out, a->o.encode_prompt) ||
+        !output_close(&out, fwrite(blobs[1].bytes, 1, blobs[1].size, out.file) == blobs[1].size &&
+                                fwrite(blobs[0].bytes, 1, blobs[0].size, out.file) == blobs[0].size))
+        return output_failed(a, a->o.encode_prompt);
+    close_line(a);
+    if (!a->o.quiet)
+        printf("%s  %llu bytes\n", a->o.encode_prompt, (unsigned long long)(blobs[0].size + blobs[1].size));
+    fflush(stdout);
+    return EXIT_GOOD;
 }
 
 /* ---- When device memory runs out: try again with less of it ---- */
@@ -1179,13 +1615,18 @@ static int load_and_plan(app *a) {
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
+static size_t latent_values(const app *a) {
+    return (size_t)a->info.latent_channels * a->latent_frames * (a->r.width / a->info.latent_factor) *
+           (a->r.height / a->info.latent_factor);
+}
+
 static int prepare(app *a) {
-    size_t latent =
-        (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
     double begin = now();
     int code;
+    a->latent_frames = a->r.frames ? a->r.frames : 1; /* no more than these */
+    a->latent_room = latent_values(a);
     a->rgba = malloc((size_t)a->r.width * a->r.height * 4);
-    if (a->o.latent_out) a->latents = calloc(a->r.count, latent * sizeof(float));
+    if (a->o.latent_out) a->latents = calloc(a->r.count, a->latent_room * sizeof(float));
     if (!a->rgba || (a->o.latent_out && !a->latents))
         return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
     if (a->r.steps == 0) a->r.steps = a->info.default_steps;
@@ -1221,9 +1662,45 @@ static void shrink(unsigned char *rgba, uint32_t *width, uint32_t *height, uint3
     *height = h;
 }
 
+static void write_preview(app *a, const unsigned char *rgba, uint32_t width, uint32_t height) {
+    size_t size = 0;
+    unsigned char *png = encode_png(rgba, width, height, NULL, NULL, &size);
+    if (png && !write_file(a->o.preview, png, size)) {
+        close_line(a);
+        complain(EXIT_OUTPUT, "cannot write %s: %s; going on without previews", a->o.preview, strerror(errno));
+        a->o.preview = NULL;
+    }
+    free(png);
+}
+
+/* A strip of up to eight frames of a clip, spread over it, as they are decoded. rgba is the frame that is number
+   `frame` of `all`. */
+static void add_to_strip(app *a, uint32_t frame, uint32_t all) {
+    const uint32_t tiles = all < STRIP_FRAMES ? all : STRIP_FRAMES, n = a->strip_frames;
+    const size_t size = (size_t)a->r.width * a->r.height * 4;
+    uint32_t width = a->r.width, height = a->r.height, y;
+    unsigned char *tile;
+    if (!a->o.preview || n >= tiles || frame != (tiles > 1 ? (uint64_t)n * (all - 1) / (tiles - 1) : 0)) return;
+    tile = malloc(size);
+    if (!tile) return;
+    memcpy(tile, a->rgba, size);
+    shrink(tile, &width, &height, STRIP_SIDE);
+    if (!a->strip) a->strip = calloc((size_t)width * height, 4 * STRIP_FRAMES);
+    if (a->strip) { /* as wide as it is filled */
+        for (y = height; n && y-- > 1;)
+            memmove(a->strip + (size_t)y * (n + 1) * width * 4, a->strip + (size_t)y * n * width * 4,
+                    (size_t)n * width * 4);
+        for (y = 0; y < height; y++)
+            memcpy(a->strip + ((size_t)y * (n + 1) + n) * width * 4, tile + (size_t)y * width * 4, (size_t)width * 4);
+        a->strip_frames++;
+        write_preview(a, a->strip, (n + 1) * width, height);
+    }
+    free(tile);
+}
+
 static void refresh_preview(app *a, const dit_status *status) {
     dit_output out;
-    unsigned char *rgba, *png = NULL;
+    unsigned char *rgba;
     size_t size = 0;
     if (!a->o.preview || status->preview_id == a->preview_id) return;
     a->preview_id = status->preview_id;
@@ -1232,29 +1709,44 @@ static void refresh_preview(app *a, const dit_status *status) {
     rgba = malloc(size);
     if (rgba && dit_job_read(a->job, DIT_READ_PREVIEW, 0, 0, rgba, size, 0, NULL) == DIT_OK) {
         shrink(rgba, &out.width, &out.height, 256);
-        png = encode_png(rgba, out.width, out.height, NULL, NULL, &size);
+        write_preview(a, rgba, out.width, out.height);
     }
-    if (png && !write_file(a->o.preview, png, size)) {
-        close_line(a);
-        complain(EXIT_OUTPUT, "cannot write %s: %s; going on without previews", a->o.preview, strerror(errno));
-        a->o.preview = NULL;
-    }
-    free(png);
     free(rgba);
+}
+
+/* Writes the frames of a clip that are decoded by now; what continues another clip begins with frames of that one,
+   which are left out. */
+static int put_frames(app *a, uint32_t ready) {
+    const size_t size = (size_t)a->r.width * a->r.height * 4;
+    const uint32_t known = a->loop ? dit_job_overlap(a->job) : 0;
+    dit_result result;
+    if (a->shown < known) a->shown = known;
+    for (; a->shown < ready; a->shown++) {
+        result = dit_job_read(a->job, DIT_READ_RGBA8, 0, a->shown, a->rgba, size, 0, &a->err);
+        if (result != DIT_OK) return dit_failed(a, result, NULL);
+        if (!clip_put(&a->clip, a->rgba)) return EXIT_OUTPUT; /* clip_close tells why */
+        add_to_strip(a, a->clip.written - 1, a->clip.frames);
+    }
+    return EXIT_GOOD;
 }
 
 static int run_job(app *a, uint32_t picture) {
     const uint64_t glance = 50000000; /* ns between looks at the progress */
     dit_status status = {0};
     dit_result result;
-    a->started = now();
+    int code = EXIT_GOOD;
     memset(&a->first, 0, sizeof a->first);
+    a->shown = 0;
     running_job = a->job;
     if (caught_signal) dit_job_cancel(a->job);
     do {
         result = dit_job_wait(a->job, glance);
         dit_job_status(a->job, &status, NULL);
         refresh_preview(a, &status);
+        if (a->clip.path && result >= 0 && result != DIT_CANCELLED && !code) {
+            code = put_frames(a, status.frame);
+            if (code) dit_job_cancel(a->job);
+        }
         if (result == DIT_WORKING) show_status(a, &status, picture);
     } while (result == DIT_WORKING);
     running_job = NULL;
@@ -1262,7 +1754,7 @@ static int run_job(app *a, uint32_t picture) {
         close_line(a);
         fprintf(stderr, "dit: fp16 overflowed in %s; run again, scaled: %u times\n", status.rerun_op, status.reruns);
     }
-    if (result == DIT_OK) return EXIT_GOOD;
+    if (result == DIT_OK || code) return code;
     dit_job_status(a->job, NULL, &a->err);
     return dit_failed(a, result, NULL);
 }
@@ -1311,33 +1803,85 @@ static int save_picture(app *a, uint32_t i) {
     return code;
 }
 
-static int read_results(app *a, uint32_t i) {
-    size_t latent =
-        (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
+/* A latent may have fewer frames than its clip: values that are not written stay NaN, which no latent holds. */
+static int read_latent(app *a, uint32_t i) {
+    float *latent = a->latents + i * a->latent_room;
+    const size_t frame = latent_values(a) / a->latent_frames;
+    dit_result result;
+    if (!a->latents) return EXIT_GOOD;
+    memset(latent, 0xff, a->latent_room * sizeof *latent);
+    result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, latent, a->latent_room * sizeof *latent, 0, &a->err);
+    if (result != DIT_OK) return dit_failed(a, result, NULL);
+    while (a->latent_frames > 1 && latent[a->latent_frames * frame - 1] != latent[a->latent_frames * frame - 1])
+        a->latent_frames--;
+    return EXIT_GOOD;
+}
+
+static int read_picture_made(app *a) {
     dit_result result =
         dit_job_read(a->job, DIT_READ_RGBA8, 0, 0, a->rgba, (size_t)a->r.width * a->r.height * 4, 0, &a->err);
-    if (result == DIT_OK && a->latents) {
-        result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, a->latents + i * latent, latent * sizeof(float), 0,
-                              &a->err);
-    }
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
-static int make_picture(app *a, uint32_t i) {
+/* The job for picture i, or for the clip that continues the one before. */
+static int restart_job(app *a, uint32_t i) {
     dit_job_desc desc;
     dit_tensor noise;
-    uint64_t range;
-    int code;
-    if (i > 0) {
-        dit_result result;
-        describe_job(a, i, &desc, &noise);
-        result = dit_job_restart(a->job, &desc, &a->err);
-        if (result != DIT_OK) return dit_failed(a, result, NULL);
+    dit_result result;
+    describe_job(a, i, &desc, &noise);
+    result = dit_job_restart(a->job, &desc, &a->err);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+/* Makes a clip, or several that continue each other, into one file. */
+static int make_clip(app *a, uint32_t i) {
+    const uint32_t frames = a->r.loops * (a->r.frames - dit_job_overlap(a->job)) + dit_job_overlap(a->job);
+    const char *told = to_stdout(&a->o) ? "standard output" : a->o.output;
+    char path[PATH_SIZE], *text = parameters_text(a, i);
+    int code = EXIT_GOOD, first;
+    if (!text) return complain(EXIT_MEMORY, "out of memory");
+    picture_path(a->o.output, i, path, sizeof path);
+    if (!to_stdout(&a->o)) told = path;
+    a->strip_frames = 0;
+    if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, text)) code = EXIT_OUTPUT;
+    for (a->loop = 0; a->loop < a->r.loops && !code; a->loop++) {
+        if (i || a->loop) {
+            code = choose_prompt(a);
+            if (!code) code = restart_job(a, i);
+        }
+        if (!code) code = run_job(a, i);
     }
-    range = dit_trace_begin(a->context, "picture");
-    code = run_job(a, i);
-    if (!code) code = read_results(a, i);
-    if (!code) code = save_picture(a, i);
+    a->loop = 0;
+    first = code;
+    if (!clip_close(&a->clip) && (!code || (code == EXIT_OUTPUT && !caught_signal))) {
+        close_line(a);
+        code = complain(strstr(a->clip.why, "memory") ? EXIT_MEMORY : EXIT_OUTPUT, "cannot write %s: %s", told,
+                        a->clip.why);
+    }
+    a->clip.path = NULL;
+    free(text);
+    if (first || code) return code;
+    close_line(a);
+    if (!a->o.quiet)
+        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s  %u frame%s, %g a second  seed %llu  %.2f s\n", told, frames,
+                frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), now() - a->started);
+    fflush(stdout);
+    return EXIT_GOOD;
+}
+
+static int make_picture(app *a, uint32_t i) {
+    uint64_t range = dit_trace_begin(a->context, a->r.frames ? "clip" : "picture");
+    int code = EXIT_GOOD;
+    a->started = now();
+    if (makes_clip(a)) {
+        code = make_clip(a, i);
+    } else {
+        if (i) code = restart_job(a, i);
+        if (!code) code = run_job(a, i);
+        if (!code) code = read_picture_made(a);
+        if (!code) code = save_picture(a, i);
+    }
+    if (!code) code = read_latent(a, i);
     dit_trace_end(a->context, range);
     return code;
 }
@@ -1372,13 +1916,18 @@ static int save_trace(app *a) {
 }
 
 static int save_latents(app *a) {
-    uint64_t shape[4];
+    uint64_t shape[5];
+    uint32_t rank = 0, i;
     if (!a->latents) return EXIT_GOOD;
-    shape[0] = a->r.count;
-    shape[1] = a->info.latent_channels;
-    shape[2] = a->r.height / a->info.latent_factor;
-    shape[3] = a->r.width / a->info.latent_factor;
-    return st_save(a->o.latent_out, "latent", shape, 4, a->latents) ? EXIT_GOOD : output_failed(a, a->o.latent_out);
+    for (i = 1; i < a->r.count; i++)
+        memmove(a->latents + i * latent_values(a), a->latents + i * a->latent_room, latent_values(a) * sizeof(float));
+    shape[rank++] = a->r.count;
+    shape[rank++] = a->info.latent_channels;
+    if (a->r.frames) shape[rank++] = a->latent_frames;
+    shape[rank++] = a->r.height / a->info.latent_factor;
+    shape[rank++] = a->r.width / a->info.latent_factor;
+    return st_save(a->o.latent_out, "latent", shape, (int)rank, a->latents) ? EXIT_GOOD
+                                                                            : output_failed(a, a->o.latent_out);
 }
 
 static void tell_counters(const app *a) {
@@ -1393,10 +1942,14 @@ static void tell_counters(const app *a) {
 static int make_pictures(app *a) {
     uint32_t i;
     int code = check_request(a);
-    if (!code) code = prepare(a);
-    for (i = 0; i < a->r.count && !code; i++) code = make_picture(a, i);
-    if (!code) code = save_latents(a);
-    if (!code && a->o.verbose) tell_counters(a);
+    if (!code && a->o.encode_prompt) {
+        code = write_conditioning(a);
+    } else {
+        if (!code) code = prepare(a);
+        for (i = 0; i < a->r.count && !code; i++) code = make_picture(a, i);
+        if (!code) code = save_latents(a);
+        if (!code && a->o.verbose) tell_counters(a);
+    }
     keep_pipeline_cache(a);
     dit_job_destroy(a->job);
     if (!code)
@@ -1404,7 +1957,13 @@ static int make_pictures(app *a) {
     else
         save_trace(a);
     dit_model_destroy(a->model);
+    dit_model_destroy(a->headers);
     dit_context_destroy(a->context);
+    for (i = 0; i < a->r.video_count; i++) free(a->r.video[i].rgba);
+    free(a->r.video);
+    free(a->r.video_images);
+    free(a->loop_prompt);
+    free(a->strip);
     free(a->rgba);
     free(a->latents);
     free(a->r.noise.data);
@@ -1429,12 +1988,24 @@ static const char *longest_prompt(void) {
     return text;
 }
 
+/* Clips of the model: their defaults, numbers of frames that are possible, and inputs. */
+static void tell_clips(const app *a) {
+    char counts[128];
+    if (!a->info.default_frames) return;
+    frame_counts(a->headers, counts, sizeof counts);
+    printf("clips of %u frames, %g a second, unless told otherwise; frames possible: %s\n", a->info.default_frames,
+           (double)a->info.default_fps, counts);
+    if (a->info.wants_image) printf("a picture is needed: --init-img\n");
+    if (a->info.holds_frames) printf("frames may be given: --init-img, --init-video, --mask-strategy, --loop\n");
+}
+
 static dit_result tell_model(app *a, const dit_model *model, int level) {
     weight_table table = {0};
     dit_job_desc desc;
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
         tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
+        tell_clips(a);
         tell_weights(&a->info, &table);
         tell_missing(&a->info);
     }
@@ -1446,7 +2017,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
         if (!a->o.prompt && !a->info.class_count) desc.prompt = longest_prompt();
         if (a->info.missing & 1u << DIT_ROLE_SCHEDULER && !desc.sampler)
             desc.sampler = "euler"; /* they differ little */
-        result = tell_job(a->context, &a->info, &table, &desc, level, &a->err);
+        result = tell_job(a->context, &table, &desc, level, &a->err);
     }
     free(table.rows);
     return result;
@@ -1467,20 +2038,28 @@ static int check_info(app *a, int *level) {
 }
 
 static int show_info(app *a) {
-    dit_model *model = NULL;
     dit_result result;
     int level, code = check_info(a, &level);
     if (!code) code = check_numbers(a);
     if (!code && a->r.count > 64) code = complain(EXIT_USAGE, "--batch-count %u: at most 64 with --info", a->r.count);
     if (!code) code = check_model_path(a);
-    if (!code) code = open_headers(a, &model);
+    if (!code) code = open_headers(a);
+    if (!code) code = check_frames(a);
     if (!code) code = check_sizes(a);
     if (!code && a->o.device) code = open_context(a);
     if (code) return code;
     if (!a->r.steps) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
-    result = tell_model(a, model, level);
-    dit_model_destroy(model);
+    if (a->info.wants_image) { /* any will do */
+        a->r.start.rgba = calloc((size_t)a->r.width * a->r.height, 4);
+        if (!a->r.start.rgba) return complain(EXIT_MEMORY, "out of memory");
+        a->r.start.width = a->r.width;
+        a->r.start.height = a->r.height;
+        a->r.start_image = image_of(&a->r.start);
+    }
+    result = tell_model(a, a->headers, level);
+    dit_model_destroy(a->headers);
+    free(a->r.start.rgba);
     dit_context_destroy(a->context);
     free(a->cache);
     free(a->mark);

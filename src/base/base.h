@@ -122,7 +122,7 @@ DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
                                             const char *key); /* NULL when absent or object is NULL */
 /* These take what has another type for absent: for what is only recognised by a value, and for tests. */
 DIT_INTERNAL DITI_UNUSED double diti_json_number(const diti_json *object, const char *key, double otherwise);
-DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+DIT_INTERNAL DITI_UNUSED bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
 

@@ -226,12 +226,23 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target) {
     image->layer = target->layer;
 }
 
+/* Room for the frames of clips in host memory. */
+static dit_result diti_image_create_frames(dit_job *job, dit_error *err) {
+    const diti_job_shape *shape = &job->request.shape;
+    VkDeviceSize pixels = (VkDeviceSize)shape->width * shape->height * shape->image_count * shape->frames;
+    if (!shape->clip || job->shares[0]->assignment.share) return DIT_OK;
+    DITI_TRY(diti_buffer_create(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames", &job->frames, err));
+    if (!shape->float_frames) return DIT_OK;
+    return diti_buffer_create(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
+                              &job->float_frames, err);
+}
+
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    if (result >= 0) result = diti_clip_create_frames(job, err);
+    if (result >= 0) result = diti_image_create_frames(job, err);
     for (i = 0; i < diti_image_count(job) && result >= 0 && first->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
     if (result >= 0 && job->request.shape.preview_interval && first->assignment.share == 0)

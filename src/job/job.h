@@ -464,16 +464,23 @@ DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
 DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err);
+DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request);     /* values of a plane: frames * h * w */
+/* named.c */
+DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err);
+DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
+/* The input's values as float, count of them expected; *out freed with diti_free. */
+DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                            dit_error *err);
+DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
-                                        uint32_t chunk); /* which decodes a run's chunk of that number */
-DIT_INTERNAL dit_result diti_clip_record(dit_job *job, dit_error *err);
+                                        uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
 DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index);
 DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index);
-DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
-DIT_INTERNAL dit_result diti_clip_create_frames(dit_job *job, dit_error *err);
 DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame);
 DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame);
 DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err);
@@ -521,12 +528,6 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
    NULL: none. */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
-DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
-/* The input's values as float, count of them expected; *out freed with diti_free. */
-DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-                                            dit_error *err);
-DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
-DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request); /* values of a plane: frames * h * w */
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);

@@ -48,6 +48,27 @@ DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuff
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
+/* Commands of every chunk, before it and behind it. */
+static dit_result diti_program_record_chunks(dit_job *job, dit_error *err) {
+    diti_share *first = job->shares[0];
+    diti_program *program = &first->program;
+    uint32_t count = program->chunk_count * job->request.shape.image_count, i;
+    if (!job->request.shape.clip || first->assignment.share) return DIT_OK;
+    program->chunk_commands =
+        (VkCommandBuffer *)diti_alloc_array(&job->env, 2 * (size_t)count, sizeof *program->chunk_commands);
+    if (!program->chunk_commands) return diti_fail_memory(err, "the commands of chunks");
+    for (i = 0; i < 2 * count; i++) {
+        VkCommandBuffer *commands = &program->chunk_commands[i];
+        DITI_TRY(diti_share_allocate_commands(first, commands, err));
+        if (i % 2)
+            diti_clip_record_output(job, *commands, i / 2);
+        else
+            diti_clip_record_input(job, *commands, i / 2);
+        DITI_TRY(diti_share_end_commands(first, *commands, err));
+    }
+    return DIT_OK;
+}
+
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
@@ -55,7 +76,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     DITI_TRY(diti_share_allocate_commands(first, &first->program.finish, err));
     diti_job_record_finish(job, first->program.finish);
     DITI_TRY(diti_share_end_commands(first, first->program.finish, err));
-    DITI_TRY(diti_clip_record(job, err));
+    DITI_TRY(diti_program_record_chunks(job, err));
     if (job->request.shape.start_image) {
         DITI_TRY(diti_share_allocate_commands(first, &first->program.start_copy, err));
         diti_job_record_start(job, first->program.start_copy);

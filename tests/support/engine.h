@@ -265,7 +265,8 @@ static inline VkDeviceMemory engine_bind(engine *e, const VkMemoryRequirements *
     return memory;
 }
 
-static inline engine_image engine_make_image(engine *e, uint32_t width, uint32_t height, VkFormat format) {
+static inline engine_image engine_make_layers(engine *e, uint32_t width, uint32_t height, VkFormat format,
+                                              uint32_t layers) {
     engine_image out = {VK_NULL_HANDLE, VK_NULL_HANDLE, width, height};
     VkImageCreateInfo info;
     VkMemoryRequirements need;
@@ -275,7 +276,8 @@ static inline engine_image engine_make_image(engine *e, uint32_t width, uint32_t
     info.format = format;
     info.extent.width = width;
     info.extent.height = height;
-    info.extent.depth = info.mipLevels = info.arrayLayers = 1;
+    info.extent.depth = info.mipLevels = 1;
+    info.arrayLayers = layers;
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT;
     CHECK(e->CreateImage(e->device, &info, NULL, &out.image) == VK_SUCCESS);
@@ -283,6 +285,10 @@ static inline engine_image engine_make_image(engine *e, uint32_t width, uint32_t
     out.memory = engine_bind(e, &need, 0);
     e->BindImageMemory(e->device, out.image, out.memory, 0);
     return out;
+}
+
+static inline engine_image engine_make_image(engine *e, uint32_t width, uint32_t height, VkFormat format) {
+    return engine_make_layers(e, width, height, format, 1);
 }
 
 static inline void engine_free_image(engine *e, engine_image *image) {

@@ -29,6 +29,7 @@
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
 #define CLASSES "tests/fixtures/pipe_dit"
+#define CLIPS "tests/fixtures/pipe_opensora11"
 #define BUNDLED "models/emoji-q8_0.gguf"
 enum { NARROW = 40 }; /* columns of the terminal */
 
@@ -280,6 +281,9 @@ static void test_answers(void) {
                                         "-s,",
                                         "--batch-count",
                                         "-b,",
+                                        "--frames",
+                                        "--fps",
+                                        "--init-video",
                                         "--output",
                                         "-o,",
                                         "--device",
@@ -294,8 +298,9 @@ static void test_answers(void) {
                                         "--version",
                                         "130"};
     static const char *const rarer[] = {
-        "--plain-prompt", "--rng",         "--noise", "--latent-out",        "--trace",
-        "--tune",         "--clip-on-cpu", "--type ", "--tensor-type-rules", "--info-level"};
+        "--plain-prompt", "--rng",           "--noise", "--latent-out",        "--trace",
+        "--tune",         "--clip-on-cpu",   "--type ", "--tensor-type-rules", "--info-level",
+        "--video-frames", "--mask-strategy", "--loop ", "--encode-prompt",     "--conditioning"};
     outcome o = RUN("--help-all");
     size_t column = 0, widest = 0, i;
     CHECK(o.code == 0 && !*o.err);
@@ -339,7 +344,7 @@ static void test_streams(void) {
 /* ---- Refusals: before any work, one line, the nearest valid value ---- */
 
 typedef struct refusal {
-    const char *args[6]; /* the last is NULL */
+    const char *args[8]; /* the last is NULL */
     int code;
     const char *says;
 } refusal;
@@ -450,6 +455,34 @@ static const refusal refusals[] = {
     {{"--skip-layers", "7,x"}, 2, "7,8,9"},
     {{"--clip-skip", "2"}, 2, "--clip-skip: this model uses no layers of a CLIP"},
     {{"--vae-tile-size", "big"}, 2, "is 512"},
+    {{"--frames", "5"}, 2, "--frames 5: this model makes pictures; leave it out"},
+    {{"--video-frames", "0"}, 2, "is 1"},
+    {{"--num_frames=-3"}, 2, "--frames '-3': must be a whole number from 1 to 99999"},
+    {{"--fps", "12"}, 2, "--fps 12: this model makes pictures"},
+    {{"--fps", "0"}, 2, "is 0.001"},
+    {{"--fps", "nan"}, 2, "is 24"},
+    {{"--init-video", "tests"}, 2, "--init-img begins with one"},
+    {{"--mask-strategy", "0"}, 2, "takes no frames"},
+    {{"--loop", "2"}, 2, "--loop 2: no clip of this model"},
+    {{"--loop", "0"}, 2, "is 1"},
+    {{"--loop-edit", "1.5"}, 2, "value is 1"},
+    {{"--end-img", "a.png"}, 2, "--mask-strategy"},
+    {{"--conditioning", "a"}, 2, "leave out --prompt"},
+    {{"--encode-prompt", "/no/such/folder/a"}, 4, "--encode-prompt /no/such/folder/a: its folder does not exist"},
+    {{"-o", "a.webp"}, 2, "a.png"},
+    {{"-m", CLIPS, "--frames", "100000"}, 2, "is 99999"},
+    {{"-m", CLIPS, "-o", "a.avi"}, 2, "ends in .y4m, .apng"},
+    {{"-m", CLIPS, "-o", "no such folder/%04d.png"}, 4, "does not exist"},
+    {{"-m", CLIPS, "-o", "%s.png"}, 2, "%04d"},
+    {{"-m", CLIPS, "-o", "-", "-b", "2"}, 2, "one picture or clip"},
+    {{"-m", CLIPS, "--strength", "0.5"}, 2, "--init-img"},
+    {{"-m", CLIPS, "-i", "a.png", "--mask", "a.png"}, 2, "--mask a.png: clips are not repainted in part"},
+    {{"-m", CLIPS, "--mask-strategy", "0"}, 2, "nothing to take frames from"},
+    {{"-m", CLIPS, "--init-video", "no such clip"}, 3, "--init-video no such clip: No such file"},
+    {{"-m", CLIPS, "--init-video", "tests/tools"}, 3, "no PNG or JPEG is in this folder"},
+    {{"-m", CLIPS, "--init-video", "tests/corpus/frames/ten_bits"}, 3, "420p10"},
+    {{"-m", CLIPS, "-q", "--init-video", "tests/corpus/frames/cut"}, 3, "ends within frame 2"},
+    {{"-m", CLIPS, "--noise", "tests/tools/cli.c"}, 3, "[B,C,frames,h,w]"},
     {{"--device", "99"}, 5, "99"},
     {{"--device", "5"}, 5, "digits are an index"}, /* although it is a part of "LLVM 15.0.6, 256 bits" */
     {{"--device", "no such device"}, 5, "no such device"},
@@ -876,15 +909,18 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--quiet",
                                      "--repeat-from",
                                      NULL};
-static char *const pictureless[] = {"--list-devices", "--info", "--info-level", "--help", "--help-all",
-                                    "--version",      NULL};
+static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
+                                    "--help-all",     "--version", "--encode-prompt", NULL};
+static char *const of_clips[] = {"--frames",        "--fps",          "--init-video",
+                                 "--mask-strategy", "--loop",         "--loop-frames",
+                                 "--loop-edit",     "--conditioning", NULL}; /* test_clip, test_conditioning */
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow};
+    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow, of_clips};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
-        for (size_t k = 0; k < 6; k++)
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
             for (size_t n = 0; n < (k == 0   ? sizeof told_args
                                     : k == 1 ? sizeof unchanging
                                              : 0) /
@@ -999,6 +1035,312 @@ static void test_standard_output(void) {
     CHECK(one_line_saying(&o, 4, "closed"));
     o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "-q", "-o", "-"));
     CHECK(one_line_saying(&o, 4, "standard output"));
+}
+
+/* ---- Clips: one folder of a model whose frames may be given ---- */
+
+#define QUICK_CLIP "-m", CLIPS, "-p", "a fox", "-q", "--steps", "2", "-W", "48", "-H", "32", "--video-frames", "4"
+enum { CLIP_WIDTH = 48, CLIP_HEIGHT = 32, CLIP_PIXELS = CLIP_WIDTH * CLIP_HEIGHT };
+
+/* Frames that an animated PNG states; 0: it is none. */
+static uint32_t count_frames(const char *path) {
+    size_t size = 0;
+    unsigned char *file = load(path, &size);
+    uint32_t frames = file && size > 53 && !memcmp(file + 37, "acTL", 4) ? be32(file + 41) : 0;
+    free(file);
+    return frames;
+}
+
+/* A Y4M file of so many frames; those of numbered PNGs (NULL: not compared) have the same luma. */
+static void check_y4m(const char *path, uint32_t frames, const char *rate, const char *numbered) {
+    static const size_t frame = 6 + CLIP_PIXELS * 3 / 2;
+    size_t size = 0, head;
+    unsigned char *file = load(path, &size);
+    char wanted[100], name[340];
+    uint32_t i, k;
+    snprintf(wanted, sizeof wanted, "YUV4MPEG2 W48 H32 F%s Ip A1:1 C420jpeg XCOLORRANGE=LIMITED\n", rate);
+    head = strlen(wanted);
+    if (CHECK_MESSAGE(file && size == head + frames * frame && !memcmp(file, wanted, head), "%s: %zu bytes, %.70s",
+                      path, size, file ? (char *)file : ""))
+        for (i = 0; i < frames && numbered; i++) {
+            png_file png;
+            int worst = 0;
+            snprintf(name, sizeof name, numbered, i + 1);
+            png = read_png(name);
+            if (!CHECK_MESSAGE(png.sound && png.width == CLIP_WIDTH && strstr(png.text, "Frames: 4, FPS: 7.5, "),
+                               "%s: %s", name, png.text))
+                continue;
+            for (k = 0; k < CLIP_PIXELS; k++) {
+                const unsigned char *p = png.rgb + 3 * k;
+                int luma = (int)(16.5 + (65.481 * p[0] + 128.553 * p[1] + 24.966 * p[2]) / 255);
+                int off = abs(luma - file[head + i * frame + 6 + k]);
+                worst = off > worst ? off : worst;
+            }
+            CHECK_MESSAGE(worst == 0, "frame %u is off by %d", i + 1, worst);
+            free(png.rgb);
+        }
+    free(file);
+}
+
+/* An animated PNG, made again from its text; the same frames as numbered PNGs, and as Y4M through a pipe. */
+static void test_clip(void) {
+    char command[1500], apng[320], again[320], numbered[320];
+    const char *header = "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,4,4,4,6],";
+    size_t size = 0;
+    unsigned char *latents;
+    png_file png;
+    outcome o;
+    snprintf(apng, sizeof apng, "%s", in_work("clip.apng"));
+    snprintf(again, sizeof again, "%s", in_work("again.apng"));
+    snprintf(numbered, sizeof numbered, "%s", in_work("clip/%04d.png"));
+    CHECK(mkdir(in_work("clip"), 0700) == 0);
+    o = RUN("-m", CLIPS, "-p", "a fox", "--steps", "2", "-W", "48", "-H", "32", "--num_frames", "4", "--fps", "7.5",
+            "-o", apng, "--preview", (char *)in_work("strip.png"), "--latent-out", (char *)in_work("clip.latent"));
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "clip.apng  4 frames, 7.5 a second  seed 42  "), "%d %s%s", o.code,
+                  o.err, o.out);
+    png = read_png(apng);
+    CHECK_MESSAGE(png.sound && png.width == CLIP_WIDTH && count_frames(apng) == 4, "%u frames", count_frames(apng));
+    CHECK_MESSAGE(strstr(png.text, ", Size: 48x32, Frames: 4, FPS: 7.5, Model: pipe_opensora11, "), "%s", png.text);
+    free(png.rgb);
+    png = read_png(in_work("strip.png"));
+    CHECK_MESSAGE(png.sound && png.width == 4 * CLIP_WIDTH && png.height == CLIP_HEIGHT, "%ux%u", png.width,
+                  png.height);
+    free(png.rgb);
+    latents = load(in_work("clip.latent"), &size);
+    CHECK_MESSAGE(latents && size > 4 * 4 * 4 * 4 * 6 && !strncmp((char *)latents + 8, header, strlen(header)), "%.70s",
+                  latents ? (char *)latents + 8 : "");
+    free(latents);
+    o = RUN("--repeat-from", apng, "-m", CLIPS, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && !*o.err && same_files(apng, again), "%d %s", o.code, o.err);
+    o = RUN("--repeat-from", apng, "-m", CLIPS, "-q", "-o", numbered);
+    CHECK_MESSAGE(o.code == 0 && !exists(in_work("clip/0005.png")), "%d %s", o.code, o.err);
+    CHECK(same_pixels(apng, in_work("clip/0001.png")));
+    snprintf(command, sizeof command, "XDG_CACHE_HOME=%s %s --repeat-from %s -m %s -o - 2>%s | cat >%s",
+             in_work("cache"), program, in_work("clip/0003.png"), CLIPS, in_work("stderr"), in_work("clip.y4m"));
+    CHECK(system(command) == 0);
+    check_y4m(in_work("clip.y4m"), 4, "15:2", numbered);
+    o = RUN(QUICK_CLIP, "--init-video", (char *)in_work("clip"), "-o", numbered);
+    CHECK(one_line_saying(&o, 2, "the folder of --init-video"));
+    o = RUN(QUICK_CLIP, "-i", (char *)in_work("clip/0002.png"), "-o", numbered);
+    CHECK(one_line_saying(&o, 2, "same file as --init-img"));
+    if (sweep()) { /* the second clip has the next seed */
+        o = RUN(QUICK_CLIP, "-b", "2", "-o", again);
+        CHECK_MESSAGE(o.code == 0 && exists(in_work("again_2.apng")), "%d %s", o.code, o.err);
+        o = RUN(QUICK_CLIP, "-s", "43", "-o", again);
+        CHECK_MESSAGE(o.code == 0 && same_files(again, in_work("again_2.apng")), "%d %s", o.code, o.err);
+    }
+    o = RUN(QUICK_CLIP, "--frames", "9", "--init-video", (char *)in_work("clip"), "-o", again);
+    CHECK(one_line_saying(&o, 2, "clip has 4; the nearest valid value is 4"));
+}
+
+/* The library's own clip of 24 frames a second, of which two of three are left out: 8 of them pass in a second. */
+static void check_usual_clip(const char *numbered) {
+    static unsigned char rgba[4][CLIP_PIXELS][4];
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_context_desc context_desc = {0};
+    dit_model_desc model_desc = {0};
+    dit_job_desc desc = {0};
+    dit_error err = {0};
+    char name[340];
+    uint32_t frame, i, off;
+    model_desc.source.path = CLIPS;
+    desc.prompt = "a fox";
+    desc.steps = 2;
+    desc.width = CLIP_WIDTH;
+    desc.height = CLIP_HEIGHT;
+    desc.frame_count = 4;
+    desc.seed = 42;
+    desc.fps = 24;
+    if (dit_context_create(&context_desc, &context, &err) < 0 ||
+        dit_model_load(context, &model_desc, &model, &err) < 0 ||
+        (desc.model = model, dit_job_create(context, &desc, &job, &err)) < 0 || dit_job_wait(job, UINT64_MAX) < 0 ||
+        dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, rgba, sizeof rgba, 0, &err) < 0)
+        CHECK_MESSAGE(false, "%s", err.message);
+    for (frame = 0; frame < 4; frame++) {
+        png_file png;
+        snprintf(name, sizeof name, numbered, frame + 1);
+        png = read_png(name);
+        for (i = off = 0; i < CLIP_PIXELS && png.sound; i++) off += memcmp(rgba[frame][i], png.rgb + 3 * i, 3) != 0;
+        CHECK_MESSAGE(png.sound && off == 0 && strstr(png.text, "FPS: 8, "), "%u pixels of frame %u; %s", off, frame,
+                      png.text);
+        free(png.rgb);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
+static void test_usual_clip(void) {
+    char numbered[320];
+    outcome o;
+    CHECK(mkdir(in_work("usual"), 0700) == 0);
+    snprintf(numbered, sizeof numbered, "%s", in_work("usual/%d.png"));
+    o = RUN(QUICK_CLIP, "-o", numbered);
+    if (CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err)) check_usual_clip(numbered);
+}
+
+/* Last latents as the noise of another clip. */
+static void test_clip_noise(void) {
+    size_t size = 0;
+    unsigned char *file = load(in_work("clip.latent"), &size); /* of test_clip */
+    char noise[320], made[320];
+    png_file png;
+    outcome o;
+    snprintf(noise, sizeof noise, "%s", in_work("clip.noise"));
+    snprintf(made, sizeof made, "%s", in_work("noisy.apng"));
+    if (!CHECK(file && size > 18)) return;
+    memcpy(file + 8, "{\"noise\" :", 10);
+    store(noise, file, size);
+    free(file);
+    o = RUN(QUICK_CLIP, "--noise", noise, "-o", made);
+    CHECK_MESSAGE(o.code == 0 && count_frames(made) == 4 && !same_pixels(made, in_work("clip.apng")), "%d %s", o.code,
+                  o.err);
+    png = read_png(made);
+    CHECK_MESSAGE(strstr(png.text, ", Noise: clip.noise, ") && strstr(png.text, ", Noise hash: "), "%s", png.text);
+    free(png.rgb);
+    o = RUN(QUICK_CLIP, "--frames", "3", "--noise", noise, "-o", made);
+    CHECK(one_line_saying(&o, 2, "--noise has 384 values, 288 are needed"));
+    o = RUN(QUICK, "--noise", noise, "-o", (char *)in_work("n.png"));
+    CHECK(one_line_saying(&o, 3, "[1, 4, 4, 4]"));
+}
+
+/* Frames that are given: a folder to begin with, references through a pipe, and clips that continue each other. */
+static void test_given_frames(void) {
+    static const char *const told[] = {", Init image: 0001.png, ", ", Init video: clip.y4m, ",
+                                       ", Mask strategy: \"0;0,1,-1,-1,1,0.5\", ",
+                                       ", Loop: 2, Loop frames: 1, Loop edit: 0.5, ", ", Frames: 4, FPS: 7.5, "};
+    char command[1500], made[320], again[320];
+    size_t i;
+    png_file png;
+    outcome o;
+    snprintf(made, sizeof made, "%s", in_work("begun.apng"));
+    snprintf(again, sizeof again, "%s", in_work("again.apng"));
+    o = RUN(QUICK_CLIP, "--init-video", (char *)in_work("clip"), "--strength", "0.5", "-o", made); /* of test_clip */
+    CHECK_MESSAGE(o.code == 0 && count_frames(made) == 4, "%d %s", o.code, o.err);
+    png = read_png(made);
+    CHECK_MESSAGE(strstr(png.text, "Init video: clip, ") && strstr(png.text, "Denoising strength: 0.5, ") &&
+                      strstr(png.text, ", Init video hash: "),
+                  "%s", png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_files(made, again), "%d %s", o.code, o.err);
+    /* from a pipe into one, from a file, and again from the text of that */
+    snprintf(command, sizeof command,
+             "cat %s | XDG_CACHE_HOME=%s %s -m %s -p '|0|a fox|1|a hare' --steps 2 -W 48 -H 32 --length 4 -q -i %s "
+             "--init-video - --mask-strategy '0;0,1,-1,-1,1,0.5' --loop 2 --loop-frames 1 --loop-edit 0.5 -o %s 2>%s",
+             in_work("clip.y4m"), in_work("cache"), program, CLIPS, in_work("clip/0001.png"), in_work("loop.y4m"),
+             in_work("stderr"));
+    CHECK(system(command) == 0);
+    check_y4m(in_work("loop.y4m"), 7, "15:2", NULL);
+    o = RUN(QUICK_CLIP, "-p", "|0|a fox|1|a hare", "-i", (char *)in_work("clip/0001.png"), "--init-video",
+            (char *)in_work("clip.y4m"), "--mask-strategy", "0;0,1,-1,-1,1,0.5", "--loop", "2", "--loop-frames", "1",
+            "--loop-edit", "0.5", "-o", (char *)in_work("loop.apng"));
+    png = read_png(in_work("loop.apng"));
+    CHECK_MESSAGE(o.code == 0 && count_frames(in_work("loop.apng")) == 7, "%d %s", o.code, o.err);
+    for (i = 0; i < sizeof told / sizeof told[0]; i++)
+        CHECK_MESSAGE(strstr(png.text, told[i]), "no %s in %s", told[i], png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", (char *)in_work("loop.apng"), "-m", CLIPS, "-q", "-i", (char *)in_work("clip/0001.png"),
+            "-o", (char *)in_work("loop2.y4m"));
+    CHECK_MESSAGE(o.code == 0 && same_files(in_work("loop.y4m"), in_work("loop2.y4m")), "%d %s", o.code, o.err);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "--init-video", (char *)in_work("loop.y4m"), "--strength", "1",
+            "-o", again);
+    CHECK_MESSAGE(o.code == 0 && !same_files(made, again), "%d %s", o.code, o.err);
+    CHECK(rename(in_work("clip/0001.png"), in_work("clip/0009.png")) == 0); /* another order */
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-o", again);
+    CHECK(one_line_saying(&o, 3, "made from another clip than this"));
+    o = RUN(QUICK_CLIP, "-i", (char *)in_work("clip/0002.png"), "--mask-strategy", "0,3", "-o", again);
+    CHECK(one_line_saying(&o, 2,
+                          "--mask-strategy, group 1: reference is 3; the number of --init-img and --init-video "
+                          "is 1"));
+    o = RUN(QUICK_CLIP, "-p", "|0|a fox|b", "--loop", "2", "--loop-frames", "1", "-o", again);
+    CHECK(one_line_saying(&o, 2, "must follow each |"));
+}
+
+/* Every command of README.md about clips, with a small model, size and number of steps in place of its own. */
+static void test_page(void) {
+    static const char *const made[] = {"fox.mp4",         "fox.webm",  "wakes.apng",
+                                       "frames/0004.png", "hare.cond", "hare.webp"};
+    const bool ffmpeg = system("ffmpeg -version >/dev/null 2>&1") == 0;
+    char line[1000], folder[200], prefix[300], whole[2500], *from, *to, *name;
+    FILE *page = fopen("README.md", "r");
+    bool found = false, begun = false;
+    int commands = 0;
+    size_t i;
+    if (!CHECK(page && getcwd(folder, sizeof folder))) return;
+    snprintf(prefix, sizeof prefix, "cd %s && cp clip/0002.png fox.png && cp clip.y4m fox.y4m && mkdir -p frames",
+             work);
+    CHECK(system(prefix) == 0);
+    snprintf(prefix, sizeof prefix, "cd %s && exec 2>>said && XDG_CACHE_HOME=cache %s/build/dit", work, folder);
+    while (fgets(line, sizeof line, page)) {
+        begun = begun || strncmp(line, "Models of clips", 15) == 0;
+        if (begun && found && strncmp(line, "```", 3) == 0) break;
+        if (!begun || strncmp(line, "build/dit ", 10) != 0) continue;
+        found = true;
+        line[strcspn(line, "\n")] = 0;
+        from = line + 9;
+        name = strstr(from, " -m ");
+        if (!name) name = strstr(from, " --info ");
+        to = name ? name + (name[1] == '-' && name[2] == 'm' ? 4 : 8) : NULL;
+        if (!CHECK_MESSAGE(to, "%s names no model", line)) continue;
+        name = to + strcspn(to, " ");
+        i = strcspn(name, "|");
+        while (strncmp(name + i, "| ffmpeg", 8) && name[i]) i += 1 + strcspn(name + i + 1, "|");
+        snprintf(whole, sizeof whole, "%s%.*s%s/%s%.*s --steps 1 --frames 4 --loop-frames 1 -W 48 -H 32 %s%s >>said",
+                 prefix, (int)(to - from), from, folder, CLIPS, (int)i, name, name[i] ? "| ffmpeg -v error " : "",
+                 name[i] ? name + i + 8 : "");
+        if (!ffmpeg && (strstr(line, "ffmpeg") || strstr(line, ".mp4"))) continue;
+        CHECK_MESSAGE(system(whole) == 0, "%s\n%s", line, whole);
+        commands++;
+    }
+    fclose(page);
+    CHECK_MESSAGE(commands >= (ffmpeg ? 7 : 5), "%d commands", commands);
+    for (i = ffmpeg ? 0 : 2; i < sizeof made / sizeof made[0]; i++)
+        CHECK_MESSAGE(exists(in_work(made[i])), "%s is not there", made[i]);
+}
+
+/* Prompts as data: the same picture as from the words, and made again from its text. */
+static void test_conditioning(void) {
+    char data[320], made[320];
+    size_t size = 0;
+    unsigned char *file;
+    png_file png;
+    outcome o;
+    snprintf(data, sizeof data, "%s", in_work("heart.cond"));
+    snprintf(made, sizeof made, "%s", in_work("made.png"));
+    o = RUN("-m", MODEL, "-p", "a red heart", "--encode-prompt", data);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "heart.cond  ") && !*o.err, "%d %s", o.code, o.err);
+    check_repeated(LIST("-m", MODEL, "--conditioning", data, "--steps", "2", "-W", "32", "-H", "32"), LIST("-m", MODEL),
+                   "Conditioning: heart.cond, ");
+    CHECK(same_pixels(made, in_work("quick.png"))); /* of test_picture */
+    png = read_png(made);
+    CHECK_MESSAGE(strncmp(png.text, "\nConditioning: heart.cond, Steps: 2", 35) == 0, "%s", png.text);
+    free(png.rgb);
+    file = load(data, &size);
+    if (!CHECK(file && size > 100)) return;
+    file[size / 4] ^= 1;
+    store(data, file, size);
+    o = RUN("-m", MODEL, "--conditioning", data, "-o", made);
+    CHECK(one_line_saying(&o, 2, "--conditioning: the prompt blob is damaged"));
+    file[size / 4] ^= 1, file[size / 4 * 3] ^= 1;
+    store(data, file, size);
+    o = RUN("-m", MODEL, "--conditioning", data, "-o", made);
+    CHECK(one_line_saying(&o, 2, "--conditioning: its second half"));
+    store(data, file, size - 1);
+    o = RUN("-m", MODEL, "--conditioning", data, "-o", made);
+    CHECK(one_line_saying(&o, 3, "no file that --encode-prompt wrote"));
+    store(data, "", 0);
+    o = RUN("-m", MODEL, "--conditioning", data, "-o", made);
+    CHECK(one_line_saying(&o, 3, "no file that --encode-prompt wrote"));
+    o = RUN("-m", MODEL, "--conditioning", "tests", "-o", made);
+    CHECK(one_line_saying(&o, 3, "folder"));
+    o = RUN("-m", MODEL, "-p", "x", "--encode-prompt", MODEL "/tokenizer/spiece.model");
+    CHECK(one_line_saying(&o, 2, "a file of --model"));
+    o = RUN("-m", CLASSES, "--class", "1", "--encode-prompt", data);
+    CHECK(one_line_saying(&o, 2, "--encode-prompt"));
+    free(file);
 }
 
 /* A class in place of a prompt. */
@@ -1181,6 +1523,20 @@ static void test_interruption(int number) {
     CHECK_MESSAGE(left_parts == 0, "%d half-written files", left_parts);
 }
 
+/* Interrupts clips that continue each other when the file is begun. */
+static void test_clip_interruption(const char *name) {
+    char path[320];
+    interruption stop = {SIGTERM, path, true};
+    outcome o;
+    snprintf(path, sizeof path, "%s", in_work(name));
+    o = run_as(STREAMS_PIPES, stop,
+               (char **)ARGS(QUICK_CLIP, "--loop", "1000", "--loop-frames", "1", "--steps", "100", "-o", path));
+    CHECK_MESSAGE(o.code == 128 + SIGTERM && !exists(path), "%s: exit code %d: %s", name, o.code, o.err);
+    left_parts = 0;
+    nftw(work, count_part, 16, FTW_PHYS);
+    CHECK_MESSAGE(left_parts == 0, "%s: %d half-written files", name, left_parts);
+}
+
 /* Interrupts before the first step: while the device is opened, the model is read or kernels are prepared. */
 static void test_early_interruption(int number) {
     interruption stop = {number, "/", false};
@@ -1284,6 +1640,18 @@ static void test_info(void) {
     CHECK_MESSAGE(o.code == 0 && strcmp(whole, o.out) == 0, "--info without a value is another model: %s", o.out);
     o = RUN("--info", BUNDLED, "--info-level", "1");
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: nothing\n") && !strstr(o.out, "device memory"), "%s", o.out);
+}
+
+/* Models of clips: defaults, frames that are possible, and memory for as many as are asked for. */
+static void test_info_clips(void) {
+    outcome o = RUN("--info", CLIPS, "--frames", "12", "-W", "64", "-H", "48");
+    CHECK_MESSAGE(o.code == 0 && !*o.err &&
+                      strstr(o.out, "\nclips of 16 frames, 8 a second, unless told otherwise; "
+                                    "frames possible: any number\n") &&
+                      strstr(o.out, "\n64x48 pixels, 12 frames, 100 steps\n") && strstr(o.out, "\ndevice memory: "),
+                  "%s%s", o.err, o.out);
+    o = RUN("--info", CLIPS, "--frames", "0");
+    CHECK(one_line_saying(&o, 2, "is 1"));
 }
 
 /* Every op and tensor; the peak is marked where most lives. */
@@ -1594,6 +1962,12 @@ int main(int argc, char **argv) {
     test_noise_and_latents();
     test_repeating();
     test_standard_output();
+    test_conditioning();
+    test_clip();
+    test_usual_clip();
+    test_clip_noise();
+    test_given_frames();
+    test_page();
     test_class();
     test_types();
     test_streams();
@@ -1604,12 +1978,16 @@ int main(int argc, char **argv) {
     if (sweep()) test_interruption(SIGTERM);
     test_early_interruption(SIGTERM);
     if (sweep()) test_early_interruption(SIGINT);
+    test_clip_interruption("never.apng");
+    if (sweep()) test_clip_interruption("never%d.png");
+    if (sweep() && system("ffmpeg -version >/dev/null 2>&1") == 0) test_clip_interruption("never.mp4");
     test_write_failure();
     test_cache();
     test_damaged_model();
     test_prefix();
     test_memory_runs_out();
     test_info();
+    test_info_clips();
     test_info_plan();
     test_info_damaged();
     test_info_part();

@@ -1,8 +1,9 @@
 /* Clips (examples/cli/clip.h), written and read back: Y4M by a reader of its own, animated PNG chunk by chunk with
-   stb_image, WebP by libwebp, and by ffmpeg where it is; odd sizes, one frame, and outputs that cannot be written. */
+   stb_image, WebP by libwebp, and by ffmpeg where it is; odd sizes, one frame, and outputs that cannot be written. Then
+   clips that are read (examples/cli/frames.h): what was written comes back, what is damaged is named. */
 #include "library.h"
 #include "examples/cli/clip.h"
-#include "examples/cli/pictures.h"
+#include "examples/cli/frames.h"
 #include "files.h"
 #include "test.h"
 #ifdef DIT_WEBP
@@ -12,6 +13,7 @@
 #ifndef _WIN32
 enum { MOST_SIDE = 64, MOST_FRAMES = 5 };
 static char folder[] = "build/tests/clips.XXXXXX";
+static const char *clip_text; /* that write_clip writes, too */
 
 static const char *in_folder(const char *name) {
     static char paths[8][128];
@@ -40,7 +42,7 @@ static bool write_clip(const char *path, uint32_t width, uint32_t height, uint32
     static unsigned char rgba[MOST_SIDE * MOST_SIDE * 4];
     static clip c;
     uint32_t i;
-    bool good = clip_open(&c, path, width, height, frames, fps);
+    bool good = clip_open(&c, path, width, height, frames, fps, clip_text);
     for (i = 0; i < frames && good; i++) {
         draw(rgba, width, height, i);
         good = clip_put(&c, rgba);
@@ -223,6 +225,30 @@ static void test_apng(void) {
     }
 }
 
+/* Numbers in names: where they stand, and names that cannot be. */
+static void test_numbers(void) {
+    static const char *const names[][3] = {{"clip.png", "clip-0001.png", "clip-12345.png"},
+                                           {"d/%04d.png", "d/0001.png", "d/12345.png"},
+                                           {"%d.png", "1.png", "12345.png"},
+                                           {"100%/a%02db.png", "100%/a01b.png", "100%/a12345b.png"},
+                                           {".png", "-0001.png", "-12345.png"}};
+    static const char *const bad[] = {"%s.png",   "%.png",    "%04.png",          "%d%d.png",
+                                      "%-4d.png", "%10d.png", "%99999999999d.png"};
+    char path[100];
+    size_t i;
+    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+        CHECK_MESSAGE(clip_number_path(names[i][0], 0, path, sizeof path) && !strcmp(path, names[i][1]), "%s", path);
+        CHECK_MESSAGE(clip_number_path(names[i][0], 12344, path, sizeof path) && !strcmp(path, names[i][2]), "%s",
+                      path);
+        CHECK(!why_no_number(names[i][0]) && clip_is_pattern(names[i][0]) == (i == 1 || i == 2 || i == 3));
+    }
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *why = why_no_clip(bad[i]);
+        CHECK_MESSAGE(why && strstr(why, "%04d"), "%s: %s", bad[i], why ? why : "taken");
+    }
+    CHECK(!clip_number_path("d/%04d.png", 0, path, 10) && clip_number_path("d/%04d.png", 0, path, 11));
+}
+
 static void test_pngs(void) {
     static const char *const names[] = {"still-0001.png", "still-0002.png", "still-0003.png"};
     char why[256];
@@ -276,6 +302,147 @@ static void test_webp(void) {
     CHECK(!write_clip(path, 5, 3, 1, 12, why) && strstr(why, "install the package libwebp-dev") && !exists(path));
     printf("clips: libwebp is not here: only that it is asked for was checked\n");
 #endif
+}
+
+/* ---- The text of what made a clip ---- */
+
+static bool holds(const char *path, const void *bytes, size_t length) {
+    size_t size = 0, i;
+    char *file = test_read_file(path, &size);
+    bool found = false;
+    for (i = 0; file && i + length <= size && !found; i++) found = !memcmp(file + i, bytes, length);
+    free(file);
+    return found;
+}
+
+static bool says(const char *command, const char *text) {
+    char out[4000] = "";
+    FILE *pipe = popen(command, "r");
+    size_t size = pipe ? fread(out, 1, sizeof out - 1, pipe) : 0;
+    out[size] = 0;
+    return pipe && pclose(pipe) == 0 && strstr(out, text);
+}
+
+/* Chunks of PNGs, Exif in UTF-16, and the comment of what ffmpeg makes. */
+static void test_texts(void) {
+    static const char chunk[] = "tEXtparameters\0a fox, 5 frames";
+    static const unsigned char exif[] = {0x92, 0x86, 0, 7,    0,    0,    0,    20,   0,    0,    0,    44,
+                                         0,    0,    0, 0,    'U',  'N',  'I',  'C',  'O',  'D',  'E',  0,
+                                         0,    'a',  0, 0xe4, 0x27, 0x64, 0xd8, 0x3e, 0xdd, 0x8a, 0x22, 0x65};
+    char why[256], command[300];
+    clip_text = "a fox, 5 frames";
+    CHECK_MESSAGE(write_clip(in_folder("t.apng"), 5, 3, 2, 12, why), "%s", why);
+    CHECK(holds(in_folder("t.apng"), chunk, sizeof chunk - 1));
+    CHECK_MESSAGE(write_clip(in_folder("t%d.png"), 5, 3, 2, 12, why), "%s", why);
+    CHECK(holds(in_folder("t1.png"), chunk, sizeof chunk - 1) && holds(in_folder("t2.png"), chunk, sizeof chunk - 1));
+    if (clip_has_program("ffmpeg")) {
+        clip_text = "a \"fox\"; = 5";
+        CHECK_MESSAGE(write_clip(in_folder("t.mkv"), 6, 4, 2, 12, why), "%s", why);
+        snprintf(command, sizeof command, "ffmpeg -v error -i file:%s -f ffmetadata - </dev/null", in_folder("t.mkv"));
+        CHECK(says(command, "=a \"fox\"\\; \\= 5"));
+        CHECK_MESSAGE(write_clip(in_folder("t.gif"), 6, 4, 3, 12, why), "%s", why);
+        CHECK(holds(in_folder("t.gif"), "NETSCAPE2.0", 11)); /* it plays for ever */
+    }
+#ifdef DIT_WEBP
+    clip_text = "a\xc3\xa4\xe2\x9d\xa4\xf0\x9f\xa6\x8a\xe2\x89\xa5"; /* one, two, three, four and three bytes */
+    CHECK_MESSAGE(write_clip(in_folder("t.webp"), 5, 3, 2, 12, why), "%s", why);
+    CHECK(holds(in_folder("t.webp"), exif, sizeof exif));
+#else
+    (void)exif;
+#endif
+    clip_text = NULL;
+}
+
+/* ---- Clips that are read ---- */
+
+/* A clip that was written comes back; colours lose a little as luma and chroma. */
+static void check_read_back(const char *path, uint32_t width, uint32_t height, uint32_t frames, int most) {
+    static frame_reader reader;
+    const char *why = frames_open(&reader, path);
+    picture p = {0};
+    while (!why) {
+        why = frames_next(&reader, &p);
+        if (why || !p.rgba) break;
+        if (CHECK(p.width == width && p.height == height))
+            CHECK_MESSAGE(difference(p.rgba, 4, width, height, reader.read - 1, NULL) <= most, "frame %u of %s",
+                          reader.read, path);
+        free(p.rgba);
+    }
+    CHECK_MESSAGE(!why && reader.read == frames, "%s: %u frames; %s", path, reader.read, why ? why : "");
+    CHECK(!reader.file || (reader.rate == 12 && reader.scale == 1));
+    frames_close(&reader);
+}
+
+static void test_reading(void) {
+    static const uint32_t sizes[][3] = {{1, 1, 1}, {5, 3, 2}, {64, 48, 3}};
+    char why[256];
+    size_t i;
+    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        CHECK(write_clip(in_folder("r.y4m"), sizes[i][0], sizes[i][1], sizes[i][2], 12, why));
+        check_read_back(in_folder("r.y4m"), sizes[i][0], sizes[i][1], sizes[i][2], 3);
+    }
+    CHECK(mkdir(in_folder("frames"), 0700) == 0);
+    CHECK(write_clip(in_folder("frames/f%d.png"), 7, 5, 5, 12, why));
+    CHECK(rename(in_folder("frames/f5.png"), in_folder("frames/f10.PNG")) == 0); /* the last one all the same */
+    fclose(fopen(in_folder("frames/notes.txt"), "w"));
+    fclose(fopen(in_folder("frames/.f0.png"), "w"));
+    check_read_back(in_folder("frames"), 7, 5, 5, 0);
+}
+
+/* The sentence says what is wrong with which frame; frames: that come before. */
+static void unreadable(const char *path, uint32_t frames, const char *says) {
+    static frame_reader reader;
+    const char *why = frames_open(&reader, path);
+    picture p = {0};
+    while (!why) {
+        why = frames_next(&reader, &p);
+        if (!p.rgba) break;
+        free(p.rgba);
+    }
+    CHECK_MESSAGE(says ? why && strstr(why, says) : !why, "%s: %s", path, why ? why : "taken");
+    CHECK_MESSAGE(reader.read == frames, "%s: %u frames", path, reader.read);
+    frames_close(&reader);
+}
+
+static void test_unreadable(void) {
+    static const struct {
+        const char *name;
+        uint32_t frames;
+        const char *says; /* NULL: all is well */
+    } cases[] = {{"c420", 3, NULL},
+                 {"c420_odd", 2, NULL},
+                 {"c422", 1, NULL},
+                 {"c411", 1, NULL},
+                 {"c444_full", 2, NULL},
+                 {"c444alpha", 1, NULL},
+                 {"mono", 2, NULL},
+                 {"frame_words", 1, NULL},
+                 {"ten_bits", 0, "420p10"},
+                 {"interlaced", 0, "interlaced"},
+                 {"empty", 0, "no Y4M"},
+                 {"no_size", 0, "no size"},
+                 {"zero", 0, "W0 in its first line"},
+                 {"huge", 0, "32768 pixels a side"},
+                 {"wide", 0, "67108864 in all"},
+                 {"cut", 1, "ends within frame 2"},
+                 {"cut_word", 2, "behind frame 2"},
+                 {"no_frame", 1, "behind frame 1"},
+                 {"long_line", 0, "no Y4M"},
+                 {"rate", 0, "F-1:2 in its first line"},
+                 {"numbers", 0, "no Y4M"}};
+    char path[64], why[256];
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(path, sizeof path, "tests/corpus/frames/%s", cases[i].name);
+        unreadable(path, cases[i].frames, cases[i].says);
+    }
+    unreadable(in_folder("nothing"), 0, "No such file");
+    CHECK(mkdir(in_folder("none"), 0700) == 0);
+    unreadable(in_folder("none"), 0, "no PNG or JPEG");
+    CHECK(write_clip(in_folder("frames/f%d.png"), 5, 7, 1, 12, why));
+    unreadable(in_folder("frames"), 1, "f2.png is 7x5 pixels, the first picture is 5x7");
+    fclose(fopen(in_folder("frames/f1.png"), "w"));
+    unreadable(in_folder("frames"), 0, "f1.png: this is no PNG");
 }
 
 /* ---- ffmpeg ---- */
@@ -337,7 +504,7 @@ static void test_bad_paths(void) {
     refused("clip", "ends in .y4m");
     refused("", "ends in .y4m");
     refused(in_folder("none/clip.y4m"), "its folder does not exist");
-    refused(in_folder("none/clip.png"), "No such file");
+    refused(in_folder("none/clip.png"), "its folder does not exist");
     snprintf(path, sizeof path, "%s/full.y4m", folder);
     CHECK(symlink("/dev/full", path) == 0);
     refused(path, "No space left");
@@ -346,11 +513,11 @@ static void test_bad_paths(void) {
     CHECK(symlink("/dev/full", path) == 0);
     refused(path, "No space left");
     remove(path);
-    CHECK(!clip_open(&c, in_folder("x.y4m"), 6, 4, 1, 0) && strstr(c.why, "0.001 to 1000") && !clip_close(&c));
-    CHECK(!clip_open(&c, in_folder("x.y4m"), 0, 4, 1, 12) && strstr(c.why, "a pixel") && !clip_close(&c));
-    CHECK(clip_open(&c, in_folder("x.y4m"), 6, 4, 2, 12) && clip_put(&c, rgba) && !clip_close(&c) &&
+    CHECK(!clip_open(&c, in_folder("x.y4m"), 6, 4, 1, 0, NULL) && strstr(c.why, "0.001 to 1000") && !clip_close(&c));
+    CHECK(!clip_open(&c, in_folder("x.y4m"), 0, 4, 1, 12, NULL) && strstr(c.why, "a pixel") && !clip_close(&c));
+    CHECK(clip_open(&c, in_folder("x.y4m"), 6, 4, 2, 12, NULL) && clip_put(&c, rgba) && !clip_close(&c) &&
           strstr(c.why, "not all of its frames"));
-    CHECK(clip_open(&c, in_folder("x.apng"), 6, 4, 1, 12) && clip_put(&c, rgba) && !clip_put(&c, rgba) &&
+    CHECK(clip_open(&c, in_folder("x.apng"), 6, 4, 1, 12, NULL) && clip_put(&c, rgba) && !clip_put(&c, rgba) &&
           !clip_close(&c) && strstr(c.why, "all of its frames"));
     CHECK_MESSAGE(count_files() == before, "%d files stay", count_files() - before);
 }
@@ -415,10 +582,14 @@ int main(void) {
     test_y4m();
     test_rates();
     test_apng();
+    test_numbers();
     test_pngs();
+    test_texts();
+    test_reading();
     test_webp();
     test_ffmpeg();
     test_bad_paths();
+    test_unreadable();
     test_stdout();
     test_bad_ffmpeg();
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -1,0 +1,244 @@
+/* Frames of clips: the decoder's ops, chunk by chunk, and the copies of what it makes to host memory. */
+#include "job/job.h"
+
+/* --- ops: the decoder, chunk by chunk --- */
+
+static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {shape->frames, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
+    return clip;
+}
+
+/* The planes of a clip that are decoded. */
+static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
+                                    uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             area = request->latent_width * request->latent_height;
+    return diti_tensor_view(graph, latents, image * channels, channels, request->shape.extra_frames * area,
+                            frames * area);
+}
+
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_video size = {1, shape->height, shape->width};
+    diti_vae_clip clip;
+    diti_tensor rows;
+    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
+    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    rows = diti_vae_clip_all(&clip, rows);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+}
+
+/* The list of chunks, and how large they are at most. */
+static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, uint32_t *frames,
+                                  uint32_t *out_frames) {
+    diti_program *program = &share->program;
+    diti_vae_chunk chunk;
+    uint32_t i;
+    *frames = *out_frames = 0;
+    for (program->chunk_count = 0; diti_vae_clip_chunk(clip, program->chunk_count, &chunk);) program->chunk_count++;
+    diti_free(&share->job->env, program->chunks);
+    program->chunks =
+        (diti_vae_chunk *)diti_alloc_array(&share->job->env, program->chunk_count, sizeof *program->chunks);
+    if (!program->chunks) {
+        diti_graph_fail_memory(graph, "the chunks of a clip");
+        return;
+    }
+    for (i = 0; i < program->chunk_count; i++) {
+        diti_vae_clip_chunk(clip, i, &program->chunks[i]);
+        if (program->chunks[i].frames > *frames) *frames = program->chunks[i].frames;
+        if (program->chunks[i].out_frames > *out_frames) *out_frames = program->chunks[i].out_frames;
+    }
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
+                   program->health_words);
+    if (shape->texels != DITI_TEXELS_RGBA)
+        diti_texels_out(graph, rgb,
+                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
+                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
+                        shape->texels == DITI_TEXELS_GREY);
+}
+
+static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
+    const diti_job_request *request = &share->job->request;
+    const diti_job_shape *shape = &request->shape;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, pixels = shape->width * shape->height,
+             area = request->latent_width * request->latent_height,
+             latents = shape->latent_frames - shape->extra_frames;
+    program->clip_latents =
+        diti_tensor_state(graph, DITI_F32, shape->image_count * latents * area, channels, "latents of clips");
+    program->chunk_latent = diti_tensor_state(graph, DITI_F32, frames * area, channels, "latent of a chunk");
+    program->rgba[0] = program->texels[0] = diti_tensor_state(graph, DITI_U32, 1, out_frames * pixels, "frames");
+    if (shape->float_frames || shape->texels != DITI_TEXELS_RGBA)
+        program->rgb[0] = diti_tensor_state(graph, DITI_F32, 3, out_frames * pixels, "float frames");
+    if (shape->texels != DITI_TEXELS_RGBA)
+        program->texels[0] = diti_tensor_state(
+            graph, DITI_U32, 1, shape->texels == DITI_TEXELS_GREY ? out_frames * pixels / 4 : 2 * out_frames * pixels,
+            "texels of frames");
+}
+
+/* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
+   a run first comes to them. */
+DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_request *request = &share->job->request;
+    diti_program *program = &share->program;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
+             area = request->latent_width * request->latent_height,
+             latents = request->shape.latent_frames - request->shape.extra_frames;
+    diti_vae_clip clip;
+    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    clip = diti_clip_decoder(share, graph);
+    if (diti_graph_failed(graph)) return;
+    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+        program->latents[i] =
+            diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
+        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+                  diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
+                  "latents of a clip");
+    }
+    diti_guard_judge(graph);
+    for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
+    for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
+        const diti_vae_chunk *chunk = &program->chunks[i];
+        diti_tensor rows;
+        if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
+        program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
+        rows = diti_vae_clip_run(&clip, chunk, rows);
+        if (diti_graph_failed(graph)) return;
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_guard_judge(graph);
+    }
+}
+
+/* --- the order of chunks --- */
+
+DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share, uint32_t chunk) {
+    const diti_program *program = &share->program;
+    if (chunk >= program->chunk_count * share->job->request.shape.image_count) return program->last_segment + 1;
+    return program->chunk_segments[program->chunks[chunk % program->chunk_count].kind];
+}
+
+/* --- copies beside the plan's ops --- */
+
+static void diti_clip_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkAccessFlags wrote, VkPipelineStageFlags to, VkAccessFlags touches) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = wrote;
+    barrier.dstAccessMask = touches;
+    job->shares[0]->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+DIT_INTERNAL void diti_clip_record_input(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    const diti_tensor_info *all = &program->plan->tensors[program->clip_latents];
+    uint32_t rows = all->rows / job->request.shape.image_count,
+             area = job->request.latent_width * job->request.latent_height;
+    VkDeviceSize size, pitch = (VkDeviceSize)all->pitch * sizeof(float), at;
+    VkBuffer from, to;
+    VkBufferCopy copy;
+    from = diti_plan_buffer(program->plan, program->clip_latents, &copy.srcOffset, &size);
+    to = diti_plan_buffer(program->plan, program->chunk_latent, &copy.dstOffset, &size);
+    at = (VkDeviceSize)(index / program->chunk_count) * rows + (VkDeviceSize)chunk->first * area;
+    copy.srcOffset += at * pitch;
+    copy.size = (VkDeviceSize)chunk->frames * area * pitch;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, to, 1, &copy);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT);
+}
+
+static VkDeviceSize diti_clip_pixels(const dit_job *job) {
+    return (VkDeviceSize)job->request.shape.width * job->request.shape.height;
+}
+
+/* Planes of all frames of the chunk become three planes of each frame. */
+static void diti_clip_record_floats(const dit_job *job, VkCommandBuffer commands, const diti_vae_chunk *chunk,
+                                    uint32_t place) {
+    const diti_share *first = job->shares[0];
+    const diti_tensor_info *rgb = &first->program.plan->tensors[first->program.rgb[0]];
+    VkDeviceSize size, offset, pixels = diti_clip_pixels(job);
+    VkBuffer from = diti_plan_buffer(first->program.plan, first->program.rgb[0], &offset, &size);
+    uint32_t frame, c;
+    for (frame = 0; frame < chunk->out_frames; frame++) {
+        for (c = 0; c < 3; c++) {
+            VkBufferCopy copy;
+            copy.srcOffset = offset + ((VkDeviceSize)c * rgb->pitch + frame * pixels) * sizeof(float);
+            copy.dstOffset = ((VkDeviceSize)(place + frame) * 3 + c) * pixels * sizeof(float);
+            copy.size = pixels * sizeof(float);
+            first->device->vk.CmdCopyBuffer(commands, from, job->float_frames.buffer, 1, &copy);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer commands, uint32_t index) {
+    const diti_share *first = job->shares[0];
+    const diti_program *program = &first->program;
+    const diti_vae_chunk *chunk = &program->chunks[index % program->chunk_count];
+    uint32_t place = index / program->chunk_count * job->request.shape.frames + chunk->out_first, frame;
+    VkDeviceSize size, pixels = diti_clip_pixels(job);
+    VkBufferCopy copy;
+    VkBuffer from = diti_plan_buffer(program->plan, program->rgba[0], &copy.srcOffset, &size);
+    copy.dstOffset = place * pixels * 4;
+    copy.size = chunk->out_frames * pixels * 4;
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                      VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
+    if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
+    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
+        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
+    diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                      VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+}
+
+/* --- frames in host memory --- */
+
+DIT_INTERNAL const uint8_t *diti_clip_bytes(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->frames);
+    return (const uint8_t *)job->frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 4;
+}
+
+DIT_INTERNAL const float *diti_clip_floats(const dit_job *job, uint32_t image, uint32_t frame) {
+    diti_buffer_invalidate(job->shares[0]->device, &job->float_frames);
+    return (const float *)job->float_frames.block.mapped +
+           (size_t)(image * job->request.shape.frames + frame) * (size_t)diti_clip_pixels(job) * 3;
+}
+
+/* The end of the clip that the job has made before, as rows in -1..1, for the request that continues it. */
+DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request *request, dit_error *err) {
+    const diti_given *given = request->shape.given;
+    size_t pixels = (size_t)diti_clip_pixels(job), i;
+    uint32_t frame, c;
+    float *to;
+    for (i = 0; i < request->shape.given_count && !given->continues; i++) given++;
+    if (i == request->shape.given_count) return DIT_OK;
+    to = request->previous = (float *)diti_alloc_array(&job->env, given->frames * pixels, 3 * sizeof(float));
+    if (!to) return diti_fail_memory(err, "the end of the clip before");
+    for (frame = 0; frame < given->frames; frame++, to += 3 * pixels) {
+        const float *from = diti_clip_floats(job, 0, given->skipped_frames + frame);
+        for (i = 0; i < pixels; i++)
+            for (c = 0; c < 3; c++) to[3 * i + c] = 2 * from[c * pixels + i] - 1;
+    }
+    return DIT_OK;
+}
