@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
      members are refused by name. Families of pictures: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3,
-     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX.
+     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -832,7 +832,8 @@ typedef struct dit_image {  /* pixels of yours */
 
        what is given     with which models              what it does
        init_image        those that want one            the first frame: the model moves the picture (image to video)
-                         (dit_model_info.wants_image)
+                         (dit_model_info.wants_image),
+                         and Wan 2.2 TI2V
        init_image with   all others                     the clip to begin with; strength is the part of the steps that
        init_count                                       is taken, as with start pictures (video to video)
        references with   those that hold frames         some latent frames are taken from references, whole or in part
@@ -28967,7 +28968,7 @@ typedef struct diti_model_traits {
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* the condition is the mean that the autoencoder gives, not drawn */
+    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */

@@ -75,7 +75,7 @@ class ModelInfo(c.Structure):
 class Guidance(c.Structure):
     _fields_ = _fields([
         (f32, "scale,distilled,rescale,skip_layer,first,last,project,norm_limit,skip_first,skip_last"),
-        (u64, "skip_blocks"), (flag, "dynamic")])
+        (u64, "skip_blocks"), (flag, "dynamic"), (f32, "low_scale")])
 
 
 class Target(c.Structure):

@@ -118,6 +118,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_opensora11",
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
+    "tests/fixtures/pipe_wan22_i2v_a14b",
 };
 
 /* The other pipelines of clips, in full sweeps. */

@@ -81,11 +81,35 @@ static inline void golden_wan_pipe_budget(golden_pipe *p) {
     golden_wan_pipe_cases(p);
 }
 
+/* All files of the folder but the second expert's. */
+static inline dit_result golden_wan_pipe_file(const char *member, dit_source *out, void *user) {
+    static char path[1024];
+    if (diti_starts_with(member, "transformer_2/") || !golden_has((const char *)user, member)) return DIT_ERROR_IO;
+    golden_join(path, sizeof path, (const char *)user, member);
+    out->path = path;
+    return DIT_OK;
+}
+
+static inline void golden_wan_pipe_missing(const golden_pipe *p) {
+    dit_model_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    dit_error err = DITI_ZERO;
+    desc.source.open = golden_wan_pipe_file;
+    desc.source.user = (void *)(uintptr_t)p->folder->path;
+    desc.dry_run = true;
+    golden_require(p->g,
+                   dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                       strstr(err.message, "transformer_2 is missing"),
+                   "a missing expert is named, not: %s", err.message);
+    dit_model_destroy(model);
+}
+
 static inline void golden_run_wan_pipe(golden *g, const golden_folder *folder) {
     golden_pipe p = DITI_ZERO;
     if (golden_pipe_open(&p, g, folder, folder->path)) {
         golden_wan_pipe_cases(&p);
         if (p.model->low) golden_wan_pipe_budget(&p);
+        if (p.model && p.model->low) golden_wan_pipe_missing(&p);
     }
     golden_pipe_close(&p);
 }
