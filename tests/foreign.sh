@@ -14,6 +14,7 @@ cli           poll, fork and signals: it drives build/dit as a process
 engine        sleep, and programs that the shell runs in the background: it drives build/engine as a process
 faults        backtrace of execinfo.h, by which it knows call sites
 families      it is a driver, opened by the loader of Linux
+fuzz_frames   fmemopen, a file that lies in memory
 io_damaged    pread through a system call
 job_faults    fork: a device that never answers takes its process with it
 mpi           mpirun

@@ -489,9 +489,10 @@ static inline void long_reference_latte(long_run *r) {
     static const char *const blocks[] = {"transformer_blocks.0", "temporal_transformer_blocks.0"};
     static const char *const letters[] = {"q", "k", "v"};
     float *rows = long_read(r, 1), *times = long_times(r, diti_latte_of(r->model)->config.time), *modulation[2];
-    long_part parts[2] = {DITI_ZERO, DITI_ZERO};
+    long_part parts[2];
     char name[128];
     uint32_t i, k;
+    memset(parts, 0, sizeof parts);
     r->text = long_read(r, 2);
     for (i = 0; i < 2; i++) {
         diti_format(name, sizeof name, "%s.scale_shift_table", blocks[i]);
