@@ -40,8 +40,8 @@
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families of pictures: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3,
-     3.5, FLUX.1, HunyuanDiT. Families of clips: Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan.
+     members are refused by name. Families: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3, 3.5, FLUX.1,
+     HunyuanDiT; of clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX, HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -227,9 +227,8 @@
      other bands; with vae_tile, each some of the tiles. The first device alone makes previews.
    - "equal" means the bytes of one device, on devices of one driver. Results differ by rounding where drivers differ,
      and on GPUs where a device's rows are so few that a product is cut along its depth.
-   - Transports: between each pair of devices bytes go the best way that proves itself when the context is made: memory
-     in common (by file descriptor, between devices of one driver), pages of the host that both import, or copies by the
-     host. A way that fails its test is left out, with a warning.
+   - Transports: between two devices bytes go the best way that proves itself: memory in common (of one driver), pages of
+     the host that both import, or copies by the host. A way that fails its test is left out, with a warning.
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
@@ -286,9 +285,8 @@
 
    On a device of yours only the features that you enabled count; dit_device_extend enables all of them. Products of
    int8 rows use matrix units, or else shaderIntegerDotProduct where it is fast. Software drivers stay on base. Kernels
-   that have run on no driver that dit was tested with (matrices of whole workgroups, dot products of halves summed in
-   F32) are off, and so are those that are known to crash, to be wrong or to be slow with a driver. Matrices of bfloat16
-   take the place of those of halves where a device has only these.
+   that ran on no driver in our tests (matrices of whole workgroups, dot products of halves summed in F32) are off, and
+   so are those known to crash, be wrong or be slow with a driver. Matrices of bfloat16 stand in for those of halves.
 
    Self-tests. Kernels above the base rung prove themselves, class by class, when a context is made: once for a device
    and its driver, if you keep dit_context_save_cache's blob. A class that computes wrong, does not compile (in a job,
@@ -387,8 +385,7 @@
    when its frames have finished. dit_job_destroy waits for what dit has submitted, not for what you have: destroy a
    job, or restart it, when the command buffers with its commands have finished. Ones that were never submitted need
    not finish, but must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then
-   your device.
-   */
+   your device. */
 #ifndef DIT_H
 #define DIT_H
 #include <stddef.h>
