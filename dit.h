@@ -40,8 +40,8 @@
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families: PixArt-alpha, -Sigma, class-conditional DiT, Stable Diffusion 3, 3.5, FLUX.1,
-     HunyuanDiT; of clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX, HunyuanVideo.
+     members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
+     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX-Video and HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -227,8 +227,8 @@
      other bands; with vae_tile, each some of the tiles. The first device alone makes previews.
    - "equal" means the bytes of one device, on devices of one driver. Results differ by rounding where drivers differ,
      and on GPUs where a device's rows are so few that a product is cut along its depth.
-   - Transports: between two devices bytes go the best way that proves itself: memory in common (of one driver), pages of
-     the host that both import, or copies by the host. A way that fails its test is left out, with a warning.
+   - Transports: between two devices bytes go the best way that proves itself: memory in common (of one driver), pages
+     of the host that both import, or copies by the host. A way that fails its test is left out, with a warning.
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
@@ -247,8 +247,7 @@
 
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
-   A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It is smaller by at least so much of
-   760 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
+   Define any of these beside DIT_IMPLEMENTATION. The build is smaller by at least so much of 760 KB (gcc -O1, x86-64).
 
        macro                  what is left out                                                saves
        DIT_NO_SPLIT           several devices: contexts of more than one, and all splits      82 KB
