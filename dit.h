@@ -885,8 +885,8 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic; /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                     example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
     float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
 } dit_guidance;
 
