@@ -28965,6 +28965,7 @@ typedef struct diti_model_traits {
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
     bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
@@ -34746,6 +34747,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->patch = 1;
     traits->default_size = 16;
     traits->default_frames = 21;
+    traits->default_fps = 25;
+    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -35217,6 +35220,8 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->patch = config->patch;
     traits->default_size = 90;
     traits->default_frames = 33;
+    traits->default_fps = 24;
+    traits->no_jobs = true;
     traits->text_tokens = 256;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
@@ -51007,6 +51012,10 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
+    if (model->transformer && model->transformer->traits.no_jobs)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "jobs do not run this model (%s %s) yet: it can be loaded and described", model->info.family,
+                         model->info.variant);
     out->shape.frames = out->shape.latent_frames = 1;
     out->shape.clip = diti_model_makes_clips(model);
     if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))

@@ -545,6 +545,9 @@ static int complain_missing(const app *a) {
     int role = DIT_ROLE_TRANSFORMER, text;
     while (!(a->info.missing & 1u << role)) role++;
     what = role_name(&a->info, (dit_role)role);
+    if (strstr(what, "LLaMA"))
+        return complain(EXIT_INPUT, "--model %s: its text encoder is a LLaMA, which dit.h does not run yet",
+                        a->model_path);
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;

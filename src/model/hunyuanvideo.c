@@ -257,6 +257,8 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->patch = config->patch;
     traits->default_size = 90;
     traits->default_frames = 33;
+    traits->default_fps = 24;
+    traits->no_jobs = true;
     traits->text_tokens = 256;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;

@@ -182,6 +182,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->patch = 1;
     traits->default_size = 16;
     traits->default_frames = 21;
+    traits->default_fps = 25;
+    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
