@@ -1387,6 +1387,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */
 #define DIT_INTERNAL static DITI_ROOM
 #endif
+#define DITI_ROOM
 #if defined(__GNUC__) && \
     (defined(DIT_NO_PYTORCH) || \
      defined(DIT_NO_TRACE) || \
@@ -1406,8 +1407,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-
-#define DITI_ROOM
 
 /* ==== src/base/base.h ==== */
 /* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
@@ -1444,6 +1443,18 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
+
+/* Around files of src/ORDER: gcc optimizes those that are small no further than -Og, and does not optimize those that
+   run once. Without optimization, or for size, all are compiled as the application asks. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define DITI_SMALL_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
+#define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define DITI_REGION_END _Pragma("GCC pop_options")
+#else
+#define DITI_SMALL_BEGIN
+#define DITI_ONCE_BEGIN
+#define DITI_REGION_END
+#endif
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
@@ -6992,8 +7003,8 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kerne
 #endif
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/vk/atomic.c ==== */
 #if defined(_MSC_VER) && !defined(__clang__)
@@ -12367,8 +12378,8 @@ DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializat
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/vk/spirv.c ==== */
@@ -12768,8 +12779,8 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
 }
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/weights/weights.h ==== */
 /* weights: from a checkpoint to device memory. A loader notes what a component asks for and uploads it at once; what
@@ -24791,8 +24802,8 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/text/tokenizer.h ==== */
@@ -27887,6 +27898,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     return result;
 }
 
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
+
 /* ==== src/text/t5.c ==== */
 
 /* T5 1.1, mT5 and umT5 encoders (docs/models.md 5.1): RMS norms, no biases, unscaled scores with a relative position
@@ -28922,10 +28937,6 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
                                            NULL};
     return &type;
 }
-
-#undef DITI_ROOM
-
-#define DITI_ROOM DITI_SMALL
 
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
@@ -41376,8 +41387,8 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/sample/sample.h ==== */
@@ -41685,6 +41696,10 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
     size_t i;
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
+
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/sample/config.c ==== */
 
@@ -43569,10 +43584,6 @@ DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, cons
 DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep) {
     return 1 + scale * (1 - cos(3.14159265358979323846 * pow((steps - timestep) / steps, 5))) / 2;
 }
-
-#undef DITI_ROOM
-
-#define DITI_ROOM DITI_SMALL
 
 /* ==== src/split/split.h ==== */
 /* split: one picture over several devices. Which product mesh of methods is fastest on which machine is arithmetic:
@@ -53010,13 +53021,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
-    if (shape->hold_count) {
+    if (shape->hold_count)
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
-        share->program.frame_steps =
-            diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
-    }
-    if (shape->fixes)
+    if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
                               share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
@@ -53407,6 +53414,11 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     return result;
 }
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
+
 /* ==== src/job/order.c ==== */
 /* The order in which a run comes to the segments of its plan, how often, and how long that takes. */
 
@@ -53493,6 +53505,11 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/job/image.c ==== */
 /* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
@@ -56113,6 +56130,11 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     return DIT_OK;
 }
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
+
 /* ==== src/job/run.c ==== */
 /* Running: which slice comes next, how much may be in flight, when it is over. */
 
@@ -57119,6 +57141,11 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     return diti_job_give(job, &job->preview_image, 0, out);
 }
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
+
 #ifndef DIT_NO_TRACE
 
 /* ==== src/job/trace_write.c ==== */
@@ -57401,6 +57428,10 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 }
 
 #endif
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM
 
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */

@@ -79,6 +79,7 @@ static void append_api(text *out, const char *name, const char *api) {
                        "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
                        "#define DIT_INTERNAL static DITI_ROOM\n"
                        "#endif\n"
+                       "#define DITI_ROOM\n"
                        "#if defined(__GNUC__) && \\\n");
     append_string(out, switches.data);
     append_string(
@@ -104,19 +105,32 @@ static void append_named(text *out, const char *folder, const char *name,
     free(file.data);
 }
 
-/* Lines of ORDER that leave files out of a build (#ifndef DIT_NO_..., #else, #endif), or say how a room is compiled
-   (#undef, #define), stand in the header as they are. */
+/* Lines of ORDER that leave files out of a build (#ifndef DIT_NO_..., #else, #endif) stand in the header as they are.
+ */
 static int is_directive(const char *line) {
-    return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0 ||
-           strncmp(line, "#undef ", 7) == 0 || strncmp(line, "#define ", 8) == 0;
+    return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0;
+}
+
+/* `#usual`, `#small` and `#once` end the region of files before them and begin another. */
+static const char *room_of(const char *line) {
+    if (strcmp(line, "#usual") == 0) return "#define DITI_ROOM\n";
+    if (strcmp(line, "#small") == 0) return "#define DITI_ROOM DITI_SMALL\nDITI_SMALL_BEGIN\n";
+    if (strcmp(line, "#once") == 0) return "#define DITI_ROOM DITI_SMALL\nDITI_ONCE_BEGIN\n";
+    return NULL;
 }
 
 static text amalgamate(const char *folder, char *order) {
     text out = {0};
     char *line;
-    int count = 0;
+    int count = 0, usual = 1;
     for (line = strtok(order, "\r\n"); line; line = strtok(NULL, "\r\n")) {
-        if (is_directive(line)) {
+        const char *room = room_of(line);
+        if (room) {
+            append_string(&out, usual ? "\n" : "\nDITI_REGION_END\n");
+            append_string(&out, "#undef DITI_ROOM\n");
+            append_string(&out, room);
+            usual = strcmp(line, "#usual") == 0;
+        } else if (is_directive(line)) {
             append_string(&out, "\n");
             append_string(&out, line);
             append_string(&out, "\n");

@@ -121,13 +121,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
-    if (shape->hold_count) {
+    if (shape->hold_count)
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
-        share->program.frame_steps =
-            diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
-    }
-    if (shape->fixes)
+    if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
                               share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
