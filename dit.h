@@ -25080,6 +25080,7 @@ typedef struct diti_chat {
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
     bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
@@ -28313,14 +28314,15 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", "", "", 512, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, {1, 0, {-2}, false}},
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
      "",
      "",
      512,
+     true,
      false,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
@@ -28330,6 +28332,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
+     false,
      {1, 0, {-1}, false}},
     {"QwenImageEditPipeline QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
@@ -28337,6 +28340,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_EDIT,
      "",
      1024,
+     false,
      false,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
@@ -28346,6 +28350,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      " ",
      1024,
      false,
+     false,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
@@ -28353,9 +28358,10 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_DESCRIBE,
      "",
      512,
+     false,
      true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, {1, 0, {-1}, false}}};
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 
@@ -50062,11 +50068,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -50249,6 +50258,7 @@ static void diti_encoders_guess_texts(dit_model *model) {
     if (diti_kind_is_decoder(first->kind)) {
         texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
         texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
         return;
     }
     model->fixed_text = bert || l || g;

@@ -27,6 +27,7 @@
 #include "vae/tiny.c"
 #include "golden.h"
 #include "golden_bert.h"
+#include "golden_chats.h"
 #include "golden_clip.h"
 #include "golden_cogvideox.h"
 #include "golden_decoder.h"
@@ -153,9 +154,12 @@ static void run_folder(golden *g, const char *path) {
     golden_open(&g->env, path, &folder);
     family = find_family(&folder);
     if (family) {
+        if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);
+    } else if (golden_is_chats(&folder)) {
+        golden_run_asked(g, &folder);
     } else if (g->allow_unsupported) {
         fprintf(stderr, "%s: unsupported\n", path);
     } else {
