@@ -139,11 +139,14 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
     static const struct {
         const char *name;
         diti_chat_model model;
-        uint32_t dropped;
+        double dropped; /* with the published words, where the golden does not say */
     } chats[] = {{"zimage", DITI_CHAT_ZIMAGE, 0},
                  {"flux2_klein", DITI_CHAT_FLUX2_KLEIN, 0},
                  {"qwenimage", DITI_CHAT_QWEN_IMAGE, 34},
-                 {"qwenimage_edit", DITI_CHAT_QWEN_IMAGE_EDIT, 64}};
+                 {"qwenimage_edit", DITI_CHAT_QWEN_IMAGE_EDIT, 64},
+                 {"qwenimage21", DITI_CHAT_QWEN_IMAGE_21, -1},
+                 {"krea2", DITI_CHAT_KREA2, -1},
+                 {"anima", DITI_CHAT_ANIMA, 0}};
     const char *name = diti_json_string(item, "model", ""), *prompt = diti_json_string(item, "prompt", NULL);
     const diti_json *ids = diti_json_get(item, "ids"), *wanted;
     char text[4096];
@@ -158,16 +161,47 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
         tokens.ids = (int32_t *)malloc(tokens.capacity * sizeof *tokens.ids);
         tokens.before = chat->before;
         tokens.after = chat->after;
+        tokens.keeps_after = chat->keeps_after;
         good = diti_format(text, sizeof text, "%s%s%s", chat->before, prompt, chat->after) &&
                diti_equal(text, diti_json_string(item, "text", "")) &&
                diti_tokenizer_encode(tokenizer, prompt, &tokens, NULL) == DIT_OK && tokens.count == ids->count &&
-               diti_tokenizer_count(tokenizer, chat->dropped, &dropped, NULL) == DIT_OK && dropped == chats[i].dropped;
+               diti_tokenizer_count(tokenizer, chat->dropped, &dropped, NULL) == DIT_OK &&
+               dropped == diti_json_number(item, "dropped", chats[i].dropped);
         for (wanted = ids->first; good && wanted; wanted = wanted->next, k++)
             good = tokens.ids[k] == (int32_t)wanted->number;
         free(tokens.ids);
         return good;
     }
     return false;
+}
+
+/* llama3.json: the same pieces, split and framed as LLaMA 3 does. */
+static inline void golden_run_llama3(golden *g, const golden_folder *folder, const char *golden_file) {
+    diti_json *golden;
+    const diti_json *cases, *item;
+    golden_tokenizer_result result = {0, 0, ""};
+    diti_tokenizer *tokenizer = NULL;
+    dit_error err = DITI_ZERO;
+    char file[1024];
+    size_t size;
+    char *data;
+    if (!golden_has(folder->path, "llama3.json")) return;
+    golden = test_read_json(&g->env, golden_file);
+    cases = diti_json_get(golden, "cases");
+    golden_join(file, sizeof file, folder->path, "llama3.json");
+    data = test_read_file(file, &size);
+    if (data) diti_tokenizer_load(&g->env, data, size, file, &tokenizer, &err);
+    for (item = cases && tokenizer ? cases->first : NULL; item; item = item->next) {
+        const char *text = diti_json_string(item, "text", "");
+        result.cases++;
+        if (golden_ids_equal(tokenizer, text, diti_json_get(item, "llama3"), 0)) continue;
+        if (result.wrong++ == 0) snprintf(result.message, sizeof result.message, "\"%s\"", text);
+    }
+    golden_check(g, result.cases > 0 && result.wrong == 0, "llama3.json: %d of %d texts give the same ids %s%s",
+                 result.cases - result.wrong, result.cases, result.message, err.message);
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(&g->env, golden);
+    free(data);
 }
 
 static inline void golden_run_chats(golden *g, const golden_folder *folder, const char *golden_file) {
@@ -219,5 +253,6 @@ static inline void golden_run_tokenizer(golden *g, const golden_folder *folder) 
     if (golden_has(folder->path, "vocab.json") && golden_has(folder->path, "tokenizer.json"))
         golden_report_tokenizer(g, "vocab.json", golden_tokenizer_merges(&g->env, folder->path, golden_file));
     golden_run_chats(g, folder, golden_file);
+    golden_run_llama3(g, folder, golden_file);
 }
 #endif
