@@ -167,7 +167,7 @@ static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json
     return result;
 }
 
-/* What stands before every text: LLaMA 3's template names a token in front of the text. */
+/* The token that stands before every text: LLaMA 3's template names it. */
 static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
     const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
     dit_result result = DIT_OK;

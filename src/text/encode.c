@@ -81,7 +81,7 @@ static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *promp
     return diti_encode_flush(run, err);
 }
 
-/* The prompt with what is around it. What has to follow a prompt that is cut has its room kept. */
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
 static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
                                      diti_token_sink *sink, dit_error *err) {
     const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";

@@ -14,19 +14,19 @@
 #define DITI_TAPS 16u
 typedef struct diti_taps {
     uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
-    uint32_t layers;       /* of the encoder whose states are numbered here; in one with other layers the states at the
-                              same fractions count; 0: any encoder's */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
 typedef struct diti_chat {
-    const char *classes;        /* of pipelines in model_index.json, with spaces between */
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after;           /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {

@@ -500,7 +500,7 @@ static void check_chat(const diti_tokenizer *tokenizer, const diti_tokens *aroun
                   tokens.lost);
 }
 
-/* What stands around a prompt: it is cut where the family says, weighs 1, and is no prompt with weights itself. */
+/* The text around a prompt is cut where the family says, weighs 1, and is no prompt with weights itself. */
 static void test_chats(const diti_env *env) {
     diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json");
     diti_tokens around = DITI_ZERO;
