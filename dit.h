@@ -25069,19 +25069,19 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #define DITI_TAPS 16u
 typedef struct diti_taps {
     uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
-    uint32_t layers;       /* of the encoder whose states are numbered here; in one with other layers the states at the
-                              same fractions count; 0: any encoder's */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
 typedef struct diti_chat {
-    const char *classes;        /* of pipelines in model_index.json, with spaces between */
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after;           /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -27047,7 +27047,7 @@ static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *promp
     return diti_encode_flush(run, err);
 }
 
-/* The prompt with what is around it. What has to follow a prompt that is cut has its room kept. */
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
 static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
                                      diti_token_sink *sink, dit_error *err) {
     const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
@@ -27797,7 +27797,7 @@ static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json
     return result;
 }
 
-/* What stands before every text: LLaMA 3's template names a token in front of the text. */
+/* The token that stands before every text: LLaMA 3's template names it. */
 static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
     const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
     dit_result result = DIT_OK;
@@ -50308,8 +50308,8 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     text->tokens = encoder->row + encoder->limit;
 }
 
-/* A decoder's rows are all of the first text. What stands in front of the prompt in its chat template has rows that
-   are left out; how many tells the tokenizer. */
+/* A decoder's rows are all of the first text. Some that stand in front of the prompt in its chat template are left out;
+   the tokenizer tells how many. */
 static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
     diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
     encoder->text = DITI_TEXT_FIRST;
@@ -50564,7 +50564,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat) return DIT_OK; /* its text is given */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat) return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
