@@ -40,7 +40,7 @@ SCRIPTS = {
 }
 SPACES = [" ", "  ", "\n", "\r\n", "\t", " \n ", "\u3000", "\u00a0", "\n\n", "\u2003", "\u2028", "\x0b\x0c", "\x1c \x1f", "\x85"]
 SIGNS = [",", ".", "...", "!", "?!", "—", "“", "”", "(", ")", "[x]", "{y}", "_", "@#$", "&", "'", "\"", "/", "\\", "½", "²", "Ⅳ", "™", "👍🏽", "👩‍👩‍👧", "❤️", "\u200b", "\ufeff", "\u00ad", "\x07", "\u20ac5", "=>", "//", "*"]
-ENDINGS = ["it's", "DON'T", "we'll", "I'VE", "they'd", "'re", "y'all'd", "'ſ", "'S", "o'clock", "l'été"]
+ENDINGS = ["it's", "DON'T", "we'll", "I'VE", "they'd", "'re", "y'all'd", "x'ſub", "'Sam", "we'LLama", "o'clock", "l'été"]
 SPECIAL = ["<|im_end|>", "<|im", "<|im_start|>user\n", "<think>", "</think>", "<|image_pad|><|image_pad|>", "<|endoftext|>", "< think>", "<|im_end"]
 
 
@@ -91,7 +91,8 @@ def train(texts):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = split(r"\p{N}")
-    tokenizer.train_from_iterator(texts + [before + after for before, after, _ in CHATS.values()], trainers.BpeTrainer(vocab_size=PIECES, initial_alphabet=letters(), show_progress=False))
+    words = ["ſub Sam LLama"] * 30  # pieces that a missed ending before them would make of it
+    tokenizer.train_from_iterator(texts + words + [before + after for before, after, _ in CHATS.values()], trainers.BpeTrainer(vocab_size=PIECES, initial_alphabet=letters(), show_progress=False))
     merges = [tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"]]
     vocabulary = {letter: i for i, letter in enumerate(letters())}
     for left, right in merges:
