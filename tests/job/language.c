@@ -4,7 +4,7 @@
    test-runs: lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
-#include "model_files.h"
+#include "real_shapes.h"
 #include "vulkan_test.h"
 
 #define ENCODER "tests/fixtures/qwen3_text"
@@ -233,6 +233,51 @@ static void test_sizes(void) {
                   (unsigned long long)(parameters[0] - parameters[1]));
 }
 
+/* Files of published sizes are told from each other, and counted, by their headers. `counted` is what is published, less
+   the matrix behind the last norm where it has one of its own. */
+static void test_published(void) {
+    static const struct {
+        real_decoder_shape shape;
+        uint64_t counted;
+        const char *name;
+    } cases[] = {
+        {{"model.", 151936, 1024, 3072, 28, 16, 8, 128, true, false, false}, 596049920u, "Qwen3-0.6B"},
+        {{"model.", 151936, 2048, 6144, 28, 16, 8, 128, true, false, false}, 1720574976u, "Qwen3-1.7B"},
+        {{"model.", 151936, 2560, 9728, 36, 32, 8, 128, true, false, false}, 4022468096u, "Qwen3-4B"},
+        {{"model.language_model.", 151936, 4096, 12288, 36, 32, 8, 128, true, false, false},
+         8190735360u - 151936u * 4096u,
+         "Qwen3-8B"},
+        {{"model.", 152064, 3584, 18944, 28, 28, 4, 128, false, true, false},
+         7615616512u - 152064u * 3584u,
+         "Qwen2.5-7B"},
+        {{"model.", 256000, 2304, 9216, 26, 8, 4, 256, false, false, true}, 2614341888u, "Gemma 2 2B"},
+        {{"language_model.model.", 131072, 5120, 32768, 40, 32, 8, 128, false, false, false},
+         23572403200u - 131072u * 5120u,
+         "Mistral Small"},
+        {{"model.", 128256, 4096, 14336, 32, 32, 8, 128, false, false, false},
+         8030261248u - 128256u * 4096u,
+         "LLaMA 3 8B"},
+    };
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        real_file file = {0};
+        dit_model_desc desc = {0};
+        dit_model_info info = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        file.container = REAL_SAFETENSORS;
+        file.type = DIT_TYPE_BF16;
+        real_decoder(&file, &cases[i].shape);
+        desc.source = real_source(&file);
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].name, err.message))
+            dit_model_get_info(model, &info);
+        CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] == cases[i].counted, "%s: %llu parameters", cases[i].name,
+                      (unsigned long long)info.parameters[DIT_ROLE_TEXT_1]);
+        dit_model_destroy(model);
+        real_free(&file);
+    }
+}
+
 static void refused(const char *index, const char *config, const char *words) {
     repository from = {index, config, ""};
     dit_model_desc desc = {0};
@@ -265,6 +310,7 @@ int main(void) {
         test_weights();
         test_places();
         test_sizes();
+        test_published();
         test_refused();
     }
     dit_context_destroy(context);
