@@ -89,8 +89,8 @@ static const golden_family families[] = {
 };
 
 static const char *const own_folders[] = {
-    "tests/fixtures/schedulers",      "tests/fixtures/tokenizers/t5", "tests/fixtures/tokenizers/clip",
-    "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
+    "tests/fixtures/schedulers",       "tests/fixtures/tokenizers/t5",      "tests/fixtures/tokenizers/clip",
+    "tests/fixtures/tokenizers/bert",  "tests/fixtures/torch_rng",          "tests/fixtures/gguf_types",
     "tests/fixtures/tokenizers/qwen2", "tests/fixtures/tokenizers/scripts",
 };
 
@@ -200,8 +200,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2", "lumina2", "qwenimage",
-                                        "sana*", "vae_dcae",    "vae_flux2", "zimage"};
+    static const char *const later[] = {"flux2", "lumina2", "qwenimage", "sana*", "vae_dcae", "vae_flux2", "zimage"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

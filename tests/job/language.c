@@ -1,7 +1,7 @@
-/* Decoder language models as text encoders, through the public calls: what chat templates drop, keep and pad, which states
-   a repository may ask for, a GGUF that brings its tokenizer along, streamed and released weights, prompts with weights,
-   and repositories that do not fit together. tests/golden compares with the original pipelines.
-   test-runs: lavapipe sanitize, in test-all swiftshader */
+/* Decoder language models as text encoders, through the public calls: what chat templates drop, keep and pad, which
+   states a repository may ask for, a GGUF that brings its tokenizer along, streamed and released weights, prompts with
+   weights, and repositories that do not fit together. tests/golden compares with the original pipelines. test-runs:
+   lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
 #include "real_shapes.h"
@@ -16,16 +16,16 @@ static dit_context *context;
 
 /* A repository of that class without transformer and autoencoder. */
 typedef struct repository {
-    const char *index; /* model_index.json */
+    const char *index;  /* model_index.json */
     const char *config; /* instead of the encoder's config.json; NULL: its own */
     char path[512];
 } repository;
 
 static dit_result repository_open(const char *member, dit_source *out, void *user) {
     repository *from = user;
-    const char *text = !strcmp(member, "model_index.json")                              ? from->index
+    const char *text = !strcmp(member, "model_index.json")                           ? from->index
                        : from->config && !strcmp(member, "text_encoder/config.json") ? from->config
-                                                                                        : NULL;
+                                                                                     : NULL;
     FILE *file;
     if (text) {
         out->data = text;
@@ -73,7 +73,7 @@ static text encode_with(const dit_model *model, const char *prompt, bool weighte
         return t;
     t.blob = malloc(t.size);
     CHECK_MESSAGE((weighted ? dit_encode_weighted_prompt : dit_encode_prompt)(context, model, prompt, t.blob, &t.size,
-                                                                             &err) == DIT_OK,
+                                                                              &err) == DIT_OK,
                   "%s", err.message);
     if (!CHECK_MESSAGE(diti_conditioning_from_blob(&env, "test", t.blob, t.size, &out, &err) == DIT_OK, "%s",
                        err.message))
@@ -109,7 +109,8 @@ static double row_error(const text *a, uint32_t row, uint32_t column, const text
     return sqrt(error / (size + 1e-30));
 }
 
-#define NONE (dit_model_desc){0}
+#define NONE                                                                                                           \
+    (dit_model_desc) { 0 }
 #define PLAIN "{}"
 #define CLASS(NAME) "{\"_class_name\": \"" NAME "\"}"
 #define USER "<|im_start|>user\n"
@@ -125,8 +126,8 @@ static void test_templates(void) {
     snprintf(whole, sizeof whole, "%s%s%s", chat->before, prompt, chat->after);
     plain = encode(PLAIN, whole, false, NONE);
     asked = encode(CLASS("QwenImagePipeline"), prompt, false, NONE);
-    CHECK_MESSAGE(plain.length == asked.length + 34 && asked.tokens == 1024 && asked.columns == 40,
-                  "%u rows of %u", asked.length, plain.length);
+    CHECK_MESSAGE(plain.length == asked.length + 34 && asked.tokens == 1024 && asked.columns == 40, "%u rows of %u",
+                  asked.length, plain.length);
     for (i = 0; i < asked.length && plain.length == asked.length + 34; i++)
         CHECK_MESSAGE(row_error(&asked, i, 0, &plain, i + 34, 40) < 1e-6, "row %u", i);
     for (i = asked.length; i < asked.tokens; i++) CHECK(asked.rows[(size_t)i * 40] == 0);
@@ -233,8 +234,8 @@ static void test_sizes(void) {
                   (unsigned long long)(parameters[0] - parameters[1]));
 }
 
-/* Files of published sizes are told from each other, and counted, by their headers. `counted` is what is published, less
-   the matrix behind the last norm where it has one of its own. */
+/* Files of published sizes are told from each other, and counted, by their headers. `counted` is what is published,
+   less the matrix behind the last norm where it has one of its own. */
 static void test_published(void) {
     static const struct {
         real_decoder_shape shape;

@@ -81,9 +81,9 @@ typedef enum part {
     PART_WAN,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE, VAE_FILE,  SD3_FILE,  FLUX_FILE, DIT_FILE,
-                                                  HUNYUAN_FILE, TINY_FILE,   CLIP_FILE, BERT_FILE, DECODER_FILE,
-                                                  KL_FILE,      WAN_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,  SD3_FILE,  FLUX_FILE,
+                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE, CLIP_FILE, BERT_FILE,
+                                                  DECODER_FILE, KL_FILE,      WAN_FILE};
 
 typedef struct component {
     diti_t5 *t5;
