@@ -12987,6 +12987,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                    every step; set where a value is too large for that: then loading fails and is done again without */
 } diti_load_options;
@@ -13011,15 +13012,16 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
+    const struct diti_taps *taps; /* diti_load_options.taps */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -13862,6 +13864,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
+    loader->taps = options->taps;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -15697,14 +15700,16 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+    uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -20820,6 +20825,8 @@ enum {
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
     DITI_ATTENTION_ROW_STEP,
+    DITI_ATTENTION_KV_SHARE,
+    DITI_ATTENTION_CAP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -20827,12 +20834,13 @@ enum {
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
     DITI_ATTENTION_PART_PACKED = 8,
-    DITI_ATTENTION_PART_STRIDED = 16
+    DITI_ATTENTION_PART_STRIDED = 16,
+    DITI_ATTENTION_PART_CAP = 32
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
-    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
@@ -20969,14 +20977,14 @@ static void diti_attention_candidate(const diti_device *device, uint32_t candida
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t rows, const char *name) {
+                                 uint32_t heads, uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
     if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
-    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
+    if (head && info->rows == rows && info->columns == heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
-                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
+                    info->columns, rows, shape->items, heads, shape->head_dim);
     return false;
 }
 
@@ -20996,6 +21004,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->batch = desc->packed ? 1 : shape->items;
     shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
+    shape->kv_heads = desc->kv_heads ? desc->kv_heads : desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
     shape->keys = desc->items ? key_rows : key_rows / shape->batch;
@@ -21014,6 +21023,11 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
         return false;
     }
+    if (desc->heads % shape->kv_heads) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads cannot share %u heads of keys and values",
+                        name, desc->heads, shape->kv_heads);
+        return false;
+    }
     if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
                         name);
@@ -21026,9 +21040,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
         return false;
     }
     before = desc->packed ? desc->most_keys : shape->queries;
-    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
-           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
-           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+    return diti_attention_input(graph, q, shape, shape->heads, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->kv_heads, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
            diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
                                 before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
@@ -21090,7 +21104,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
            (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
-           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
+           (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -21115,7 +21130,8 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
-    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->cap > 0 ||
+        desc->scale <= 0)
         return false;
     for (i = 0; i < 3; i++)
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
@@ -21161,7 +21177,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -21194,6 +21211,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
+    dispatch.push[DITI_ATTENTION_KV_SHARE] = shape->heads / shape->kv_heads;
+    dispatch.push[DITI_ATTENTION_CAP] = diti_op_float(desc->cap);
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -21218,8 +21237,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;
@@ -24906,6 +24926,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
+    DITI_TOKENIZER_BYTES, /* byte-level BPE of language models: GPT-2's and its kin */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -24929,22 +24950,26 @@ typedef struct diti_tokenizer {
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
-    int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
+    int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
+    uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
-    int32_t begin, unknown, end, padding; /* begin -1: none */
+    int32_t begin, unknown, end, padding; /* begin, end -1: none */
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -24954,7 +24979,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *dat
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
                                                    const char *merges, size_t merges_size, const char *name,
                                                    diti_tokenizer **out, dit_error *err);
-/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
+/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
+DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
+                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
+                                                       const diti_json *config, const char *name, diti_tokenizer **out,
+                                                       dit_error *err);
+/* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
 /* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
@@ -24964,9 +24994,14 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
+
+/* How many tokens a text has, without a begin and an end. */
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err);
 
 /* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
@@ -24996,7 +25031,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
+/* "left right" */
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err);
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens, or tokenizer_config.json's
+   added_tokens_decoder. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);
@@ -25038,6 +25076,46 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
 
+/* --- chat templates (chat.c): how a prompt is put to a decoder language model, and which of its hidden states are the
+   text that a transformer reads (docs/models.md 5.5) --- */
+/* State k is what the first k layers make of the embeddings, which are state 0; the last is behind the final norm.
+   Layers behind the last state that is wanted are neither loaded nor computed. */
+#define DITI_TAPS 16u
+typedef struct diti_taps {
+    uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
+    int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
+    bool unnormed;         /* the last state is before the final norm */
+} diti_taps;
+typedef struct diti_chat {
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
+    const char *before, *after; /* exact text around a prompt */
+    const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
+    const char *empty;          /* stands for an empty prompt */
+    uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    diti_taps taps;
+} diti_chat;
+typedef enum diti_chat_model {
+    DITI_CHAT_PLAIN, /* the prompt alone, the last state */
+    DITI_CHAT_ZIMAGE,
+    DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_QWEN_IMAGE,
+    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_21,
+    DITI_CHAT_KREA2,
+    DITI_CHAT_ANIMA,
+    DITI_CHATS
+} diti_chat_model;
+/* A family's traits name one: diti_model_traits.chat. */
+DIT_INTERNAL DITI_UNUSED const diti_chat *diti_chat_of(diti_chat_model model);
+/* The one of a pipeline's class; NULL: none is known for it. */
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name);
+/* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
+
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
@@ -25068,13 +25146,14 @@ typedef struct diti_encoder_type { /* each calls its own encoder self */
     const diti_weights *(*weights)(const void *self);
     /* States F32 [rows, columns], and use->pooled. */
     diti_tensor (*encode)(const void *self, diti_graph *graph, diti_encoder_use *use);
-    /* ids: what the tensor holds. NULL: the encoder has no inputs of its own. */
+    /* ids, items: what the tensors hold. NULL: the encoder has no inputs of its own. */
     dit_result (*write_inputs)(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                               dit_error *err);
+                               const uint32_t *items, dit_error *err);
 } diti_encoder_type;
 DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -25111,6 +25190,20 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
+
+/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
+typedef struct diti_decoder diti_decoder;
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err);
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
+/* A row attends to those before it and to itself, as far as its item has them as keys: a padded row to all tokens. Its
+   position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -26450,7 +26543,8 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 
 /* ==== src/text/bpe.c ==== */
 
-/* CLIP's byte-level BPE (docs/models.md 6.1). */
+/* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
+   front of them and do not end in a sign of their own. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -26492,17 +26586,29 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
     return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
+/* Language models have no text begin or end by itself; what pads is masked. */
+static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
+    static const char pad[] = "<|endoftext|>";
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+}
+
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     uint32_t byte;
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
-    tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    if (clip) {
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
+        tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    } else {
+        diti_bpe_finish_bytes(tokenizer);
+    }
     for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
         tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
-        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
+        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, clip ? length + 4 : length);
         if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
@@ -26590,7 +26696,23 @@ static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     }
     run->text[length] = ' ';
     for (i = 0; i < length; i = run->next[i])
-        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
+        diti_token_emit(sink, run->ids[i], run->text + i,
+                        run->next[i] - i + (run->next[i] == length && tokenizer->kind == DITI_TOKENIZER_CLIP));
+}
+
+/* The id of a word that the vocabulary has as a whole; -1: none. Every byte is at most two in the vocabulary. */
+static int32_t diti_bpe_whole(const diti_bpe_run *run) {
+    diti_piece_range range = diti_piece_range_all(&run->tokenizer->words);
+    const diti_piece *piece;
+    uint32_t i, j;
+    for (i = 0; i < run->length; i++) {
+        char letter[4];
+        uint32_t bytes = diti_utf8_encode(diti_bpe_letter((uint8_t)run->text[i]), letter);
+        for (j = 0; j < bytes; j++)
+            if (!diti_piece_range_narrow(&run->tokenizer->words, &range, letter[j])) return -1;
+    }
+    piece = diti_piece_range_exact(&run->tokenizer->words, &range);
+    return piece ? piece->id : -1;
 }
 
 /* --- splitting text into words --- */
@@ -26623,15 +26745,94 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
     return end;
 }
 
+/* --- words of language models: the alternatives of Qwen2's and LLaMA 3's pattern in their order (docs/models.md 6.4),
+   which differ in how many digits a word has --- */
+
+/* The pattern's white space, which is Unicode's; Python's has four codes more. */
+static bool diti_bpe_is_space(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_SPACE && !(text->at[at] >= 0x1c && text->at[at] <= 0x1f);
+}
+
+static bool diti_bpe_is_feed(const diti_codes *text, size_t at) {
+    return at < text->count && (text->at[at] == '\r' || text->at[at] == '\n');
+}
+
+static bool diti_bpe_is_letter(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_LETTER;
+}
+
+static bool diti_bpe_is_number(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_NUMBER;
+}
+
+/* Neither letter, number nor white space. */
+static bool diti_bpe_is_sign(const diti_codes *text, size_t at) {
+    return at < text->count && !diti_bpe_is_letter(text, at) && !diti_bpe_is_number(text, at) &&
+           !diti_bpe_is_space(text, at);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d): codes after the apostrophe, of which case folding makes U+017F an s, too. */
+static size_t diti_bpe_any_contraction(const diti_codes *text, size_t first) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    size_t i, j;
+    for (i = 0; i < DITI_COUNT(endings) && text->at[first] == '\''; i++) {
+        size_t length = strlen(endings[i]);
+        for (j = 0; j < length && first + 1 + j < text->count; j++) {
+            uint32_t code = text->at[first + 1 + j];
+            if (code == 0x17f) code = 's';
+            if (code >= 'A' && code <= 'Z') code += 32;
+            if (code != (uint32_t)endings[i][j]) break;
+        }
+        if (j == length) return 1 + length;
+    }
+    return 0;
+}
+
+/* White space: up to its last line feed, where there is one; else all that ends the text, or all but the last before a
+   word, or that one alone. */
+static size_t diti_bpe_space_end(const diti_codes *text, size_t first) {
+    size_t end = first, feed = 0;
+    for (; diti_bpe_is_space(text, end); end++)
+        if (diti_bpe_is_feed(text, end)) feed = end + 1;
+    if (feed) return feed;
+    return end == text->count || end == first + 1 ? end : end - 1;
+}
+
+static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_codes *text, size_t first) {
+    size_t end = first + diti_bpe_any_contraction(text, first);
+    bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
+    if (end > first) return end;
+    if (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1))) {
+        for (end = first + 1; diti_bpe_is_letter(text, end);) end++;
+        return end;
+    }
+    if (diti_bpe_is_number(text, first)) {
+        for (end = first + 1; end - first < tokenizer->digits && diti_bpe_is_number(text, end);) end++;
+        return end;
+    }
+    if (!diti_bpe_is_sign(text, first) && !(text->at[first] == ' ' && diti_bpe_is_sign(text, first + 1)))
+        return diti_bpe_space_end(text, first);
+    for (end = first + 1; diti_bpe_is_sign(text, end);) end++;
+    while (diti_bpe_is_feed(text, end)) end++;
+    return end;
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     size_t first, end, i;
     for (first = 0; first < text->count; first = end) {
+        int32_t whole = -1;
         end = first + 1;
-        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
-        end = diti_bpe_word_end(text, first);
+        if (clip && text->kinds[first] == DITI_UNICODE_SPACE) continue;
+        end = clip ? diti_bpe_word_end(text, first) : diti_bpe_bytes_end(tokenizer, text, first);
         run->length = 0;
         for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
-        diti_bpe_word(run, sink);
+        if (tokenizer->whole_words) whole = diti_bpe_whole(run);
+        if (whole >= 0)
+            diti_token_emit(sink, whole, run->text, run->length);
+        else
+            diti_bpe_word(run, sink);
     }
 }
 
@@ -26657,9 +26858,10 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
     diti_free(env, run->heap);
 }
 
-/* The most codes that stand without white space between them: no word is longer. */
-static size_t diti_bpe_longest(const diti_codes *text) {
+/* The most codes that stand without white space between them: no word of CLIP's is longer. */
+static size_t diti_bpe_longest(const diti_tokenizer *tokenizer, const diti_codes *text) {
     size_t i, start = 0, longest = 0;
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP) return text->count;
     for (i = 0; i <= text->count; i++) {
         if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
         if (i - start > longest) longest = i - start;
@@ -26675,7 +26877,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     dit_result result;
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
-    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
+    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
     if (result >= 0) diti_bpe_words(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);
@@ -26786,7 +26988,8 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -26796,7 +26999,8 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
                                              diti_token_sink *sink, dit_error *err) {
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -26819,24 +27023,108 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
 }
 
-static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-                                                 diti_token_sink *sink, dit_error *err) {
-    diti_prompt prompt = DITI_ZERO;
-    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+/* Text of one weight that waits: what stands side by side becomes tokens together. */
+typedef struct diti_encode_run {
+    const diti_tokenizer *tokenizer;
+    diti_token_sink *sink;
+    char *text;
+    size_t length;
+    double weight;
+} diti_encode_run;
+
+static dit_result diti_encode_flush(diti_encode_run *run, dit_error *err) {
+    size_t length = run->length;
+    run->length = 0;
+    run->sink->weight = (float)run->weight;
+    return diti_tokenizer_encode_part(run->tokenizer, run->text, length, run->sink, err);
+}
+
+static dit_result diti_encode_add(diti_encode_run *run, const char *text, size_t length, double weight,
+                                  dit_error *err) {
+    if (!length) return DIT_OK;
+    if (run->length && weight != run->weight) DITI_TRY(diti_encode_flush(run, err));
+    memcpy(run->text + run->length, text, length);
+    run->length += length;
+    run->weight = weight;
+    return DIT_OK;
+}
+
+static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const char *before,
+                                  const char *after, dit_error *err) {
     size_t i;
-    for (i = 0; i < prompt.count && result >= 0; i++) {
-        const diti_prompt_part *part = &prompt.parts[i];
-        sink->weight = (float)part->weight;
-        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    DITI_TRY(diti_encode_add(run, before, strlen(before), 1, err));
+    for (i = 0; i < prompt->count; i++) {
+        const diti_prompt_part *part = &prompt->parts[i];
+        DITI_TRY(diti_encode_add(run, prompt->text + part->first, part->length, part->weight, err));
     }
-    diti_prompt_free(&tokenizer->env, &prompt);
+    DITI_TRY(diti_encode_add(run, after, strlen(after), 1, err));
+    return diti_encode_flush(run, err);
+}
+
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
+static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
+                                     diti_token_sink *sink, dit_error *err) {
+    const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
+    diti_encode_run run = DITI_ZERO;
+    uint32_t kept = 0;
+    dit_result result;
+    if (tokens->keeps_after) {
+        apart = after;
+        after = "";
+        DITI_TRY(diti_tokenizer_count(tokenizer, apart, &kept, err));
+        if (kept > sink->room)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %u tokens have no room for the %u behind a prompt",
+                             tokenizer->name, sink->room, kept);
+    }
+    run.tokenizer = tokenizer;
+    run.sink = sink;
+    run.text = (char *)diti_alloc(&tokenizer->env, strlen(before) + prompt->size + strlen(after) + 1);
+    if (!run.text) return diti_fail_memory(err, "the prompt");
+    sink->room -= kept;
+    result = diti_encode_all(&run, prompt, before, after, err);
+    sink->room += kept;
+    sink->weight = 1;
+    if (result >= 0) result = diti_tokenizer_encode_part(tokenizer, apart, strlen(apart), sink, err);
+    diti_free(&tokenizer->env, run.text);
+    return result;
+}
+
+static dit_result diti_tokenizer_encode_prompt(const diti_tokenizer *tokenizer, const char *text, diti_token_sink *sink,
+                                               dit_error *err) {
+    diti_tokens *tokens = sink->tokens;
+    diti_prompt_part whole = DITI_ZERO;
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result;
+    if (tokens->weights) {
+        DITI_TRY(diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err));
+        result = diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+        diti_prompt_free(&tokenizer->env, &prompt);
+        return result;
+    }
+    if (!tokens->before && !tokens->after) return diti_tokenizer_encode_part(tokenizer, text, strlen(text), sink, err);
+    whole.length = prompt.size = strlen(text);
+    whole.weight = 1;
+    prompt.text = (char *)(uintptr_t)text;
+    prompt.parts = &whole;
+    prompt.count = 1;
+    return diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err) {
+    diti_tokens tokens = DITI_ZERO;
+    diti_token_sink sink = DITI_ZERO;
+    dit_result result;
+    sink.tokens = &tokens;
+    result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    *count = tokens.lost;
     return result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err) {
     diti_token_sink sink = DITI_ZERO;
-    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    uint32_t ends = tokenizer->end >= 0 ? 1 : 0, framing = ends + (tokenizer->begin >= 0 ? 1 : 0), i;
     dit_result result;
     if (out->capacity < framing)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
@@ -26846,31 +27134,37 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     out->lost_text[0] = 0;
     for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
     sink.tokens = out;
-    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.room = out->capacity - ends; /* the end token always fits */
     sink.weight = 1.0f;
     if (!text) text = "";
     if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
-    if (out->weights)
-        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
-    else
-        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    result = diti_tokenizer_encode_prompt(tokenizer, text, &sink, err);
     if (result < 0) return result;
     for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
-    out->ids[out->count++] = tokenizer->end;
+    if (ends) out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
 }
 
 /* ==== src/text/vocabulary.c ==== */
-/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...]. */
+/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...], or {"id": {"content": ...}}.
+ */
 
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
     return diti_json_u64(value, id) && *id <= INT32_MAX;
 }
 
+static bool diti_vocabulary_key(const char *key, uint64_t *id) {
+    *id = 0;
+    if (!*key) return false;
+    for (; *key >= '0' && *key <= '9' && *id <= INT32_MAX; key++) *id = *id * 10 + (uint64_t)(*key - '0');
+    return !*key && *id <= INT32_MAX;
+}
+
 static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
     *content = diti_json_get(token, "content");
-    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+    if (!*content || (*content)->kind != DITI_JSON_STRING) return false;
+    return token->key ? diti_vocabulary_key(token->key, id) : diti_vocabulary_id(diti_json_get(token, "id"), id);
 }
 
 static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
@@ -27348,7 +27642,242 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     return result;
 }
 
-/* ==== src/text/unigram_gguf.c ==== */
+/* ==== src/text/bpe_files.c ==== */
+/* Files that hold a byte-level BPE tokenizer: CLIP's, or a language model's. */
+
+#define DITI_MERGE_LIMIT (4u << 20)
+
+static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
+                                 size_t right_length, dit_error *err) {
+    diti_merge_index *index = &tokenizer->merges;
+    char joined[2048];
+    diti_merge merge;
+    void *merges = index->merges;
+    merge.rank = (uint32_t)index->count;
+    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
+    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
+    merge.result = -1;
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
+        memcpy(joined, left, left_length);
+        memcpy(joined + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
+    }
+    if (merge.result < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
+                         tokenizer->name, merge.rank + 1);
+    if (index->count >= DITI_MERGE_LIMIT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
+    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
+        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
+    index->merges = (diti_merge *)merges;
+    index->merges[index->count++] = merge;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length,
+                                            dit_error *err) {
+    const char *space = (const char *)memchr(line, ' ', length);
+    if (!space)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
+                         (unsigned long)tokenizer->merges.count + 1);
+    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
+}
+
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
+static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
+    size_t first = 0, end;
+    bool header = true;
+    for (; first < size; first = end + 1, header = false) {
+        const char *feed = (const char *)memchr(text + first, '\n', size - first);
+        size_t length;
+        end = feed ? (size_t)(feed - text) : size;
+        length = end - first;
+        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
+        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+/* CLIP's vocabulary has what a text begins with; its pieces say where a word ends. */
+static diti_tokenizer_kind diti_merges_kind(const diti_json *words) {
+    const diti_json *word = words->kind == DITI_JSON_OBJECT ? words->first : NULL;
+    if (diti_json_get(words, "<|startoftext|>")) return DITI_TOKENIZER_CLIP;
+    while (word && !diti_ends_with(word->key, "</w>")) word = word->next;
+    return word ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES;
+}
+
+static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
+                                   const diti_json *config, const char *name, diti_tokenizer **out, dit_error *err) {
+    bool clip = diti_merges_kind(root) == DITI_TOKENIZER_CLIP;
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_create(env, diti_merges_kind(root), root,
+                                    clip ? NULL : diti_json_get(config, "added_tokens_decoder"), name, &tokenizer,
+                                    err));
+    tokenizer->rules = DITI_CLEAN_COMPOSE;
+    if (clip) tokenizer->rules |= DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_LOWER_SIGMA;
+    tokenizer->digits = 1;
+    result = diti_merges_read(tokenizer, merges, size, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
+                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
+                                                       const diti_json *config, const char *name, diti_tokenizer **out,
+                                                       dit_error *err) {
+    diti_json *root = NULL;
+    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
+    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
+    diti_json_free(env, root);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const char *name,
+                                                   diti_tokenizer **out, dit_error *err) {
+    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
+}
+
+/* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
+static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name,
+                     what, value);
+}
+
+static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
+    if (diti_equal(type, "Sequence")) {
+        member = diti_json_get(normalizer, "normalizers");
+        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+            result = diti_bpe_read_normalizer(tokenizer, member, err);
+    } else if (diti_equal(type, "NFC")) {
+        tokenizer->rules |= DITI_CLEAN_COMPOSE;
+    } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
+        tokenizer->rules |= DITI_CLEAN_LOWER;
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
+        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
+    }
+    return result;
+}
+
+typedef struct diti_bpe_pattern {
+    diti_tokenizer_kind kind;
+    uint32_t digits;
+    const char *regex;
+} diti_bpe_pattern;
+#define DITI_BPE_PATTERN(DIGITS)                                                                                       \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS                                               \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const diti_bpe_pattern diti_bpe_patterns[] = {
+    {DITI_TOKENIZER_CLIP, 1, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
+    {DITI_TOKENIZER_BYTES, 1, DITI_BPE_PATTERN("\\p{N}")},
+    {DITI_TOKENIZER_BYTES, 3, DITI_BPE_PATTERN("\\p{N}{1,3}")},
+};
+
+static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *regex, dit_error *err) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_bpe_patterns); i++) {
+        const diti_bpe_pattern *pattern = &diti_bpe_patterns[i];
+        if (pattern->kind != tokenizer->kind || !diti_equal(pattern->regex, regex)) continue;
+        tokenizer->digits = pattern->digits;
+        return DIT_OK;
+    }
+    return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);
+}
+
+static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
+    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0) return result;
+    if (diti_equal(type, "Split")) return diti_bpe_read_pattern(tokenizer, regex, err);
+    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
+    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+    member = diti_json_get(pre_tokenizer, "pretokenizers");
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_split(tokenizer, member, err);
+    return result;
+}
+
+/* The token that stands before every text: LLaMA 3's template names it. */
+static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
+    const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
+    dit_result result = DIT_OK;
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_template(tokenizer, member, err);
+    if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
+    first = diti_json_get(processor, "single");
+    token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
+}
+
+/* "left right" or ["left", "right"]. */
+static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
+    const diti_json *merge;
+    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
+        const diti_json *left = merge->first, *right = left ? left->next : NULL;
+        if (merge->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
+        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
+        else
+            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
+                                dit_error *err) {
+    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
+    DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_BYTES && !tokenizer->digits)
+        return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", "ByteLevel without Split", err);
+    if (tokenizer->kind == DITI_TOKENIZER_BYTES)
+        DITI_TRY(diti_bpe_read_template(tokenizer, diti_json_get(root, "post_processor"), err));
+    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
+}
+
+DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                           diti_tokenizer **out, dit_error *err) {
+    const diti_json *model = diti_json_get(root, "model");
+    diti_settings settings = diti_settings_of(model, name, err);
+    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
+    bool whole = diti_setting_bool(&settings, "ignore_merges", false), clip = diti_equal(suffix, "</w>");
+    bool fallback = diti_setting_bool(&settings, "byte_fallback", false);
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(settings.result);
+    if (!clip && *suffix) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
+    if (fallback) return diti_bpe_unsupported(name, "byte_fallback", "true", err);
+    DITI_TRY(diti_vocabulary_create(env, clip ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES,
+                                    diti_json_get(model, "vocab"), diti_json_get(root, "added_tokens"), name,
+                                    &tokenizer, err));
+    tokenizer->whole_words = whole;
+    result = diti_bpe_fill(tokenizer, root, model, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+/* ==== src/text/tokenizer_gguf.c ==== */
 
 /* --- tokenizer.ggml.* of a GGUF (docs/models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
@@ -27398,6 +27927,7 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
         if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
                              (unsigned long long)i, type);
+        if (tokenizer->kind == DITI_TOKENIZER_BYTES && type == DITI_PIECE_USER) type = DITI_PIECE_CONTROL; /* added */
         result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
     }
     return result;
@@ -27450,191 +27980,71 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
     return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
+/* --- byte-level BPE: the words that a text is split into have a name --- */
+typedef struct diti_ggml_split {
+    const char *name;
+    uint32_t digits;
+    bool composes, whole_words;
+} diti_ggml_split;
+
+static dit_result diti_ggml_read_split(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const diti_ggml_split splits[] = {{"qwen2", 1, true, false}, {"llama-bpe", 3, false, true}};
+    const char *name = diti_checkpoint_text(checkpoint, "tokenizer.ggml.pre");
+    size_t i;
+    for (i = 0; i < DITI_COUNT(splits); i++) {
+        if (!diti_equal(name, splits[i].name)) continue;
+        tokenizer->digits = splits[i].digits;
+        tokenizer->rules = splits[i].composes ? DITI_CLEAN_COMPOSE : 0;
+        tokenizer->whole_words = splits[i].whole_words;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\" and \"llama-bpe\" are supported",
+                     name ? name : "(absent)");
+}
+
+static dit_result diti_ggml_read_merges(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const char key[] = "tokenizer.ggml.merges";
+    const char *line;
+    size_t length = 0;
+    uint64_t i;
+    for (i = 0; (line = diti_checkpoint_array_text(checkpoint, key, i, &length)) != NULL; i++)
+        DITI_TRY(diti_merge_add_line(tokenizer, line, length, err));
+    if (!i) return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is missing", key);
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_ggml_fill_bytes(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                       diti_tokenizer *tokenizer, dit_error *err) {
+    DITI_TRY(diti_ggml_read_split(checkpoint, tokenizer, err));
+    DITI_TRY(diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err));
+    DITI_TRY(diti_tokenizer_finish(tokenizer, err));
+    DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err));
+    if (diti_ggml_flag(checkpoint, "tokenizer.ggml.add_bos_token", tokenizer->whole_words))
+        DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.bos_token_id", tokenizer, &tokenizer->begin, err));
+    return diti_ggml_read_merges(checkpoint, tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err) {
     const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
+    bool bytes_bpe = diti_equal(model, "gpt2");
     diti_ggml_vocabulary vocabulary = DITI_ZERO;
     diti_tokenizer *tokenizer;
     uint64_t bytes = 0;
     dit_result result;
-    if (!diti_equal(model, "t5"))
+    if (!bytes_bpe && !diti_equal(model, "t5"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" and \"gpt2\" are supported",
                          model ? model : "(absent)");
     result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
     if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
-                                       &tokenizer, err);
+        result = diti_tokenizer_create(env, bytes_bpe ? DITI_TOKENIZER_BYTES : DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer",
+                                       vocabulary.count, bytes, &tokenizer, err);
     if (result < 0) return result;
-    result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
+    result = bytes_bpe ? diti_ggml_fill_bytes(checkpoint, &vocabulary, tokenizer, err)
+                       : diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-/* ==== src/text/bpe_files.c ==== */
-/* Files that hold a byte-level BPE tokenizer: CLIP's. */
-
-#define DITI_MERGE_LIMIT (4u << 20)
-
-static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
-                                 size_t right_length, dit_error *err) {
-    diti_merge_index *index = &tokenizer->merges;
-    char joined[2048];
-    diti_merge merge;
-    void *merges = index->merges;
-    merge.rank = (uint32_t)index->count;
-    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
-    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
-    merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
-        memcpy(joined, left, left_length);
-        memcpy(joined + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
-    }
-    if (merge.result < 0)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
-                         tokenizer->name, merge.rank + 1);
-    if (index->count >= DITI_MERGE_LIMIT)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
-    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
-        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
-    index->merges = (diti_merge *)merges;
-    index->merges[index->count++] = merge;
-    return DIT_OK;
-}
-
-/* "left right" */
-static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err) {
-    const char *space = (const char *)memchr(line, ' ', length);
-    if (!space)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
-                         (unsigned long)tokenizer->merges.count + 1);
-    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
-}
-
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy --- */
-static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
-    size_t first = 0, end;
-    bool header = true;
-    for (; first < size; first = end + 1, header = false) {
-        const char *feed = (const char *)memchr(text + first, '\n', size - first);
-        size_t length;
-        end = feed ? (size_t)(feed - text) : size;
-        length = end - first;
-        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
-        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
-                                   const char *name, diti_tokenizer **out, dit_error *err) {
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err));
-    tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
-    result = diti_merges_read(tokenizer, merges, size, err);
-    if (result >= 0)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    diti_json *root = NULL;
-    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
-    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, name, out, err);
-    diti_json_free(env, root);
-    return result;
-}
-
-/* --- tokenizer.json: what the tokenizers library does, as far as CLIP's files ask for it --- */
-static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only CLIP's",
-                     name, what, value);
-}
-
-static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
-    if (diti_equal(type, "Sequence")) {
-        member = diti_json_get(normalizer, "normalizers");
-        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-            result = diti_bpe_read_normalizer(tokenizer, member, err);
-    } else if (diti_equal(type, "NFC")) {
-        tokenizer->rules |= DITI_CLEAN_COMPOSE;
-    } else if (diti_equal(type, "Lowercase")) {
-        tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (!diti_equal(type, "Replace") || /* white space only separates words, however much of it */
-               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
-        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
-    }
-    return result;
-}
-
-static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const char *name, dit_error *err) {
-    static const char clip[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-    diti_settings settings = diti_settings_of(pre_tokenizer, name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
-    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0) return result;
-    if (diti_equal(type, "Split"))
-        return diti_equal(regex, clip) ? DIT_OK : diti_bpe_unsupported(name, "pattern", regex, err);
-    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
-    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(name, "pre_tokenizer", type, err);
-    member = diti_json_get(pre_tokenizer, "pretokenizers");
-    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-        result = diti_bpe_check_split(member, name, err);
-    return result;
-}
-
-/* "left right" or ["left", "right"]. */
-static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
-    const diti_json *merge;
-    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
-        const diti_json *left = merge->first, *right = left ? left->next : NULL;
-        if (merge->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
-        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
-        else
-            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
-                                dit_error *err) {
-    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
-    DITI_TRY(diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err));
-    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
-}
-
-DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
-                                           diti_tokenizer **out, dit_error *err) {
-    const diti_json *model = diti_json_get(root, "model");
-    diti_settings settings = diti_settings_of(model, name, err);
-    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(settings.result);
-    if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err));
-    result = diti_bpe_fill(tokenizer, root, model, err);
-    if (result >= 0)
         *out = tokenizer;
     else
         diti_tokenizer_free(tokenizer);
@@ -27789,24 +28199,6 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     return result;
 }
 
-static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
-    char path[160], *vocabulary, *merges = NULL;
-    size_t vocabulary_size = 0, merges_size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
-    if (result < 0 || !merges) return result;
-    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
-    if (result >= 0 && vocabulary)
-        result =
-            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
-    else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
-    diti_free(from->env, vocabulary);
-    diti_free(from->env, merges);
-    return result;
-}
-
 static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
                                         dit_error *err) {
     char path[160], *data;
@@ -27815,6 +28207,27 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     if (result < 0 || !data) return result;
     result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    diti_json *config = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0 && vocabulary)
+        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
+                                                path, out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_json_free(from->env, config);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
     return result;
 }
 
@@ -27901,6 +28314,107 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 #undef DITI_ROOM
 #define DITI_ROOM DITI_SMALL
 DITI_ONCE_BEGIN
+
+/* ==== src/text/chat.c ==== */
+
+/* Chat templates: the exact text that pipelines put around a prompt for a decoder language model, and which of its
+   hidden states they take (docs/models.md 5.5). */
+
+#define DITI_CHAT_SYSTEM "<|im_start|>system\n"
+#define DITI_CHAT_USER "<|im_start|>user\n"
+#define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+#define DITI_CHAT_EDIT                                                                                                 \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+#define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_chats[DITI_CHATS] = {
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     "",
+     "",
+     512,
+     true,
+     false,
+     {3, 36, {9, 18, 27}, false}},
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
+     DITI_CHAT_EDIT,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_EDIT,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImage21Pipeline",
+     DITI_CHAT_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_COMPREHEND,
+     " ",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, true}},
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     true,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
+
+DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
+
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name) {
+    size_t i, length = strlen(class_name);
+    for (i = 0; i < DITI_CHATS && length; i++) {
+        const char *at = diti_chats[i].classes;
+        while ((at = strstr(at, class_name)) != NULL) {
+            bool begins = at == diti_chats[i].classes || at[-1] == ' ';
+            if (begins && (at[length] == 0 || at[length] == ' ')) return &diti_chats[i];
+            at += length;
+        }
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count) {
+    uint32_t i;
+    *count = taps && taps->count ? taps->count : 1;
+    out[0] = own;
+    for (i = 0; taps && i < taps->count; i++) {
+        int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
+        if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {
+            if (at * own % taps->layers) return false;
+            at = at * own / taps->layers;
+        }
+        if (at < 0 || at > (int64_t)own || (i && at <= (int64_t)out[i - 1])) return false;
+        out[i] = (uint32_t)at;
+    }
+    return true;
+}
 
 /* ==== src/text/t5.c ==== */
 
@@ -28258,8 +28772,9 @@ static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti
 }
 
 static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                                     dit_error *err) {
+                                     const uint32_t *items, dit_error *err) {
     (void)ids;
+    (void)items;
     return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
 }
 
@@ -28663,7 +29178,8 @@ static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, di
 }
 
 static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                       const int32_t *ids, dit_error *err) {
+                                       const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)items;
     return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
 }
 
@@ -28938,6 +29454,640 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
     return &type;
 }
 
+/* ==== src/text/decoder.c ==== */
+
+/* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
+   queries that share heads of keys and values, rotary embedding of whole heads, a causal mask, and a gated
+   feed-forward. Qwen3 norms each head of queries and keys, Qwen2.5 has biases on them, Gemma 2 norms what both
+   sublayers say and caps scores. LLaMA and Mistral are the plain form. Whichever it is follows from its tensors. */
+
+typedef struct diti_decoder_block {
+    diti_weight norm;           /* [d] */
+    diti_layer q;               /* [heads * head_dim, d] */
+    diti_fused_linear kv;       /* [2 * kv_heads * head_dim, d] */
+    diti_weight q_norm, k_norm; /* [head_dim]; Qwen3 */
+    diti_weight out;            /* [d, heads * head_dim] */
+    diti_weight attention_norm; /* [d]; Gemma 2: norms what attention says */
+    diti_weight ff_norm;        /* [d] */
+    diti_weight gate, up, down; /* [ff, d], [ff, d], [d, ff] */
+    diti_weight last_norm;      /* [d]; Gemma 2: norms what the feed-forward says */
+} diti_decoder_block;
+
+typedef struct diti_decoder_config {
+    uint32_t columns, vocabulary; /* columns: d */
+    uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
+    uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    diti_activation activation;
+    uint32_t taps[DITI_TAPS], tap_count;
+    bool normed; /* the last state, if it is wanted, is behind the final norm */
+} diti_decoder_config;
+
+struct diti_decoder {
+    diti_component base;
+    diti_decoder_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight final_norm; /* [d] */
+    diti_decoder_block *blocks;
+};
+
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
+ */
+
+#define DITI_DECODER_PREFIXES 5u
+static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KEY_TABLES] = {
+    {{NULL, "model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "model.language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+};
+
+static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
+static const char *const diti_decoder_gguf_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+/* Gemma 2: the norm before the feed-forward has another name in transformers. */
+static const char *const diti_decoder_gemma_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+static const diti_key_table diti_decoder_gguf_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gguf_block_keys, DITI_COUNT(diti_decoder_gguf_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+static const diti_key_table diti_decoder_gemma_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gemma_block_keys, DITI_COUNT(diti_decoder_gemma_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+
+static const diti_key_table *diti_decoder_names(const diti_component_source *from) {
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < DITI_DECODER_PREFIXES; i++) {
+        diti_format(name, sizeof name, "%slayers.0.self_attn.q_proj.weight", diti_decoder_prefixes[i][0].after);
+        if (diti_component_has(from, name)) return diti_decoder_prefixes[i];
+    }
+    if (diti_component_has(from, "blk.0.post_ffw_norm.weight")) return diti_decoder_gemma_names;
+    return diti_component_has(from, "blk.0.attn_q.weight") ? diti_decoder_gguf_names : diti_decoder_prefixes[0];
+}
+
+/* ---- configuration ---- */
+
+/* A number of a GGUF's metadata, ARCHITECTURE.KEY; 0: absent. */
+static double diti_decoder_metadata(const diti_checkpoint *checkpoint, const char *key) {
+    const char *architecture = diti_checkpoint_text(checkpoint, "general.architecture"), *text;
+    char name[128];
+    if (!architecture || !diti_format(name, sizeof name, "%s.%s", architecture, key)) return 0;
+    text = diti_checkpoint_text(checkpoint, name);
+    return text ? diti_parse_double(text) : 0;
+}
+
+static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char *key) {
+    double value = diti_decoder_metadata(checkpoint, key);
+    return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
+}
+
+/* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
+   images the sections of their three axes, which agree in text. */
+static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
+    static const char *const places[] = {"rope_scaling", "rope_parameters"};
+    double theta = config->theta;
+    size_t i;
+    theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
+    for (i = 0; i < DITI_COUNT(places); i++) {
+        diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
+        const char *type = diti_setting_text(&rope, "type", "default");
+        type = diti_setting_text(&rope, "rope_type", type);
+        theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        if (settings->result == DIT_OK) settings->result = rope.result;
+        if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
+                                 "of a type that is not known for text encoders, only default and mrope");
+    }
+    config->theta = (float)theta;
+}
+
+static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_config *config) {
+    const char *usual = config->four_norms ? "gelu_pytorch_tanh" : "silu";
+    const char *name = diti_setting_text(settings, "hidden_activation", usual);
+    if (!diti_setting(settings, "hidden_activation")) name = diti_setting_text(settings, "hidden_act", usual);
+    config->activation = diti_equal(name, "silu") ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_GELU_TANH;
+    if (diti_equal(name, "silu") || diti_equal(name, "gelu_pytorch_tanh")) return;
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
+                         "not known for a language model, only silu and gelu_pytorch_tanh");
+}
+
+/* The values that published models have where neither config.json nor metadata says them. */
+static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
+    const diti_checkpoint *file = loader->checkpoint;
+    const diti_key_table *names = (const diti_key_table *)loader->user;
+    double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
+    double theta = diti_decoder_metadata(file, "rope.freq_base");
+    bool images = names->after && strstr(names->after, "language_model");
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
+    config->theta = (float)theta;
+    config->head_dim = diti_decoder_count(file, "attention.key_length");
+    config->heads = diti_decoder_count(file, "attention.head_count");
+    config->kv_heads = diti_decoder_count(file, "attention.head_count_kv");
+    config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
+    config->cap = config->four_norms ? 50.0f : 0;
+    config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama");
+    config->offset_norms = config->four_norms && !diti_checkpoint_text(file, "general.architecture");
+}
+
+static void diti_decoder_read_heads(diti_loader *loader, diti_settings *settings, diti_decoder_config *config) {
+    uint32_t own = diti_loader_dimension(loader, "layers.0.self_attn.q_norm.weight", 0);
+    config->heads = diti_setting_size(settings, "num_attention_heads", config->heads, 1024);
+    config->kv_heads = diti_setting_size(settings, "num_key_value_heads", config->kv_heads, 1024);
+    if (!config->head_dim) config->head_dim = own;
+    if (!config->head_dim && config->heads) config->head_dim = config->columns / config->heads;
+    if (!config->head_dim) config->head_dim = config->four_norms ? 256 : 128;
+    config->head_dim = diti_setting_size(settings, "head_dim", config->head_dim, 1024);
+    if (!config->heads) config->heads = config->q_rows / config->head_dim;
+    if (!config->kv_heads) config->kv_heads = config->kv_rows / config->head_dim;
+}
+
+static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json *json, diti_decoder_config *config,
+                                           dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_decoder_config, vocabulary), "embed_tokens.weight", 0},
+        {offsetof(diti_decoder_config, columns), "embed_tokens.weight", 1},
+        {offsetof(diti_decoder_config, q_rows), "layers.0.self_attn.q_proj.weight", 0},
+        {offsetof(diti_decoder_config, kv_rows), "layers.0.self_attn.k_proj.weight", 0},
+        {offsetof(diti_decoder_config, hidden), "layers.0.mlp.gate_proj.weight", 0}};
+    const diti_json *text = diti_json_get(json, "text_config");
+    diti_settings settings = diti_settings_of(text ? text : json, "the text encoder's config.json", err);
+    double scalar;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->head_norms = diti_loader_find(loader, "layers.0.self_attn.q_norm.weight") != NULL;
+    config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
+    config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
+    diti_decoder_assume(loader, config);
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
+    diti_decoder_read_rotation(&settings, config);
+    diti_decoder_read_heads(loader, &settings, config);
+    diti_decoder_read_activation(&settings, config);
+    scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
+    config->scale = (float)(1.0 / sqrt(scalar));
+    config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
+    if (diti_setting_bool(&settings, "use_sliding_window", true))
+        config->window = diti_setting_size(&settings, "sliding_window", config->window, 1u << 30);
+    config->window_every = config->four_norms ? 2 : 1;
+    return settings.result;
+}
+
+static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->q_rows || !config->kv_rows || !config->hidden || !config->layers)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a language model that dit knows: %s is missing or has an impossible shape", file,
+                         config->columns ? "a matrix of layer 0" : "the token embedding");
+    if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
+        config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
+    if (config->head_dim % 4 || config->head_dim > 256)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
+                         file, (unsigned)config->head_dim);
+    if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);
+    return DIT_OK;
+}
+
+static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
+    DITI_TRY(diti_decoder_read_config(loader, json, config, err));
+    DITI_TRY(diti_decoder_check(loader, config, err));
+    if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+    config->needed = config->taps[config->tap_count - 1];
+    config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_decoder_load_block(diti_loader *loader, diti_decoder *decoder, uint32_t index) {
+    static const char *const kv[] = {"self_attn.k_proj", "self_attn.v_proj"};
+    const diti_decoder_config *config = &decoder->config;
+    diti_decoder_block *block = &decoder->blocks[index];
+    uint32_t d = config->columns;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->norm, 1, d, "input_layernorm.weight");
+    diti_load_linear(loader, &block->q.weight, config->q_rows, d, "self_attn.q_proj.weight");
+    if (config->biased) diti_load_vector(loader, &block->q.bias, 1, config->q_rows, "self_attn.q_proj.bias");
+    diti_load_fused_linear(loader, &block->kv, kv, 2, config->kv_rows, d, config->biased);
+    if (config->head_norms) {
+        diti_load_vector(loader, &block->q_norm, 1, config->head_dim, "self_attn.q_norm.weight");
+        diti_load_vector(loader, &block->k_norm, 1, config->head_dim, "self_attn.k_norm.weight");
+    }
+    diti_load_linear(loader, &block->out, d, config->q_rows, "self_attn.o_proj.weight");
+    if (config->four_norms) {
+        diti_load_vector(loader, &block->attention_norm, 1, d, "post_attention_layernorm.weight");
+        diti_load_vector(loader, &block->ff_norm, 1, d, "pre_feedforward_layernorm.weight");
+        diti_load_vector(loader, &block->last_norm, 1, d, "post_feedforward_layernorm.weight");
+    } else {
+        diti_load_vector(loader, &block->ff_norm, 1, d, "post_attention_layernorm.weight");
+    }
+    diti_load_linear(loader, &block->gate, config->hidden, d, "mlp.gate_proj.weight");
+    diti_load_linear(loader, &block->up, config->hidden, d, "mlp.up_proj.weight");
+    diti_load_linear(loader, &block->down, d, config->hidden, "mlp.down_proj.weight");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Layers behind the last state that is wanted stay in the file; they are no mistake. */
+static void diti_decoder_leave_block(diti_loader *loader, uint32_t index) {
+    static const char *const names[] = {"input_layernorm.weight",
+                                        "self_attn.q_proj.weight",
+                                        "self_attn.k_proj.weight",
+                                        "self_attn.v_proj.weight",
+                                        "self_attn.q_proj.bias",
+                                        "self_attn.k_proj.bias",
+                                        "self_attn.v_proj.bias",
+                                        "self_attn.q_norm.weight",
+                                        "self_attn.k_norm.weight",
+                                        "self_attn.o_proj.weight",
+                                        "post_attention_layernorm.weight",
+                                        "pre_feedforward_layernorm.weight",
+                                        "post_feedforward_layernorm.weight",
+                                        "mlp.gate_proj.weight",
+                                        "mlp.up_proj.weight",
+                                        "mlp.down_proj.weight"};
+    size_t i;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        const diti_stored_tensor *tensor = diti_loader_find(loader, names[i]);
+        if (tensor) diti_loader_use(loader, tensor);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Gemma multiplies embeddings by the root of their width, rounded as the weights are. */
+static float diti_decoder_embedding_scale(diti_loader *loader, const diti_decoder_config *config) {
+    const diti_stored_tensor *table = diti_loader_find(loader, "embed_tokens.weight");
+    float root = sqrtf((float)config->columns);
+    if (!config->four_norms || !table) return 0;
+    if (table->type == DIT_TYPE_BF16) return diti_bfloat_to_float(diti_float_to_bfloat(root));
+    return table->type == DIT_TYPE_F16 ? diti_half_to_float(diti_float_to_half(root)) : root;
+}
+
+static void diti_decoder_load_all(diti_component *component, diti_loader *loader) {
+    diti_decoder *decoder = (diti_decoder *)(void *)component;
+    diti_decoder_config *config = &decoder->config;
+    uint32_t i;
+    decoder->blocks = (diti_decoder_block *)diti_component_array(component, loader, config->needed ? config->needed : 1,
+                                                                 sizeof *decoder->blocks);
+    if (!decoder->blocks) return;
+    decoder->traits.columns = config->columns * config->tap_count;
+    decoder->traits.vocabulary = config->vocabulary;
+    decoder->traits.layers = config->needed;
+    config->embedding_scale = diti_decoder_embedding_scale(loader, config);
+    diti_load_table(loader, &decoder->embedding, config->vocabulary, config->columns, "embed_tokens.weight");
+    for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
+    for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
+    if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
+}
+
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err) {
+    static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
+                                             diti_decoder_read, diti_decoder_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
+    dit_result result;
+    from.keys = diti_decoder_names(&from);
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_decoder *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
+    if (decoder) diti_component_free(&decoder->base);
+}
+
+/* ---- what the host writes ---- */
+
+enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
+#define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+
+/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                            const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
+    float *sines = cosines + (size_t)rows * half;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
+    for (item = 0; item < use->batch; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        for (row = 0; row < place[1]; row++) {
+            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
+            for (j = 0; j < half; j++) {
+                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
+                float angle = (float)row * (1.0f / power);
+                cosine[j] = (float)cos((double)angle);
+                sine[j] = (float)sin((double)angle);
+            }
+        }
+    }
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    if (result == DIT_OK)
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+    diti_free(&decoder->base.env, cosines);
+    return result;
+}
+
+/* Element key - query + tokens - 1 of every head: keys behind a query are masked, and those out of its window. */
+static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                          diti_tensor input, uint32_t window, dit_error *err) {
+    uint32_t width = 2 * use->tokens - 1, i;
+    size_t count = (size_t)decoder->config.heads * width, n;
+    float *mask = (float *)diti_alloc_array(&decoder->base.env, count, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
+    for (n = 0; n < count; n++) {
+        i = (uint32_t)(n % width);
+        mask[n] = i >= use->tokens || (window && use->tokens - 1 - i >= window) ? DITI_DECODER_MASKED : 0.0f;
+    }
+    result = diti_plan_write(plan, input, mask, count * sizeof *mask, err);
+    diti_free(&decoder->base.env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
+    const diti_tensor *inputs = use->inputs;
+    uint32_t window = decoder->config.window;
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
+    if (inputs[DITI_DECODER_MASK])
+        DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
+    return inputs[DITI_DECODER_WINDOW]
+               ? diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_WINDOW], window, err)
+               : DIT_OK;
+}
+
+/* ---- the graph ---- */
+
+static bool diti_decoder_windowed(const diti_decoder_config *config, const diti_encoder_use *use, uint32_t index) {
+    return config->window && config->window < use->tokens && index % config->window_every == 0;
+}
+
+static void diti_decoder_inputs(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    uint32_t i, half = config->head_dim / 2, width = 2 * use->tokens - 1;
+    if (!config->needed) return;
+    use->inputs[DITI_DECODER_COSINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text cosines");
+    use->inputs[DITI_DECODER_SINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text sines");
+    for (i = 0; i < config->needed; i++) {
+        bool windowed = diti_decoder_windowed(config, use, i);
+        diti_tensor *mask = &use->inputs[windowed ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+        if (!*mask)
+            *mask = diti_tensor_input(graph, DITI_F32, config->heads, width, windowed ? "window mask" : "causal mask");
+    }
+}
+
+static diti_tensor diti_decoder_norm(const diti_decoder *decoder, diti_graph *graph, diti_tensor x,
+                                     const diti_weight *weight, const diti_weight *reader, diti_tensor out,
+                                     bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = decoder->config.eps;
+    if (decoder->config.offset_norms)
+        desc.scale = diti_tensor_weight(graph, weight, 0);
+    else
+        desc.weight = weight;
+    desc.reader = reader;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += weight h, in place; with a norm, x += norm(weight h). */
+static void diti_decoder_residual(const diti_decoder *decoder, diti_graph *graph, diti_tensor x, diti_tensor h,
+                                  const diti_weight *weight, const diti_weight *norm, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    desc.name = add.name = name;
+    if (!decoder->config.four_norms) {
+        desc.residual = desc.out = x;
+        diti_linear(graph, h, weight, &desc);
+        return;
+    }
+    desc.out_f32 = true;
+    h = diti_linear(graph, h, weight, &desc);
+    h = diti_decoder_norm(decoder, graph, h, norm, NULL, 0, true, name);
+    add.add = x;
+    add.out = x;
+    diti_elementwise(graph, h, &add);
+}
+
+/* Heads of queries or keys, in place. */
+static void diti_decoder_rotate(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                diti_tensor x, uint32_t heads, const diti_weight *norm, const char *name) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = heads;
+    desc.head_dim = config->head_dim;
+    desc.norm = config->head_norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+    desc.eps = config->eps;
+    desc.weight = config->head_norms ? norm : NULL;
+    desc.cosines = use->inputs[DITI_DECODER_COSINES];
+    desc.sines = use->inputs[DITI_DECODER_SINES];
+    desc.half_split = !config->interleaved;
+    desc.name = name;
+    diti_qk_norm_rope(graph, x, &desc);
+}
+
+static diti_tensor diti_decoder_attention(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                          uint32_t index, diti_tensor h) {
+    const diti_decoder_config *config = &decoder->config;
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor q, kv, k;
+    linear.name = "decoder_q";
+    linear.bias = &block->q.bias;
+    q = diti_linear(graph, h, &block->q.weight, &linear);
+    linear.bias = NULL;
+    linear.name = "decoder_kv";
+    kv = diti_linear_fused(graph, h, &block->kv, &linear);
+    k = diti_tensor_view(graph, kv, 0, use->rows, 0, config->kv_rows);
+    diti_decoder_rotate(decoder, graph, use, q, config->heads, &block->q_norm, "decoder_rotate_q");
+    diti_decoder_rotate(decoder, graph, use, k, config->kv_heads, &block->k_norm, "decoder_rotate_k");
+    desc.batch = use->batch;
+    desc.heads = config->heads;
+    desc.kv_heads = config->kv_heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = config->scale;
+    desc.cap = config->cap;
+    desc.items = use->items;
+    desc.packed = true;
+    desc.most_keys = use->tokens;
+    desc.bias = use->inputs[diti_decoder_windowed(config, use, index) ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+    desc.name = "decoder_attention";
+    return diti_attention(graph, q, k, diti_tensor_view(graph, kv, 0, use->rows, config->kv_rows, config->kv_rows),
+                          &desc);
+}
+
+/* activation(gate h) * (up h) */
+static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *graph, const diti_decoder_block *block,
+                                      diti_tensor h) {
+    diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
+    up.name = "decoder_up";
+    gate.multiply = diti_linear(graph, h, &block->up, &up);
+    gate.activation = decoder->config.activation;
+    gate.name = "decoder_gate";
+    return diti_linear(graph, h, &block->gate, &gate);
+}
+
+/* x F32 [rows, d] is changed in place. */
+static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                   uint32_t index, diti_tensor x) {
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_tensor h = diti_decoder_norm(decoder, graph, x, &block->norm, NULL, 0, false, "decoder_norm1");
+    h = diti_decoder_attention(decoder, graph, use, index, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->out, &block->attention_norm, "decoder_attention_out");
+    h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
+    h = diti_decoder_gated(decoder, graph, block, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+}
+
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
+    diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (!decoder->config.embedding_scale) return x;
+    desc.scale = decoder->config.embedding_scale;
+    desc.out_f32 = true;
+    desc.name = "decoder_embedding_scale";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* State `state`, which is x, to where it belongs in the result; a single state need not be copied. */
+static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
+                                    diti_tensor x) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor to =
+        out ? diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, x), tap * config->columns, config->columns) : 0;
+    if (config->normed && config->taps[tap] == config->layers)
+        return diti_decoder_norm(decoder, graph, x, &decoder->final_norm, NULL, to, true, "decoder_final_norm");
+    if (!to) return x;
+    diti_copy(graph, x, to, "decoder_state");
+    return to;
+}
+
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor x = diti_decoder_embed(decoder, graph, use), out = 0;
+    uint32_t i, tap = 0;
+    diti_decoder_inputs(decoder, graph, use);
+    if (config->tap_count > 1)
+        out = diti_tensor_new(graph, DITI_F32, use->rows, config->tap_count * config->columns, "hidden states");
+    for (i = 0; i <= config->needed && !diti_graph_failed(graph); i++) {
+        if (tap < config->tap_count && config->taps[tap] == i) {
+            diti_tensor state = diti_decoder_tap(decoder, graph, out, tap++, x);
+            if (config->tap_count == 1) out = state;
+        }
+        if (i == config->needed) break;
+        diti_graph_scope(graph, "block", i);
+        diti_decoder_run_block(decoder, graph, use, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (use->weights) diti_weigh_rows(graph, out, use->weights, "decoder_weigh");
+    return out;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_decoder_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                         const diti_checkpoint *checkpoint, const char *prefix,
+                                         const diti_load_options *options, void **out, dit_error *err) {
+    diti_decoder *decoder = NULL;
+    dit_result result = diti_decoder_load(device, env, config, checkpoint, prefix, options, &decoder, err);
+    *out = decoder;
+    return result;
+}
+
+static void diti_decoder_type_destroy(void *self) { diti_decoder_destroy((diti_decoder *)self); }
+
+static const diti_encoder_traits *diti_decoder_type_traits(const void *self) {
+    return &((const diti_decoder *)self)->traits;
+}
+
+static const diti_weights *diti_decoder_type_weights(const void *self) {
+    return &((const diti_decoder *)self)->base.weights;
+}
+
+static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_decoder_encode((const diti_decoder *)self, graph, use);
+}
+
+static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                          const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)ids;
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
+    static const diti_encoder_type type = {true,
+                                           true,
+                                           diti_decoder_type_load,
+                                           diti_decoder_type_destroy,
+                                           diti_decoder_type_traits,
+                                           diti_decoder_type_weights,
+                                           diti_decoder_type_encode,
+                                           diti_decoder_type_write};
+    return &type;
+}
+
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -28951,7 +30101,11 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_LLAMA /* not here: what it says is given */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_GEMMA2,
+    DITI_ENCODER_MISTRAL,
+    DITI_ENCODER_LLAMA
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -28988,6 +30142,9 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
@@ -47078,11 +48235,14 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    diti_taps taps;        /* states of a decoder that are wanted */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -47314,8 +48474,9 @@ typedef struct diti_text_use {
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -47456,6 +48617,9 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
+/* Which chat template and which states the model's decoder gets, before it is loaded. */
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err);
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -48773,6 +49937,31 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
     return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
 
+/* Which decoder language model a layer is of: whether queries are normed or biased, and what stands behind the
+   feed-forward. LLaMA and Mistral have the same tensors. */
+static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+    static const char *const layers[] = {"model.layers.0.", "layers.0.", "model.language_model.layers.0.",
+                                         "language_model.model.layers.0.", "language_model.layers.0."};
+    char name[200];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(layers); i++) {
+        diti_format(name, sizeof name, "%s%sself_attn.", prefix, layers[i]);
+        if (!diti_part_has(checkpoint, name, "q_proj.weight")) continue;
+        if (diti_part_has(checkpoint, name, "q_norm.weight")) return DITI_ENCODER_QWEN3;
+        if (diti_part_has(checkpoint, name, "q_proj.bias")) return DITI_ENCODER_QWEN2;
+        diti_format(name, sizeof name, "%s%s", prefix, layers[i]);
+        return diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight") ? DITI_ENCODER_GEMMA2
+                                                                                   : DITI_ENCODER_LLAMA;
+    }
+    if (!diti_part_has(checkpoint, prefix, "token_embd.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.ffn_gate.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.attn_q.weight"))
+        return DITI_ENCODER_NONE;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight")) return DITI_ENCODER_QWEN3;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q.bias")) return DITI_ENCODER_QWEN2;
+    return diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight") ? DITI_ENCODER_GEMMA2 : DITI_ENCODER_LLAMA;
+}
+
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
         diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
@@ -48784,7 +49973,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
-    return DITI_ENCODER_NONE;
+    return diti_encoder_decoder_kind(checkpoint, prefix);
 }
 
 /* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
@@ -48826,6 +50015,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+    if (want->kind == DITI_ENCODER_MISTRAL && kind == DITI_ENCODER_LLAMA) return true;
     /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
@@ -48884,6 +50074,11 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     switch (kind) {
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+    case DITI_ENCODER_QWEN3:
+    case DITI_ENCODER_QWEN2:
+    case DITI_ENCODER_GEMMA2:
+    case DITI_ENCODER_MISTRAL:
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }
@@ -48901,11 +50096,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -48978,12 +50176,21 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_QWEN3: return "Qwen3";
+    case DITI_ENCODER_QWEN2: return "Qwen2.5";
+    case DITI_ENCODER_GEMMA2: return "Gemma 2";
+    case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
     }
 }
 
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
+    return kind >= DITI_ENCODER_QWEN3 && kind <= DITI_ENCODER_LLAMA;
+}
+
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
+    if (diti_kind_is_decoder(kind)) return diti_decoder_type();
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
@@ -49019,6 +50226,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     dit_result result;
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
+    own.taps = &encoder->taps;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -49028,6 +50236,35 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+/* --- how a decoder language model is asked (docs/models.md 5.5) --- */
+
+/* The states that a repository names: Krea 2's "text_encoder_select_layers". */
+static dit_result diti_encoder_read_taps(const dit_model *model, diti_taps *taps, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    const diti_json *list = diti_setting_numbers(&settings, "text_encoder_select_layers"), *entry;
+    uint64_t state = 0;
+    if (settings.result < 0 || !list) return settings.result;
+    taps->count = taps->layers = 0;
+    for (entry = list->first; entry; entry = entry->next) {
+        if (taps->count == DITI_TAPS || !diti_json_u64(entry, &state) || state > 1024)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "model_index.json: text_encoder_select_layers must be at most %u numbers of states from 0 "
+                             "to 1024",
+                             DITI_TAPS);
+        taps->at[taps->count++] = (int32_t)state;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err) {
+    if (!diti_kind_is_decoder(encoder->kind)) return DIT_OK;
+    encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
+    if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
+    if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    encoder->taps = encoder->chat->taps;
+    return diti_encoder_read_taps(model, &encoder->taps, err);
 }
 
 /* --- where results belong (docs/models.md 3) --- */
@@ -49041,11 +50278,17 @@ static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encod
 
 /* Encoders alone: what the pipeline of the transformer that has such ones takes. */
 static void diti_encoders_guess_texts(dit_model *model) {
-    const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
+    const diti_encoder *first = &model->encoders[0], *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
                        *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
                        *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
                        *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
     diti_text_shape *texts = model->texts;
+    if (diti_kind_is_decoder(first->kind)) {
+        texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
+        texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
+        return;
+    }
     model->fixed_text = bert || l || g;
     texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
     texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_get_traits(bert)->columns
@@ -49091,6 +50334,21 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
     text->tokens = encoder->row + encoder->limit;
+}
+
+/* A decoder's rows are all of the first text. Some that stand in front of the prompt in its chat template are left out;
+   the tokenizer tells how many. */
+static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
+    diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+    encoder->text = DITI_TEXT_FIRST;
+    encoder->dropped = 0;
+    if (!encoder->chat) return DIT_OK;
+    if (!model->fixed_text) text->tokens = encoder->chat->tokens;
+    if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
+    if (encoder->tokenizer)
+        DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+    encoder->tokens = text->tokens + encoder->dropped;
+    return DIT_OK;
 }
 
 /* CLIP-G's columns come last, whether CLIP-L is there or not. */
@@ -49148,6 +50406,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
+        if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
@@ -49333,7 +50592,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_LLAMA) return DIT_OK; /* whatever is there cannot be run */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
+        return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
@@ -49344,6 +50604,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);
@@ -49351,8 +50612,9 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
-    /* A llama.cpp T5 brings its vocabulary along. */
-    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+    /* llama.cpp's files bring their vocabulary along. */
+    if (part.checkpoint && !encoder->tokenizer && encoder->self &&
+        (encoder->kind == DITI_ENCODER_T5 || diti_kind_is_decoder(encoder->kind)) &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
         return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     return DIT_OK;
@@ -49877,7 +51139,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat) result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -49886,7 +51148,16 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+        if (encoder->chat) {
+            out.before = encoder->chat->before;
+            out.after = encoder->chat->after;
+            out.keeps_after = encoder->chat->keeps_after;
+        }
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
+                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -49952,14 +51223,24 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
     }
 }
 
+/* The rows of an encoder that are the text; 0 where all are. */
+static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                     const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
+    uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
+    if (!encoder->dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    return diti_gather_tensor(graph, states, *kept, "drop the system message");
+}
+
 /* Where prompts have unequal lengths, one item more names the rows of none. */
-static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-                                       const diti_text_use *text, diti_encoder_use *use) {
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, uint32_t index, diti_text_use *text) {
+    const diti_encoder *encoder = &model->encoders[index];
+    diti_encoder_use *use = &text->encoders[index];
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -49967,7 +51248,8 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
-    return encoder->type->encode(encoder->self, graph, use);
+    return diti_prompts_keep(model, graph, encoder, use, encoder->type->encode(encoder->self, graph, use),
+                             &text->kept[index]);
 }
 
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -49985,13 +51267,13 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
         if (!encoder->self) continue;
-        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        states = diti_prompts_encode(model, graph, i, use);
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
         if (encoder->text != DITI_TEXT_POOLED)
-            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
-                                 encoder->column);
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens - encoder->dropped, encoder->text,
+                                 encoder->row, encoder->column);
     }
 }
 
@@ -50001,7 +51283,7 @@ static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *
     uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
              counts[3] = {use->encoded_rows, use->given_rows, 0};
     diti_tensor parts[3] = {0, 0, 0}, text;
-    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (rows) parts[0] = diti_prompts_encode(model, graph, 0, use);
     if (use->given_rows)
         parts[1] = use->given[DITI_TEXT_FIRST] =
             diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
@@ -50037,6 +51319,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 
 typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
+    uint32_t *kept; /* rows that are the text */
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;
 } diti_prompt_input;
@@ -50044,24 +51327,28 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
-    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    const diti_encoder *encoder = &model->encoders[index];
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    bool masks = !model->fixed_text || diti_encoders_mask(model) || diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
-        for (i = 0; out->weights && i < count; i++) {
+        item[3] = masks ? tokens->lengths[branch] : count;
+        for (i = dropped; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first;
-            out->weights[first + i].rows = count;
+            out->weights[first + i].first = first + dropped;
+            out->weights[first + i].rows = count - dropped;
         }
+        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
         first += count;
         next++;
     }
     out->items[next][0] = first; /* the rows of none read nothing */
     out->items[next][1] = text->encoders[index].rows - first;
+    while (out->kept && first < text->encoders[index].rows) out->kept[kept++] = first++;
 }
 
 static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
@@ -50073,7 +51360,8 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     dit_result result = DIT_OK;
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
-    if (!input.ids || (use->weights && !input.weights))
+    if (text->kept[index]) input.kept = (uint32_t *)diti_alloc_array(env, use->rows, sizeof *input.kept);
+    if (!input.ids || (use->weights && !input.weights) || (text->kept[index] && !input.kept))
         result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
@@ -50083,8 +51371,12 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     if (result >= 0 && use->weights)
         result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
     if (result >= 0 && encoder->type->write_inputs)
-        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, input.items[0], err);
+    if (result >= 0 && text->kept[index])
+        result = diti_plan_write(plan, text->kept[index], input.kept,
+                                 plan->tensors[text->kept[index]].columns * sizeof *input.kept, err);
     diti_free(env, input.ids);
+    diti_free(env, input.kept);
     diti_free(env, input.weights);
     return result;
 }
@@ -50313,7 +51605,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0];
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
@@ -50352,7 +51644,8 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
-        if (model->encoders[i].tokens) lengths[model->encoders[i].text] = tokens[i].lengths[0];
+        const diti_encoder *encoder = &model->encoders[i];
+        if (encoder->tokens) lengths[encoder->text] = tokens[i].lengths[0] - encoder->dropped;
     }
 }
 
@@ -52223,7 +53516,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
 
@@ -57830,223 +59123,225 @@ static const char *const diti_spirv_text_gemm_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
-    "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
-    "HLjPgbOr:JF62gSi#PD*uxr;9CkuZP5)IoEApAWB4pNMO4yd[w>L*vrQ:bXBa+Gc3EWrk(iu;fB#'ZSKaHD87C2'vc(=b*/pD%qN(Kb4Z>;tSrcXo[%.e7"
-    "@[m3VDV:.'/:76%%Qw4id[,f'fY<2AgCJmStO%<=D3Y:gewxO*GW`'`V,<mqY'D9E[<0b$s#9nT0d<4p44h;=u154o,4Xp&H<$c^&xkMIt($*I+eh@524@"
-    "a2.G,0fEcyZS[v^9Z@t&*>)%]HK0Bs$K:uDJq2_'M6'+SLsP3['r9Bs09,*NrbCLdp2)n4Gj/]ltilpaIIa,-M(e$eH:vR>Go+hfNI8-T*:rqKl(fwoAXU"
-    "NkB&n'VQEiYw9t/=00em'hwk_-uV(@e@xb'x`+/kx35',eQ*6<R<Cwd.d6R;AQAA0)cr<`=uhA);dCWLW_Z+JiZ)>%*QdM;X5oE_%G1$vTVIR/>35'28%F"
-    "CGcqAgI[rsy]hEhmj2c@.uvKq97,$ar-%KfQ;4NtL6fpR,ahVL)mmh/yph7U/m]eUO^]m>Q-+hMmaSE8P^GPTjd8y_quV5j*<pu;s(kh5>B7__'v@94&<f"
-    "S`6Y<(_IZRKOhu:cb=:'4Y2,Jb.5)TgZ+G9/Tp'Eou^Zf9VrB0Y8wV_;MRa-;Y5Dp9MBV#'n7'oj#H3A@Mr+4M-SY>2xyAUv#fr(Y_R;%B0V*9b^Bm<nK3"
-    "GvLW_*u^p9Qr-u=C-sF2WEw2(>7-Nd,xS:y;id0pIsvdd;B(P;3xsZ1ER#0<%4iZ,YGqn%PNX&yBx_.7#tG>aq<p'b7j*p`WCRgK@)#KY:8E[HTE#NjU'@"
-    "c#mIxl)Qt+*$GGZG1OyvCS_BTf6ASXvl/(cIYOfsyqhQFjjpC70gSduCIBRYYV1D'*V)sN^[<v/w]*R$GGS[A5i9V8J&-AO;)*&n/JcYRI*,SabT[rJn_T"
-    "xL^gl9Cf.`MFg6MED683cUY&,(gndFE6;L:8@>Paiwj=vOY4H+1g;D#lwb=E8m;$E7ZxJS#5<8f]aK^)nh3FE`rw1g%@*Xcrf>F`Yj8Sf8rb)v8x:-2H/N"
-    "IbR$-w#jnM>=hPl^s.&+c@]o73hOHe<iO]1I^aIgvW9^MQ,tsAyTb3]2a58KV=pJAliAYy,C<XuJS,9iE[WE6te+x5:(KO#NBx/j;X6+d-NyAKUelq@4V5"
-    "DJ0qe=pl@-leFTMf.o'H8+x%nxHFtSa/l@-cq0Mi7[Vo;JdX6EP#P=yX23vmkf]+1@_J]MFl2I3ZjVd'VlSKCuwO_eI]]hQ@URW<Dh-tTS%J'=maes;DTl"
-    "6y<+hi@TUEEDTo.$Ix=kj>nX8`s;_aAxR(UL^4fN@D9UCJj;XdDXo$`N(r0Km7aU0A+f0a724qr&SS/iQE,K-@0S;M^<o0wp;U-UG$DZ*]#+$GK6wG0r'4"
-    "RW$h07Cu6'H2hme]):hse9e[]<oj$']5Hn4*im=4KyE4bowZJcT/fEMnj0$h`[I*,,KcH5sY52NefPjMS@cE_96tyoEB)tWl)'QUen^`wBQ4RD<N<vIn2L"
-    "yOl#H'[9u*e(1qIlk8kr>%2*<@D%<jhRxr)a@pTj,Fi6lk[M4)p1Ya1;La9%PB9F'%8B*f=3J6Ce8>,o>7SG'y:wZoEjGS'+V+D*qQ`*nrxYK]rFL>HB]F"
-    "@_',[EjZN]CKy<9/fckN^t:ddkgoE98fu=@e_V4n6o8/8jk.&I-q(%#a62Fo;mWIF#GrX`>QDaIdir4:O+Px06;dSFpXu3$DM@O'[sR3qi4]qtRFh7jN0e"
-    "q<s9[bdoO`ynvnca*N@_I2Q8y>r-`eU656S,TKi]3VgW7Px7;ixo]3MmnLGC6'4eh#eh%s$baKvj-cCf0^V8V><x+d0juhLxxJvLDku0cKB%n36u]].^A8"
-    "5)Mk3P[P<x7s_U1YuDZwce9:6O^/&=JesyZs84,gn^po#wCBBTb)0$t;/J]Jnl5(0C4D-_%rFsWv;SITAeqn9W%]]dlj2^ZHGdbm)YJ-@#*=.RMtCwL@7Z"
-    "u3[RwC@:oCPpSV@1uG%dTPLmLV0qOP,VVv+1p;>9>+wmaR&@9v:^a7f9OBR]c#/,QDjeYv=4Xn[L^2<dISUvagE;&%m4O+H=PW&eFHbAHWEO.kdUZ[rvV6"
-    "8G:T9-Q2Q[98os>:+YoJbHZ8)t^Y=/me6T0ad0b&-4H/jCWR0rhLWh@6`<]`Lm^4oNe3E^I<NCpABrEdJY&QbK(dvL9OKC(62/Y0KpITIQS)W+x1VHixI@"
-    ",Ds8k1IICR'Bby)Y]rGolv%NG*I<wEF_/6/SY>0AXeA55C@QKC3g,V@18[*rg;xo=2SHZvoE%6CPBg9=d^#y0gfmHFNNMnKDl@M/7PA'ekf7Z3ySt0LO4C"
-    "[jGkI0/IOZQ(I6aWYQh)T@&6JM2i%EB7`N5$gCuqwvw_ykqWiQT/cF@ZX]_g%HtD;-vjA-_-Z@ibu+UZl$C$t7g>X1vHpQ2*=a9iPkpi*3xNciKX-jYPo>"
-    "/yuo8XEJLK`Le8j*mVQ670TP+B#g'&^9'0Y'a+<SXRYf(1c^/SC6-Z[jmwG:n[dsb0*`RjNj-'@4Wm[Rnqs<IRH-9(;BSjx1Gk@CKBKBUm8aHaAMOWmq4G"
-    "Xr-<TJvI9-.*RL;X_dILEN02E:k3;Xg9gwnIJ3#%]j%k+]c([=1,_>;v:c^2@-pZ2bjSvZYhK++[]_q]a/-6)t]%Udndtb%/+#u[FN9Lgf_(_cjY[R'<rX"
-    "LyU9tPXx1pe_SrR]q8cpKek,XeDPimXr`slI,yHN1:,iaYM>ve$^D83E[c3Ap8q,/KMV='Gn2OkMI,8-.'A$c<EO*fR/dDZOA-urO#_1iVCRR.Mm`jaGgm"
-    "8vU.<H`WAy;(3=rbs4id-CpCs7X1f]j[h2@mPBR.vkP)Bj,7lugn=C0^p'TTD4'cT_WtWW9kPI15$.8l6d(0phM+K0hLDNFW$uS[wmH[jG<-562]rddy+]"
-    "AM'v$xAjA,nsTcrINR`bMG%INVbgr9k90X>wqRMj17[r;.Ee)aL#$b-AqpaJc<]>YC9;UPYk>f*>xVg]`iP:p[CAATAwjQgbwe7:D&F9M&q`Fk9m>QIgL^"
-    "&6=<r`1[)h'#xlDXGuqs(UW$cQ<QS-=;=pJr+i:EW[@a`anCHDd#^e>_Gt))`fEWN&btEx%dlh^g,KREhXV(i-LSa5N$*(u4yrJJul6pbjvl=PaN1:ZJeb"
-    "F+;N'nx)aMuo5*B5cg%@J7j*YlOFN@YK6ToETEnH)OOD)Ya%kY[<Xe:PDG1*eM.Upn$r]0tfEO7NP@p%47[5Bq7CV)a>)0>cur:xgJ:9[B)ltTjm0.EO[#"
-    "tTr()k7,MkCv7f,f1iS7&t=2+=TArD`q(Q6JRtO#gQYaC7`a+'mR-BjT_6)RdU/WY8X:i$$CHff#e/:5s2RnBA+dIM6yX>7TE->6ld+b@M]9>,/t4V,x&e"
-    "%2y4bUvD9H7<^y33>CgJs4u$1w2Lm7*[RoEL:Weg&(lZtI]cbvt(f;Y9TAlbhD&/.h^qRQMr^87L*8vULMy,ieorERj-q;oLJBDWC+bDdfr[O;%bMfBa`e"
-    "n$;#EW*Ah.RXfZ.>9@UNwu#7u_1o6Hl-J^C<FDL[&Yi7df8Z6C1UM63M+b<dr/rfTD*Ne;D[bL.8y&6jqA^OUK0(+.mKXW;olG^68oqMPwbMYVtgl/=)W_"
-    "VFG#4ewduG^8Nwpj_Q:pi8fYw))$,ImFtb#$vW$y;.3>A87t]_D,tuV)rN+bcwbM:#RRUCT)op[)Y(QEh%/x>qrVG94:C/EFMSY1;<TB;r",
-    "CUCXb[@yG#&:.Ip#@E@dqikyculnS3OlwLJ7;sJb'WV-%mo0-'J,)eMR3OSBi=#sO`4m5ah)fHpI:T^cL=sNlcfin*,DKpmASxeWS_JMg)2f[Ee-o@W3:f"
-    "I1k_F8-uvIqsw0t)l`kQ$o:suDDlYpat1CGS.PSi=ECqBnpmY6^tPA<lZ#'v/$&naq1,8>R,qChXI->V,rB[+6MwtKxk_dG[Yj['RVLYok_uip1)-f7:u#"
-    "68kM-uIU&ga'L_gS.Fct0G&N.cHUUdX*GDBSX@%`[elEXZ23-%3Xsj#^%NY<78ylF[]V=N8,%O.8Mr5`Gh&NR2`FcNpZU>rP,n56tHHGtBHr0<GIIshcX;"
-    "4/fuS&]NuEbP>]DGFUDr<&lwG25I-Yq;=P/n%$9r^[7V`TQ><q@g^_TLr5Yh8P5AS2yD+@IPJxLQFmV<_x=bnrWJ(3EFTc&f:m3/93WMEp)yp-;4>N<p8:"
-    "lne/G[1+/(1dua:]LI63'/GlTac&a$L5JiSnAnx)WH`@snvfcYPff-qE9[2:b<4y,O(Q6^Q_Hi/P=u$Hbb0*#P(WLsyTMu)p8fti#FX9OA%`QfT#r5[yY5"
-    "D5+`6x7u:IeWY4OJ+Mc'GeX<d]pXk@'2kRl4Z89`mP@bP1SS6t@BvrXIX[y4_Gb'EP6==7l4/p2Wn/)%cMBdoI#jr.E4WXM'E(+3l_g8@RZ^w2`:M3tnYx"
-    "#A2>i^6NWidQRZ#S_sWxh^JcKy+E<,3<ZiwX1Tr1ldlLS3)1(75E7KosX/E'x1pNu,O.4'9R[Bckn]wO7h75<YblI-3d3Q+5#lS&,p[*'1Z4a>*'h=/hlc"
-    "p0qWP#,#<)G^S@J#r#hC;J@:TJ_y%prsMsp[v.o(B>tl0MrH@5Wxu)iu]p2wir9SdD'T0)=mm,YMhx]1;TcggN$F96In8`)>4>fV.9oqk$cxj;rhA`6W#h"
-    ":&ITxrGo+8>(5y[v$5(<f.`@V:jj<V/1t8fm=P'yiLZA)]+jl/pI_1u]j*/y0DS0%pqkZxO^Ir/;x,u,'yx3uKcu+r%TvlBFN@/:='eyaqVPAV-I2te<lM"
-    "S#lE[nO@P1@YjY+sF&O4sZU1u>slKZ;,Uw$hr_i%JCQ;<ITe_:v<`YUv$A*W@f0+:jnK3^/:)fqbQO=s3bW@_VH%0[S2[Qhh^,`+KJ.xx.&i`H;9=t3>(`"
-    "5YfD>cqK.Xf1]F@.P1hP@2eMai77rWHje*EO$yK+$V6)Ew]J(Yhq.;OX$c/TxQtWsCasVJXeHBk'rA;hIC+O1t,'IvctNuIX#%SppHWn7k[(ijEy4r/4<l"
-    "5c^1Kp(%>3fITfq8#;DdTD2>Ay1UeEQ>%KIHKV8br,mexwEn=iratWEgv2&e5#",
+    "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
+    "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
+    "ZIkU9D]42U*[,,9*B&ogg/eAQ+NohWnTyA'iIJc&GQM86WYw(C9k&[>B+#hF*RXqyVi7V^IhheE*'LHEdv+S<^m#>i*NCjb;P)'EB'7QJDmuY3676[V)_D"
+    "AVOt#SdXcaPZ=GqV,U%/A864hBe-6`6SVisGX<$d35uIn/Lc`WW/L>EB=Ra*s$a6'U%Tku<Ad.QWgD^w;L33r.MrY<AaTu3$leufJk4&1)uVJYMJL-LX8["
+    "pmJD/5h[`pq1&YZr`K1[2=>%plX3)l6OK+LY'@cGC61#Qs7@B]FH[A5lhAcY[t>YYxm6-[RPJ@)^/@ev10ou$qOjNg12I-22st@_7_6tC0+g:F0AUgF3#p"
+    "+Q/H+*vByjYbN5U.+8DK8O1-t9Wao9sdxe^/Ht)2F6sOZ_KKiT:x0g]j^M2j<09ed0fb:Fie2Xb:/QeIf^gl>v>ib>+IJ]8Zi*GW&VFV,&LmosVQr3;tPb"
+    "bDAF@'3N>_lc1pDj*2(cdKWb<6*pj@nt,HMI3&Q1Xu4b(/(H%R1@t3tnTb_=T2<f=&l/E#W716yPPqY23,VWxd%)2Ku(f&fR6kXi_*'r0u_HK'6&0N;WSG"
+    "1KpJGX6*krykkLQ9UI'`7mcHxGr_Jw>%B[c^a&8_fRAj5NvMp`@&6qaD5Y;_oZI]`ui%m'2Ny6fs^eBxv=IZ<qq0t]hRYPXNGo/co4M>T*GNKZZUKrf8*D"
+    "NGZEI,EYc&(r.D/FZP-sUoTI47kB5EE2bTm2Q*DSk;U(kGt@vqiY;7%g@3_*3'JIit6hl5fh>78u2qDnfn=o+WZ23`Gx_.k#QD2S$c(bK0HRq&+B87D,]o"
+    "ll=ZDlu:6*HngbDEN<j_r+9JN1wJ8d(C<5d-dC-b(Sf.GZ87Jp_S>85^d+JI1^/n51KkM4DEbS+bSO$HQc5,MD=)s[y5.#e/(9=WtCc^FEU`5fL5Q+R[:N"
+    "]xso]qZCrh$:UN-.F3O/+`mU9lY/u@ZsdTh*cspp2LM.g*J^fT4f_`'<1eac(oDhrXabS@Fq@UR6:1@43i:;1RxL>i@bS8u4YGbWGEZSBBeHndGnemFA.1"
+    "^bdiqDo%i'>n/K/qpvnSUS/24:.o)W$[e3VcU,7wIl$aG2fWuR(FjyJi;iN/H),7HBCsO1UgN#Wr^g39<s)`v;5ahaWCWa>LF.CX2twQweBIcoCpB_@`ZI"
+    "Z&SrOK2S/OR>P:9,nHu*5>#'W`;N*0HigRPw8mK-6Qw887/9@YGADGO0]T%[s=B:rc(yNU%*+;c7^tl+1HufL,vB$Vj.ME;u6g,D3;HkfR6XDSF5oXn,kt"
+    "R9i]+H_rpUVTmVl7r8]i_c;a81-+k[O4PX3^kc:I%3:n2t.5BuB;:Vr=FqNAfhV+xiC%rktW=:l]WF'&_2KZj#=Yq.1y#P9ui]fa%M1i/*nSLU3LVyE;n>"
+    "JBjEfBDFQx.RIT`sS-Z2b_N-]0.wi=e#ai^^G5J&>DIliENN9O*`qo0cA(&%&o+TJ=qE-ICf^kSDdI$O:M,6+^I<KmN*S3my)0oT3hYd[Uiqel=3%DAkf`"
+    "UGi_eS_[hX/xk.fs$1Y&y6DNe,w@]71krvp78yvUl/]lPUsnkB:o<tAdj<2TxmB8KdJ70D@ld91fuA`06sYFq]7%X(;$j*6xi8YLSoj[0l]bSC0sC:$C]M"
+    "oe[Hooq]DgiE;fLNke,xTS%C1e,$@B[M/y]ms=wg;u2_D*1wYd5H1bj],BV=BDWYL>Z;[/i6-=N2kEo)hCIFFXep>sv)b_rqR/(#^1oEY>$Dg*'WKvU*TV"
+    "v*2K-m*lSPxFG($jC=msMCJmgE2VZJ7L`p1q.IS/])-+/ao3Y_vQ_09UIUbZRi@U/-FwpuuH0k.n.JW@L*@)bI2#.b;B^;O5@kE$3K-/Oho#@u[idDl+h:"
+    "YU7_'QLUd#87RwRpJo1/[wa)OM#^#=-J*ARbD>by.(FEWjVu$`,0vF,%_Pj6;QtB7kVK><Mv0%&00*oME5_.Tb%<x$o7:9%Q4cFoWjc_tWP#Lfb9LnZYsE"
+    "8VjC27v5=Max/VZ(Uo87C>Wt:_dnhc'$oRB5_vCxBLXpwWrEBc.&7^drNp`5oO%Er)T%7EfCb=q@-Uy8B,A3TiNP[69J)+s'-4p8Nm&[y5epEko@h(Y=L7"
+    "uv5T0+l&nlxo*aR>XYPW_N#8e%CfAusA6IP7&&+m7Urgfh:Tg8/C#nrUP@uo$+)x$gUH5J^0F`G,)cPkcbbZXr[DM>3E483`s<GoOjIB1&S;+tY[ul+E;V"
+    "^sT2@Pg4CeLEvU`;8H3t:3pr_tJ%@LV&/nc1U=DFu6k%q7Bv':-e'5F7&u6pBq^1HgtlU6wYdI@[f6#W%j=<&g_,8uo5PE,^hDx=V*`*:/l5q&p(d4NHDj"
+    "AwVWLuQjKC&(Z#g_lrV`_;gS>uQdIfI`H5ZnT9';iHNgFcV2wCC^SHF1(Q2X=b%$`62)3wkKVqmR'YQI91od./FjLD8LS%)FjhKyZmEU@k5Zqj#cr6''YO"
+    "pLG(Z0E_SPCa/9rQD&N@7ZT>OZ1J,>eDLOr>1kS:Iu(eI4W*bkF(XFD.J5P[MlCaN(dk8K+_h>u8FY^S&YHS/Wg-=qaPk-mnsIvh`_Lb1X&<3;j.RdwS&G"
+    "mp4%JvPKY%t`s7yk+M$H'@FLUWP4OVl.j$#O>0Xmi&-)&[tG`sK5X/qy;Ffn*^Q.qF/7asShoYJ>$CNK[8#pfw3GG0e#`D0VTYelP&;x+U+qRKR-@E,4,X"
+    "YZUL&ih8'XRm*<X1XvHt*B-PPvx^yG(dqZ(e1Lx3gQRX$EO-F^4);m)`BS&W5D<0rai3_q.H5$7WcF`TE)f/DjR`vnyh.g#d.51oX^S[JaMZrD0&`<mJsV"
+    "gutY)5vvjjQY2Db<ioUQ8M3Rbr)(k%3[c2#o_6KZ[*0@cASmc,c-Fk-EA7c3UadkW7'b;DNE3'f8r:w8U^HRrg33:.a-rN]b2@jry3764:w<2P*3U;g12H"
+    ",wgIaby-kL$aK/&.#-DO0fRB2AbxQ68q-o%;kIa-Wc(=^:Uuf5Wsy2-qwtGG];[5hp>x2`nhp[a;t60&J7NeV-MW(]Etln4*@/M6N6bi#:;I<@5JP[]3>+"
+    ":>`-O=S$Td8D2^6<Pnc-I&#GlGlfxgqN9o8+ywh.=idpnUc0G-H%riX'x_Th]vd(Z7c%L9K4PYoUQ9DoYD9+QYd/Xwq-:8KEO)WP.P_1>lO>4VMnjBgqkJ"
+    ">vXY]CmkM1,8UMAQCk0,,-8'cCH1/,'DKRjP=Mc%e+b)au,=8h$k.G^w@-+RaZtDt&oJrlB=7iVoBU;<nc3:xp7:wTO=aUVq^IvJB'._s65#K'[_&vjY$i"
+    "HjTn*&)QdWXdaxbVSM7D`<LIGM%t)eTs,,6bG_0qN^+7FWRxsmR3ZE&WBErM-]eL9pX7.-0Xwf8>MDSv`KuC10aXvsi@om:$q<He7*.y$(j&PLshmv1vuu"
+    "v;[C_7c/DNA6PNm^DND6KIZ6&tLVMX$1tReDcGjbK)B<snO:LZjYQ[N(k%MU$/&#etlts<WhBZh6[t%6CRL`reF$w1Fb.<h,eMc<:r#6[AG2=/^006yGb="
+    "p%$/hu;H##WeTokIoCCwv.xlYmQl`.1f8#M%JkMxRXf#`-^4an+r34OHdV1i):#,*9YxF[mmgS.]:<<B1NifHgo'</L_Lp%(,WWWF1k*kF3qGE.O@cNx)w"
+    "f+-Nq5fs;]dF$k<#7]$1/(mHCM[]H^'=2WqJnR0[p@8;f8dHcUNHA`OSb72(ZstE>ZWAooG49(Ir6a=R_t2/kpf*ZtR]>Cp.vlZTuSqv9G",
+    "F;>(1&S'^hN<ie`*HyCbku[&a&:XdCn/QFY$6y:_[/-oKMUJBJrr.lbgq0,qYAOf4Kf>&msaEY$hC7#p<t3t#6`x*M`0<E.X#$CE4)IbfTy;x=C3.`8;99"
+    "P-Im.,PP-<naT'=mOnY^-.F#tcOnw/'Eb2qIjD$pRbuqp<0+<Y3%skI-4jXa8HV%Ub/]0E@`rN@0Lr,D2QBZ`JnGW2-H9ELsp/Lsg8wT$'l:;cX6-UaSiM"
+    ",P3WL0S^6^%Kl]Qs)tFED_8sB$E_XjH1YA245i^j'pNZVt,C5/imHD%-3<LQ7:M.*,UWA-PEi2@43,dD)$]uI&IQ3_[ri^_2@%2XOd6K2[TBPX)(2ekX[j"
+    "3wlupOdK^DD:#n_cvjH2C1]:o=0x1s&Lq6rL;RL`19`mxia0*xhciy6]*)De]0KIg,:m@:==rlf'wA%08JAHAh2j_XQ3At5cjrP_m]gVT_`CP*[S99WflT"
+    "ZG#`m+`^[qn:+yE*)p&V<@_KJ,H4bCe5<48iy6w:3.w:hG-vT[csq$MjL%+*Z6e5*3p&]gI/=g.f7]JrdJ2n0)nS)-r04U`v5be5&:$4j&q0e,GL8qQ`hC"
+    "W`Th_9;ek_/+si4+kKI[RTWjQYU9^#>y<MN-6[fB=ZuKF*g_7fAg>lB1P<n_nELd<-[G_'lIf+]u6Aya^h[]3v3^b-s._Tlysa9)S`H7BS2yq;`tL3sSWD"
+    "Vca'Gok'%;Ts6/E0UpH..p8-]=i]Ba&a*Va+si%$QBJg`)VfZVGT]$QiFcx:K8_$>@rQ6_GQjG'8^os$-j/5QlZQXu=rQ$qA>H$_ifYh>)HeXtFvl9s.n1"
+    "jB(5DZ(`Bf.:L3urG;nBIFa$MjKl2;7#IH;#fe<B1PWiRFm@Zy8N_EP>O*`h@ChQd7uonrQ2n+7$hwoo&Z..Uc5ZdXUYX*[@db6*#-ofJS>*LuUO8jqwM("
+    "nMh64gr_bF22'S0,PIL90lSk[QG3<S('3xdLZo'/_NZJY1`EneQe1RSe,%*D$h:w,kjt0^/2XU^of)L<vjfg[[Ukc9%>rV)uUH/5gT)jVew9V@I1p&_,et"
+    "L79m.^$8HOWRQIU-TCAb4;M=&R6`pfu`$VP,7+`SgZQxm:BEy4`9S[+cs8aFo'k<5l*T)F(9[a5o8h4A4t*nn:hV6.*Vl+7IoE)6<$7aB9;TS;4udS/Lo6"
+    "%X'($o*ZB9Tjp:*tFooiCt]Zj=1bF&lVuUl>qSDM+WH8Oi=OdZ@+YP+ftZ^dvCpYi)>sY;,ikJhnUe3DCSpRF=%7+usGE@Y^HTGBk-B1sobB9HKH-..R/T"
+    "V^^U^n#u8uHre1h*+$,4e9bYpY4twZ`_x3]r,Fq52OR6eNtY$+a6].bOIu;0PEeUT`mr6iQnM%)TI4ljX:bWCYbt-^tAS<3^VdKvoj1$udYYwx@hRyJO7<"
+    ",RyMLXCrLTq69n:[&mCr*#7W()HYG@%@ccbY.0_>^SL(+5%,#",
     0};
-#define DITI_SPIRV_SIZES_attention_cpu 4563u, 8749u
+#define DITI_SPIRV_SIZES_attention_cpu 4635u, 8897u
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "n0C9%1VZI/'2LMqd^5>+0cW,GVfq/IsDV1onI#Yje)R0unT<34*-Us0UP`0Lbjt8k',yw6M-0Z+6Z`G,e^;)-@KW)B:(=V@EVAFP+<fqW+bP+ril>kFG(c"
-    "_+cO(-*JVWx%y^4j-CD);5PoK@UM<9VlrX4[_l5[)TNt9Ugi_])-]L5Y9f;]OEt+$$'&a)WWEjihuK%S;KKL=DCtNCVTu%P=+2P,vvYa^e62(/_mJ,P^0'"
-    "q6UYnOvpp>*Yh*mA4U$%p-IaaHcDOBka4]4al.1r/]]I'pU60*DZe+o$L>G%QxmJJ-OLudC&j'T__Wj3V2cb<w>llF4.S0J:-%TO51RZiha-fgav&]qPR]"
-    "hiRr3Zwn2]`nR=%wD,Rf#w't<5SJKcEUYted<Pb)Y]<shIUy9P3)V89XKK2+>Ywxa]J_.^k+Ty0_/uTH0ic0p$;=$0o.$KRIWl`JbCd@K'Y8i#ApUVnA8p"
-    "dI=WN8.C(<0wQndPU-0AoFH(HHb];Bn25rV$`+AU]x2iBMEUe/)Gd:ibm7T,*l[x9)NuB-<8(.@,60R$*]ou^yHL>Jv-nT@k#S>/-:Y+jsZAAmyl,qNuH/"
-    "/Vu[4W-ZF8F;XVLeR)_BK`pR5E.5ifLN5/m_-;As:PP+0aJWSg^_3bAv:1XT1A`_Lp3`R]S<(Su/n=BZUn4G,P>$cDCkxf8T_#:;qNutXDA3.:m1<;+%W1"
-    "1wf*G-Fk&t^-,8Iqcwqntc$I@^@Dk^Jn/DNjW*ks&P2(HX949U8_wZ_/[q4.gBKB%[4%jiUXSoG.]r3p-KY'aol+oc,,7]X4-IGBl#RoS2aP58sDFb1nMh"
-    "'^3);53hrgPYXPqleq>E[3$(>:8/7G*TP%vsLgOs&L1Xqe-iJhhEQGi;BE)wMkn4[WD-&wY<-PtV/JBy<Yq/>V'g4bEn-F_hb=Vb=5@G#*('D%TQo//gpo"
-    "h01AAk_TEq((uNS=bi;(.J1(^2$c)TLmgEF+G,X[>DAb*FgL.x+;C7*bw_'%DiyFycZMmeJ%L=PWS%1>Yy<=v.8G[JRmXI'M[X>OdME4Lm+HLqX>yU9:%E"
-    "jmtO6Z+=<;W0bZyp/Zk'4_]&p/2%lmf=_'T7+<JWQB%HU-1R+$9L@;HV^fgR0@#1=&lD#jVy99Q-yktq]OMSG_h[i<v:nSBJ9vGblf@a4tjKm)x-/y)1Pb"
-    "`wFxuE9K[g9LZ->/o>jU)a+rKq4pOZKurcI;;Rp',c@alC89`&A.w1(HVU'/-d^^'WFaFF,]CV*<[uC-K,kF/5G%4po`'y4R$(a@T^c<@75kU(2m3:'_&H"
-    "OjD[fx6v#`]u,<JrPZ.]l*K1yeaGp)BN].[j(ef_,byZ$S8>6-in(2c*v`,bma0[KOkF$#7pn0D'6XPaUkrm/-pYEG8Lhp'b,&/gDABA8vXx$&.m]m$',4"
-    "rB2`0>@<H@pc7v,Y`;gbL7]C%A=enUZuf4::5E)#B4[ZNI6HVLOb$mP`uLsjZtiElqOBA%w=NoV0VX`DO$TtBfxvgTfZ[(XutE^;@IPpj[Gj)*+dGpN+;@"
-    "%=s)pnAXG^:CSIS[NvT+'^PCC8J$4j$MxfQ5g1MDk_cUZ6dj_lSyRUwe+Z6yg#=GuPe@p1s;>^l+PBY1p2d+pS=XV>F;Av=PkcWy,yWAk.L%[0JUJviqjZ"
-    "&[mBN-y&M`XM6;yVV-/3p6fAu$uaOLT^onmY=H@O,o0OV`DmD1O'U`#rMRlaQZ=(2cc>m_T>ByDYL`bMrg_17WpA:iG>FPaPeKSI9r;Zp'R[;:BqIgsKTq"
-    "PtO([[bUfqBqK$Q+jR[)Y]ydAsABUo[)a`oayf9sbV_2/Iq_W@O,L,;VN2Ig;U49QM9-HZ$$3B/*Y6KO9(yDb)Y;qO+*[i#;Ajw>4Ge.INM7f;LJb/[*:F"
-    ",RUV4`Mak%<rjV[OtHtw;@;7-]EX5CvjP&Ww`Wg`</t]C2VFltDvjU:Keg=htqKEjwp)oYi_K%ERsk79L.<jf`JSStng`ghx2*%UQ>R>S/p'V4x]87l]fU"
-    "2Qst-:).ZP9eKby)V>,X5Y'aEV_P[e/tsWJJ>,s(%Gf2(:]hm7s3<&p#rkkNQn7GXn)xM8s&CDqA>g#u*wSJ2R#K,BG9Y9FCk$$=Dl7CPMT=:wA%lQ0hT0"
-    "/6GpYgPO.)(Fc@Z>d;R8:D0l`j^'_p-Ol`0BsT%AuFqjM]h/I3[/I+4YC$:M(=rT[PTSxPYs2)o[521TsU>u_-ff,#C/FjrZQJ^ipAwuy@.Bc_Z3i,lQ,/"
-    "ni^j2cc2qODM)W>^k]A58qY#`[HHefj9DyrkEkI(4Wd8Fs[)OrF&;bJ_[Rh/G_k4Ke+.CAh:%2P2'4gq1_pLQRR8ui>=NATGFT1x(3Weo1TITF5qMGW+35"
-    "B6Mid-y4pdwj-*s-N&b^_.5`f'iC(30Jx64QMQdgH:Mt3p'e*h4E@2&KO)MMDofTu(Ps#jdsMI[@Ov[8O',UriE`#.sG>_4e#:2m&:S,,W=pwMU8I4mq1w"
-    "BH-<(KB'J9#9EwG*ZXE]S:jf7_5*l6;:bLN<qgKk]*SF(sUG3IcAW%n8tPnJYM#fgTv+BZ>>CcO$5;=9T/ak_'BDCMs5fxKP:;iTwJf3DEY@+9R+vwJLCh"
-    "rl7tM_Mt[3eytTVfo`*/s%`;rauodu$sS&p@x40n=j4Mt['%-np=T6k1*unT6pHJ(Z>S9-Og;M#h*Qv.1p`7W*f$NHD@5qFRA.[auRPBB8[mK<dR:^cRfM"
-    "TDPk-upE&fkZdsQC9rZ,[F7>UcYWZ:=VvRfP@YYp,=eG<ek<>9.@ih&<>Ji1J@*7$M3b/w@X5i'5=OK6w6xEL.qE`IQd%7=In3`sPI_A'@b/7M.y`x9hOI"
-    "v%(,Dfy2',v<Bj.G'u;HdEMuj0R&R5I*Rjy]fcf&r0wANoa`[1B<PKSFgob19-tkmrR#d@HhjNPid+.MoUD=_.E&ySRGnW1]TGVj8/=JCp#;FZu9oRYYol"
-    "p(/A,X5n.HA^T+G+ge4X3AXC*p/_HCU05gqEJM7[]g^DIBAOkj/l4Cs4kZ0kM>#Tcxyv1c-_34pB3M9MjeJrQ:e@B)i7)<%VSp%-P@F`QWAR-VHlH&3fPc"
-    "gsg^T[IvQWFG^VMx3f@r6>N>8*$q86Ja10r>[l$,FumYcq<9)O;p4]s=scXNSX#Ipt5wC@,Pf6cV<laeo.Ky]iC[==FD<YD3le6,NUGwG,mc_fSvAebec9"
-    "WMWRc^C;hDh]e@N,4=*phb4B'q,x:1_dKg%AV)#KT23'U;6*qyH7(9,dNC<SH-:4O_JI%;$;/&etl;>%px0Id6R>YjmaFkZKcief5ZGl^w)C0uVIMfM=#N"
-    "B.pfC'dah(J0X6cqj0$ib9p4uo^Jc43ygKh*h;+q%iieoBI$(fiJ1QsbK2/NWj5U`21`m:GRX8K>8$j^RO;Luci]_xeUqa,^7E=r)'Dbm&>5`bBo:fWoZe"
-    "Y9,Z;@,ert%JXW$p:OWNSnOK9J0Tq-/FCStEeB$XX`u`+c+MaZ&'q`q4fBdJo450Z;]a_AdbOAo#AKCku=[(_Ai,i/Fj4k]%C%lef-kriJqAMVo3,6h<ot"
-    "v4EadKvVriKe^qsg1VAL0xvs%TGEW#hY0k4[NU8>Kk*6cpDQG+hUB,IN%hBlKkIBD_eQF_BDDmBjc^#.gBb:@WZWr]v:Q6LN8=HGx%TujuUi7pBiDLmed1"
-    "o-y5nHSs62xqnfYM4JFS`$nrcHf6Mm^M$p-m0nu,E0`Ina#N82H0_;:)u=U-n0_h*4F[@7xiDk8@rDDVEut;$@['<t=t3nj/*_bIJP%pY@=/d(>bQt@*>i"
-    ",SC5[l7qAC<O*B.:iv<ceN$8nwedZBBSpHOV]%<_1bxHs8FD8KqJgaj>@%fY9_4%VM=R^rCqbt6jM`@q)T9SXeT#:]7xQlimx'`uT#KYAWSBCqeW#(rN&E"
-    "jb`Ry9F&fRGm/qtblDR/#$oPcQlHH&fwip&U=^-*Ftl_G3x8We@Kpq5C$Aptg(a*8ja=-nu%,4E[8wUi:>pGu,pSRMI(1_LhQUW0UIbyq:",
-    "Jm(rW5<c(HlF@(/,>jRl;Afvka;@WlS:HZDZw7)]J0>9S$LCZv9bZQksq6Q<Hs+Aj4uj'>]'Hh<UUwuuvI6B_cF-qH--5XufT=]T-xIlJhlP[vbs#IgQtb"
-    "KD'</J9X>1CefRb+@:TQ**fmWHY$F=%/Y;TQ-)QNqdoamM)N0n0u'&:l/sO@i6fa.+F/Nw:Gg5HOb_2.-I5vY<dHZy_ZY1o-`[/gOC-wL44KAOe/Z'>,,&"
-    "gBSQO3gk@pXUDahdJ&v_D*tG/,H1oHl7:55(Tf:KhXR]vNxv%oIIJNht1KK6+1*W%n9:GG+`K`I'r>(&y_6ds1)5(.l>:a6vsAdh(YQ=],#Lax&Y#eE>yK"
-    "4i='pmo#in&1G<U3]@/b;A1Yk8xNX=SGwdk^tfPLJMt)'JRot*-DI;mpQxUO)xs0A;Ao6W_5u;8'O-;/2E$'/po`N1<iCl/.c@'Tp^X4jIs6/J_FO(bH6Q"
-    "/y>#j^Vuhm*3E)tA%QQLk::Q4^`l%Qb&s@bPXD[_p1v:J<@daPjR+p1-t%yTlo>wZ%=Scpm2'(X,rai3oOj(T'>25IwV[X(m0&OAH^]T6D+OKl7O':-3oe"
-    "g&vo,J`5^3OWmZd<3[ejk<H-85(*ei8d3g>KfkEG7B=H`:0;:PXKYdV8k$gtM+PprxW:]M`%<6_ye;:7Zud&<.6,#=i>2LPdPT@O-(,rlWs1'`AuA%_q3,"
-    "5v)xO5q+wf=Lx<:*](E_w84`Y-Q9TM,J$]l536/F_.xW.gQQI9kvEUyW#NP[Xb()6b`1=Z3*+VFhIK'[pLh]$l&O)x)u9<[Boc=j09b2F/:rY/@H4g,^QJ"
-    "bR4c<=IXG6tR<,ilB06^P@dSd>79^fV$5-[dgaAU#+[^#oTW24*A9k-Q'.PoppU0n&U%*558$XgVXQR]J7C+Hi&'OK<-LGa%k7)^Ayi^#w_R.:6q`1N&ce"
-    "SM^WYFeHWr1q<eo&H7==4].mtB*^cSt88n62I`_alq249CqPLB_OpV(_@Hrq2EiTnG(3hL-H^YnU5yO89>/@tI;/@V=o(J1=x>xOh:3yr#ur86h*B1irLh"
-    ":8pgq*PBs6VLE3Y'dL^ljr05s2`@Wkh@9xNRg<st(DlDO[v*l];;pLP3Jcxi<[=6B>=D34#`3Ek8OUr+dUjOUsJ,eCWvf6MQf0ab&KHbH1/A@(J+`ig:Cq"
-    "iB:=)$S_f;bwf/dd3-g)LWRv:I0,4NfQvmFLEF'B4_hO2Q1%D]>aF*nUsHUYY^+H]wB_>*y^QpVHVo.-,e`5/`Hi[v,,_;T$m(r+QvN7V%a&H2M*:^9;r/"
-    "3U4,TY#5cY.%DLg#4j%.+sm@xQFVT8YV@<woR1(Hvh0U.RdYDDG5P&(UqbD#r$+Ih/jj%Z3rjb=CMO$<$:ZP7Hb%Y9AWao;#_U1TDKe]eDL+e@j#y[=)Wi"
-    "&9eUN6mCmFI<oG.a<_*<5Y/vYeNBlJQbJ#:$k-S#K+2<L:x%S-tCahroaCMwwAPD;n:rXirfE%E=7Q/$:%e.lJ'dRb_:[+(iVZk7e5Mc^lc.(P,h)dJiln"
-    "#gxdKIth'4i_vv6*JE-=YT-;MV.<E%G'yM`$O2_b[BKy]^b8ZDJqKrI8rn)<oX_3qccBoB,RC9JHx.E`%P.4hnNNKJ]n&d&PhxM/eouJR+Ub/6)VdSJ#go"
-    "A@m7L5;s$qLSuRSPkV$HwLm3^#]d=pl/R/h&U^4t9c0^)UN;vb7rTt=y6I>20:lj[)6OF.XR-5.*'n>@r9FSfiR<cWDePLl_ZRMybQ)Hay1S`(7l440cS,"
-    "SEfx,OX+Q_^o6xmhpXQm-;$Rui.lUdq'wb<Y#,X3E0&$7.ZTE)G6t23Qp,86K#y^T2O$]VO.Pe,4NdAtg:OU`TCNO7Z[1$3jRasP8Dm:]%hJN:ShL,;TV$"
-    "U6bQ2ng02;UU3K@nMJX:(bNj%UPI,e<-[$.gsat*UEFAuA_Q^Ex3Y[KZ8OPsATu'6l/M9_5tfkYJBw]6]>K4v7-bnh;]5('c:9qH`n;GN2bpQdD96HA;*^"
-    "ha0%hSu7julLuJ*rQ)W@0NJ2drPD'PGl0*$0OinIjo:$lU]_+#GsOknWhhZh_fhX*8.UZtsoniyP:AkBqd2@ek@mX9o.gXO$+2I%AevSYMcacKxvD]46a%"
-    "moQ4>`C,sSrF)<fKZkp48Ya9yN--Se0AWCI1<`L79sS0k4b@Z4'F/sR*C(j/l@[]ytEO4h$Ki%TL#&gjtfXmC8-@[tW#_pq(%])(vy2gII8wGBCTL-g$I;"
-    "lL_j.<[sPtA/5QXo)8(x$ik[MDSH$JMwSR$0;E%9,.evE8f%1>=-@`P3sTp[gvaL+%WbN_2,3b=$@f8:_X0=$<ag@Uh%5DcZr-+($t/jA(iUrfd2wh>8Y^"
-    "HM(Sc==c@;&FCAu`siB96WGs&mfXWhqDT`+eh&D:-]w)3yd8#.pmy3^@qkK#k5Sno]))IXmO]1Zks)&/fPF(^tNmNQ)mgXONKEc@ThQwPcIV[V:Rc;iANA"
-    ")qqI<0,Ns-k'QdOw;sfh3DBa]kQ:UEFqgdcHg(UTIkcl;QiZ'c9PVa3)S>7nO-5HAc+-_D92;kbj'7o)+vX^w`)U<<P/tsRuvFAB-ff_:Wn25]CsU9-m0V"
-    "cEhMbZioY13Al<`i.mit]2KpQ$HLBuHDd=@NU%kRUm`f;[#[^ucUc=vXW6mg>:a$$Dxv.].=$Kh+Mn;^x][G&Gus9ix)6A@4Y1b>t)y#%mlY1]Uj)LjGNr"
-    "ZC''+rv'FmZDG1J<.Lx73B9#JSZkK]=j[vH39a:@4O<yakvYg;PiuoSDw>6LK@lf_HGt(t7xa>@rEaBPC'376M#OL_VmDSrMpM,%:2G]vAgL)11^k7FPks"
-    "w*XMZEmuZl_)rfpwi-8VnWRh%+nek*H2B9%###",
+    "n0C9%1VZI/>R:W$=l4>+0cW,GVfq/IsDV1onI#Yje)R0ueXH<1M=^/RCq*xZ[.$<CV:PifRXO/ZD`;W*E$':nq1y(2K];[2V/Sm9(s,)RRsqM[h+VObuBy"
+    "+X[bkt%D8^0m[%w[0yqo`=v=V[ph)^rYydWagJuumQM1%;#]1^oXjNqJRk6/Qj22Y.qe99BMf=>m4#IxN#L['&/+D^f9B4pB,>P`'fVQ7*:ic[n;6f=,&V"
+    "64_*1=QW'#-Z4eRG=`-aDyZv&SHyrB8n_(9hWtGjhb0]d/.Pr:l,Gqh4]$vu:#@-gJ/qOKwC>]%.OZ@cl*qrS'xCAY4_HEr..T(R:QF4<m@b=NxfNkmh<N"
+    "T8KIC_Noj,fGkS[egbJAsK%*lr-^jSU3TV>NS^D:B,8jThIC%45,oELBoyl8hYv0x6]bMtD]I);N[XeN)u-t,Zx&4*/yVXOuBr<`<^9>PQSx<,kX342J4'"
+    "I(k4=[-nL,pp=4i9FH:q3-c5pAFHZov6&^#6Th_kk7f;E.WYc1Ym*fF5P>7>Yk:V%&b.&pp_a2GtQ<1dEDf(`3p3tt<9g)]7$)KHQG'='mOb4a1vLWqO/*"
+    "cNV8<h:D;0nl6.tHfHbiDH]he@e+0PN=7,F@i<)<xF2'^c>+&0De$mFSNMSUniCriGd=qHU`<Z.8fQhT)y%*g</%4J`Ws[o]1iQEvu@)Nt-8rb0y[`/1WE"
+    "@_O)s&weLlKo3L]Q6cy695AWT[[6(1]M*36.w:SQZkOw>6RwFXPZ+rL08rUgu%vLdao&Qq3ee2-y<:;<IXp[B'q@V:_``S]$;[tXP_tJNO$=$/UT*`QC7;"
+    "ba+IV1bx##oWC@u*1P'UikKc$30oL<_w$&cZdSMhgv&^CoLT0$_JkcjQ]:3sva*Tjr9__wr:B&=1](ll-/Rb_<0xv_vZs`GUX>PaFj@ACF5rpJ3lI4tHPo"
+    "]FixRjpw/JIG<u>CV+ocoIMrsU=pok(%eSm#pSO91G2_p#.#w81uiDYFiarySu&;1Is]R=5Zjh)H^RiM,>q74)-<Py:8DXo-eqZ3O:rb4O5^B)Ykv`qUBI"
+    "4yBE25T`TS7v3-^lSQa1<OFCXEl6TR:bLYCoK['ttQc$>XxX+CJK1/O97VUITmQ70M9W)DG=B]TL`DPUl+Z)*:aIB'aFTXw4Y^,&iAkt]6m;lx+y#=J)$9"
+    "_'Plgs3KAHa6Qi[M)c=ail;VjMj+BF$e$b/+Qa&>h#B;g<rYl$epb,&y5wTh00VP6(gnCbejf4*mybm6r;4Rs0W>6gjb*QM)@Y`tQ^Jkmbx/>d&NiiRl14"
+    "C]bTI07T*S1JPc`kIyHQhP]sCuF>%12Mb2Q3^sBO>`YQm&/g^GY*w4Yj(O(B^*lNk^)&A>)Oqb2NpEu7uE)fDY34TeO8H$>O7Av_D*_.CE/*^,'2.vb51U"
+    "G`.`6@inP$Ek3tm$#-UVk#<U+t:NXm*Sv*eqBeg]Tscf=i3uZdWr]%DuX&/9we;gX6%5`RI(dMv65x/;'5&Fp*]SDNeD,(RvZaAg+;`]@WbPNx>q'mHj&7"
+    "hB3oZ%,t8Xq4d[W'3#Pg&,9-T2u2w$JkT'fpiu//FO/PtCHa+-23`:GHu+&Q5LjXr^aFggB7P=4KVHWyp:tO^%6V<cv>J(6G-A$=6KK'uV:2_c:)G`Kb,<"
+    "*F,g=)5<#dU^inOh>rcNR8daro=,R@5>]',%;Cs3qP7yqe*KEerlEE#/@g+/(Ae#_a=l3j4tB)-S9W2pw82evnuUUb>=-LSywEUB%tY4f@Q[Utu;]LoD:g"
+    ".$bv+=ldZGLq..mJG1nb_wfvZrbLOsQJxyK0aKE$gY9Cb*2UT&f8v$&u^&BCI=y9,u`+/m2[`/ICC=GOI[^G2D`kp])4Y)AsS*0J_`.)jU[-_-9]%dO$4/"
+    "a<;Tp#YXjw6['V+Gq_AK=/%$0mbYhS$otWnL4i0>ZGVuN8-G$<,'v.^7>F%^7RmX>A4-r5vW-a#/85&D5EXo],CT]mPS+.]):lyohZp27j@pr=5=Z)xVi1"
+    ")H;G':5H<'n+u=I&LCcw*h9KIZLO5s4Gm<Y>H1G#F4>Tj'D3Hd.'3$,Ns88*:Du1O+u8e<7]xVsjhscAUaqQKyI=nMq=/_,UF-YY(>6UgxojW)X)J-JmFL"
+    "#u06u](n;>A[')&W'cC9_g4B_H$['@t=CWJ-:q:ZoJ@Rh`G%r1^6c%r-#K+8.P`kRL:J_oB&VJdv^4l#v$xS^^AOxqE/AcgeqPA0-:YqL#ucU`v4]m^[Dc"
+    "`/0R_e'2JU^w`mc*=0av+#XS;)Ub@RIuKLGG1:VAHrQR1dmAob(3N%7yp:Blhxb=P1_4BL(5F,FhuG$awKfRxohA1RAi;an7CWGpdL7bdDcY=xvE'$2hHa"
+    "1'umq9eia>IA=9RwRjoOCY1Hjm/N-SCEY'e+yVhV),f-qo8bauLbA#FnjgwRv)-'C6o8j>@Tp^FAkt^ncgYSW4r(cRjujb$.[=D;vi%1J0g@_TL4<#_U.b"
+    "U8Z7ZA#5USi@dlu167v5sX#ewSHrG^80J6.fDyp:+[jO3njPVhp->0#X`uE+RAD'(-pOc0d919X=deY7yHON$t:.8.&0N98dFGg[NC_mI)_6/&S&Gi*)pp"
+    "ar8uTmaoAPQyClVM/$bqCLSYppeGACBv8prNCfBYpd`SU6ZHn$[R8%lMB^vCl8oNo/]L*m]r:9HGB6kS0HP;&6h5$sm=uD8fYHJ_vkC-$>S=)H;U>/Y+o)"
+    "']*x5&$3C$#(elF*h:@(8v%E+j===LX-2AMV<Y)4Ag/&oRR>Ty=,15wE_+3InR`8uQqluNHD+n7NYO@$b5[&^6WfjTVgCxS-Ve[<asZ`N&PNs7:gxv#Aq^"
+    "ScZBMXT<S0kL^LofcHJ:yjYf^&3H0@by^tEX,87H:nLg#l*ZGLKXojmGB-D#`RoZj_.%0fI*OLtpae#YPhDJ`JJ1vl5^/u(_Fp80go9m1E5&#[KI:x+CSi"
+    "f&t0,<Jn4lrFx0&Y'vQ8CSk$rd)7J3BqoSIws09OO8RoZNC9TllcDk#o+[j8>ORk.-pY.1&JN[SEc;OWM-d/C#Y@+3Jle*EkA^=1^&WLkEcH0BpyF.l-V>"
+    "q3hdnfpU5CC0P5+Q$idkV$GFap7J4h1m<RLZq8xLstV0/s*WRs*E;ZQtedl2uOcObg8xwlCnf-Apbm>t8sX[/2eKf`@77Y)NI[Sw&C<r+j@]N6pKR>*L`Z"
+    "l]g<E6M-$9#vsdhy>G$2$[opdibYh+M,[Oph+WV*eZKv6KL%^lWGf(xdD.0&$]q[`$CTr6f%CfLi)fuc18>Pm,#/MIQY-3MEV_tQ#l<KgJp#r/HfotISd-"
+    "GkW98Tdee&lQ%N$XfO)g7*RNGd50bsX9JcCq1i9u=I`'tW(9uCgEU<9I[U0=(o^1S<,V*U'TMiC]6-7n9&X2>U6(]+d3SUK[ZjKcfci+jPw&94Mc&Of6OK"
+    "hqJOE,.UAf0B`Envr`.Gesdww[MC<DD2k&aKQ_sXOxU@R..>4&YaBM-&,h5qgJ9LL-+d2tR.Q6TN2<Y@:g[^`=t`[-g4P&H2$]NK&<+A&'/=BfEfc&4'Tl"
+    "MrZ*b=.&%bk(p_iwJ+BPP58/SdF=X0:ntbSc%OceJ/XSD6%`nNocenE1w#J`<1WL@@[3-k4P)GLolL00pCI`px,rJB*j4Dg-h&`rnph1=l#oM%IQDjQYIZ"
+    "@sC:[b8qY]Z<TXs7UvISPdRTx2AbyJAp,]2c:$J9vrbce&U+letVV:7DK8[H6[q(iXY`$kV@*>@yC^p&Bdv/L.'*MwQu/0RA^fM#mW^jgwscY.QmTt,U5."
+    "b=]cS%E)rm5@5I,j<LghP[(ZqCG8sqm.eGWBYt-(rMgg_bgFLV)%h<@rO.:*N6cc:VS2=w7XHe`JS.>lPN9gZ:ae+eZf>Y1;5QPdK7(:*M<>eCS5:[)]1/"
+    "&-h.]DsL01]MKbPo=<dM:J(_<Li2DW,ND`E<CXl9OHYg73$8Xy@LSMV;7ZalOts'+lk^x2,5]eO)F[=VfJ-PIFx0cIXoa,gK=d1VN4c2PO",
+    "gjCejn*G1k#wb,=v)0sTG2LEk2.'lHuI[D,qmKI=@@uNBD'`nKk,T;1gS[ZLe+&bu5GU.:ml4StM,Qt#Q,&ERdNatYsh[6S8D)wgD(hn*T@509FrHZuG9]"
+    "c9JubL8G_;`a+wXxX_&Ftv-$Drd_xI)/8s>qmi*q`8yON3rwLqF(xs8@v9Eeo[gaJmByTr`)M#dD,`eA3.Rxib-lXKn@gUy`5xIH<NsFSZXa.UW4aOmPf]"
+    "Qvm`/Q*X%O3+/T<>R9'PK7GnWRu@>.S):ceVmwQVUO/[/I*`v[7>vaSbUx<8XZj/YO0l72QV=Yv@G,,*RSOv#7KyZi^F_`N]Gi7+D'c2XZbq^5B6qrRaEj"
+    "q7giQsiy0mRF-UQIt9.r$M@ar=l_yGqRPEQ.Q0#f2nM7$llDWFOyD:5v`KMc8uv'i/7DQ>oxj]AmsiYFih>oH%L2kD&=RpXh2cyNfWc`mC7jG'4M9NT<j>"
+    "GcVRXma@02qSGRoD:EAJlgBg-11AE@2pEZ3&1T)c8Uab3=DZJqj.w'g;heo02AOF6r(<M$Gi2xoaVe2aCscm%HM@sQjWLYZ$$XcH&rAk63[;C$)UdhSGC&"
+    "osMF3PR$f*IPvZjKVlkDssuXV[rd;([lZxog-U)+K<xwc8Xv8<_d<rA-8Jtm4CSa;2_%Hf2Q/na)EC0>:.8EGle=YL`NlGO)IB8%AW+ePsuo706[N>KRt<"
+    "VH3N)&n_%$1f34eUNiy:wb/Q*&6Rsp8OSU3*XnrwPgy(5#CnoSVGE8mxsPtp36S-xinyPd.vfjk+d1OJ,YS&-lOlY4H5.wxPN34>+MGK,d@k8:xu*eASVO"
+    "X9>`];3HS$''*Y%7Y2nGB2mAT.b+4CSwjfSqTEJ];$28#)A)4ZsDO<Wgy^fN5'E;o7TJNPF8U#>`)Z3VEsduwY<F[X(/YTWo9.^J*3(w.onGj<y4PNA<(x"
+    "3XkvVHSdrVBVZMVdqTcqQFpBj`x`^S;AVZ:Ly2eB$YXe3](KF)3i[;46[rL$;/y1CmI*m)[%DOH%mQLhB3hS^oD<2Dk,**2Nx(l5n7=E8:vgpi=7_RG%CG"
+    "+O%H,)8qal$B>UAqLCA^bnN_xCi0-DGn>@;B-c3i%51C^yf-Ts48oTt-:W9W%.7E%Z]tH^FBDQRK*(tKbFg*nCn5$Oh&IIw3e%0K:=8c;rt*Xt[P&oyYH&"
+    "8sQ,Fk]XJXpv2@[EE&VIGQ&w94o11N<._kH-N_+QNy@sYK'WCEr%CU2o;,v>D=S98ux%F-S`i./o`;r'hl=VNU_CPEhf*_h6788dVsReECJ.es)9V8cyeT"
+    "J/B$i-CG[UP;bPZMmrQe2*%fFP8,Ri7N9I.i6qaSsO4DX`kd%v,YMqs^Nx]]FQpl*S:,ge^Re;_0mcFMG@6@;hAa0ikI$hb$SN=Gw)A6T&b,]b,@CNQGje"
+    "IU(6yb0(BRF6D0O.7t8JqvF&0B6$L*OV$EK:DuB%nNN)A19=ZZu]/>BqG3mC1Ls99'(:M'JaH_ksjprXp74,IKCy5K1vYg>]M0hPwX>de+0&Du=.P9B(uI"
+    "+8(b=_9bdr3F&;;@NV6S83I#E;g):x+_J]m9;*pm(L,*>ln*,(MtmK(-9`xs/#fkbP^vuIsZ](Oa%n@MJ-lSqDCP'w,:eYB5E*i#R-TP8N0kE'$](dMJ<R"
+    "oIJ(L^M&d]i,t7[vHV1+>Zp@7f[EK=+g7jZh2MU]#DReU_ZA8ACBVJ2OLr`27g6S'%[Cg1.Z,=#EE'&CAss`4_oh%v1+0;9n,td>3Qr&U8x_M8e(iH).W)"
+    "j@5XAuKhZ^NrMlMS'm$e.aY(Wki:SrR]y,w<]')o;pPNfW*.0PMWuC*vr0OGv%eL:x7VndH0,a_a:Gog)**4$Ren`Jfn*YgfMdv(kOpBUEd=>hBA=J8yWK"
+    "EZ@`I=Tb-isH(gSn3,,9u%Pb-VVJr;rVr.3qDJl`r]dxRM(c@tM$uWMs(Oj9o92L0E62lP'56,exOgO/>j4ggEOvSgWYgrMVBN*N)aI)ek<7u`M9l`>R+S"
+    "t,ZooEr.)ILn.XfYCMJlWe%bl,]FKh'JH7k^L>bu&-L_ej;:nAYft[]'/4w985F'S/afSPE,s=U1^8YlLq_T=UB+)Mn&FKE,N#k(6*$$4ZFy3afYstv+RA"
+    "jZyq_Wy2>3:HcF6%-BwI-.W>xbctX`(UpQxn^;XOL#2k]M.=XFhn/`7nP=h6NWjTEJl5XA$oeeGDK[v&Gb1Vf6l>Ab#muM4Kau==+jCi,hI7EwTEYtf4SH"
+    "`*0)IGl+Th_EI%ytBNiji>HWa0uY:Ald9*=Z'aS5m#d4$`R>r@MNf3hiC_SJyOsh1aw$6;+/3s_KDISDaL)f'w][5*mfZxP><DSuQ,$&XNjS'-tFCS-9Bc"
+    "&8qEcm,/u^ZP+kQZsqa%0Y`wc8_X#PE.6'j>-$FFg*3xT[G>3M8.c>h<=b`82b.fIMGNr)H'*,Zibx7L,yh`:bK,-pR%HYq>]FbBuPd>UXs8:diA$&iCo+"
+    "=Za&T$d,aZwrg,^rgPF:GC+Rtil2A><I8eO5.Crjb)syWI73#nMMJC0i7T3YWkvB-,(=;qpZE<FUnq%W2Cll/FLdoMHRPKmZhVT4()5KX9GeD4nR]Jr#+l"
+    "4*5:Q(j:DUL[UJxpqZE6YL9n4BjYtS_>>k(GPxU2c<T%$]iE$WaUAtXUE@@]HxfapLxyegDI#fXiHD@y]TRX,QvNf6QadOB,'DIH@XKEdd4HrBN9_WOH)u"
+    "p8GXXE&F^j4`OLy`6C`9%*n8beiE;'jH;]6fN/HMo+9oSGP3,QAjEajdYH2vVOS3fo6LG,b_ce5p6r0&FP/Y[7bC+(MgAk^^JqA69TOk_)6MR_enbH>=pt"
+    "&qA$42AS_ZOAEyS0H:yO(Ov*Nu6`71'aDYMW41yW^p#4HMpL@l4]&:R`cI0YFy=hO.t4y;Yy5>mQQ4KjdWNAb,)kh-M]$Hq@5)NbSUu2f;:1[Xk%#",
     0};
-#define DITI_SPIRV_SIZES_attention_gpu 5711u, 11032u
+#define DITI_SPIRV_SIZES_attention_gpu 5787u, 11174u
 static const char *const diti_spirv_text_attention_half[] = {
-    "n0C9%1VZI/3J<AuaYJ7+/Y;hFTLU(p6Oi4*$^0*^RD>`<HoUbNv8P(XB,.WkG>/D`uQ*1ihJK65.2P3bY+)[A7J1x=W$'pcJdFla2a_'%5/r*1]^YQ@K;M"
-    "a#xl#iaAvx*d+MbL<X$qoSGM:__Re0#=q_[j&f1B6^j869e..7mtONQJrWMpo;e[tF5ap-X&/d$G5_=`56+Tm.Euxr*'OZ>$.1U:Jiv^`o;`;PTp0vX)pA"
-    "&VOGD.dl4:puC%*yXj(:)fanlm[MMt<rTU[H5h87mRGL(bE@DarmE-c3&3)H8i`XeLQr@SpCh#PfU$,ht_=_VAT-:;c.sZ,)9HpkoqEik)9QS'.WyTeiM-"
-    "u,<98`duk]ibsAnBl1=9qtH^lA5]SVreyD&rbO5MpAX/tLy8v@MJ*4S)7Lo9-cbq'bq<We5[[85VhAZ^[M-w35[G;#Pt/9.,=d9c8[[w-b=iD(Mg.2'3/$"
-    "'fDVsuOePWyyrtj3f;WkY`AP3p*'N$>s4T_<q[iNQseEl(V:6k1K;/UiahNRRUEaJw1t;OaLRHshTK,/g'#u%NI=bJq.8-^@m)0[q*pS6P'mkAdMDlC:S3"
-    "dqr^TUcsS%fAD[8gl(+/;#%k0-[`/c6NUa:J7ITAh)aC1]2MR$n&kdlAH98nI:WpgG94'%3sS=Dpx1Ks)M@1#'3Gv/LB*6:%&XYjkw96XOC)`,#BuJvosN"
-    "*ZI^(`='xmwiFh/bKfT-<6*qEJ#I3eXThV]P)1x>SV]_:UMvh.J2Gy7k]hjO;=b13D7e:xo3nR6'j53y@YWj,H'X6*%BeQ&:::'Gu0wfIYk=i.^rt&-]F0"
-    "O.tWl1WrWM3i46Fa*'XMs1,04ftLJQ8`wR#IXi@&^w+iY:g;M9R@7OL,ZmW)YRXMAk1*TuJ/mXkhtHp;K9[X.XD2&%<9./jqpTT$DM62&9Il7ifv:iSy#E"
-    "ift_Iih>m)kSO0gf%+AG@_HZ:1@s^3Oew:r..a,IJ[utp(B7V2j8p&<N@e=OeiO@4m&o`6aE2M>pHgER:(=4n[h+s/;Q^9p2INLDd/Dr_an<7Yi9f1'ds;"
-    ">ENd_Yc4QWP)]AgYc^OB&psui;-W<8R(@K>+mtFxA2d.Y<Z@;ck7=@@dr&1Zj(gd[yRFtT>6)F^k:igydM&%NT>2odlMNfO+Qb<R%>8_4RasFFl:f,9V7-"
-    "`e2N*k=>&u*WxN)OMQF;v,wu-*aF=+jWA8YLsG`IMMcG5SUH-f#Fj+73AFAL(+DCpoJp;$3gJ23>/Xnecla=*4ls+)/.7<L$delO_hGQWQ)J#I;6sZ.Ck3"
-    "Z[Y_k5QVJ^SorQnj,aB3kFe5<o4Nog$.(jb:a%bTB2%$>Mf,QqYT;,..][/R'AI]vp%t[,i8;G;-r<nRCoS:UH4RZ*&joS(p8-VV'oWE0Sq9f7-.fIS6uK"
-    "XNm-6xN&.LF4QRneLb_hk<e1SHx:>B.U=YQ:#iBg-Ds8$`<mSh-l>a$1uU$-lx[OfDPu$pYGV^%I5vWBP#OQisrxe$eKSBHJL4QossgV;N$&Tv[0MpuJlb"
-    "+@vDanF$eOqS/,Voc;2/fVbNnSa6l`F@66ZmB-'y:T8DlM5JSF`+5J.'@JjXf7AQ:rK_.<k^+Kr3YqG$D<rVH=)O(IvURS[nMn(.^)e-FfgIZmO4hb:DLs"
-    "6(F%FXs]wP^yP_rs@%vi-T6kG0=Nx,wf)e/y9O:DcS]Ci>,hd6P7MPIEiL`bpoBEd2PlrcX>^`nuJd5TFjXr9Se[$2<neyG9psM]r5VrM_J/In#-*:0VHi"
-    "byHR,*<J6Xdq>*`<4a6(Y.v9g.FPxSo#CBSUq-+/lW/4OnG3UpbIGXS9=E+KlrP'm&)lgH6ZEZ,ZKrg)ueK_`OwJ18;(IrIXDQf_9l95QOt]@,h5fqB7be"
-    "M@YI<L.B_kFUok:;j=SGYCV0jWlP^Kk=vr:V,&m)ut-M3j$>Fi0o8fxk&'+>26IJlo+R<e#.^2jF'=<R5@*W;v1i%HuPOw,1)T,ymL0:6qS#,_Yo<e.ZXj"
-    "a9n2nCa+Cv>T^)R9n-l0@pbQ6Uh7@;9#LYAD1<K]MN0^XT_xkmjfvUsX=ibGVWF6qHiFCW30:^9laypiPA@]9yQI+<K5q-k1aIu<&0j%YJ,tW0TL9Cq&R/"
-    "&GP-ZKeU=sQqZ,i5RD`47*2U$)gw+i,jF'BEck^cB5'ZJQC@d4$%a#V_dY38fvA2t.f_jfHvQbu&]3e+=8]OnuGSR=agSsY=U6#ueMm1p)jg0)VkrX$:;u"
-    "*L[4N`.$BJ=4g3Mh/gut8w5g@Ly>6(9D'`6JS90u(rrj'_w'bu$oX*wQm[BMlxD]e;'&*yr-%pHe,LlP3fmhq3ch02e:cA>=^CEmmEr)cq<nMlYbo(D27/"
-    "28,D2,EMxeM^3bW>6+F(ki(R6N_Lf`)F=wba+a0Y2[oXZ>:EMJu%Da%;V5K&SnFVh71j[(H7]w0b>^E^cp@^-Pd`%BEH0xZ:TFEP4BG#$4[AT&0Ld8Ycaw"
-    "LDUicgpGHB+r,Ujs_]qH(k2R,XFTeey8DZf2h7pwcQO,X(%lgX$ckq.hj>5fh)13fPfCu*55Gl;=rRKM1;EwM)1$aks:nxNQ6m+H1'0S@9+lb[s(Y3Lpit"
-    "qgoXH<73Jv7^kljK[5i%7@<:w)k1hoRaBfjPGU@q'smgE+Af(1++Uvddxm5DQ%ws-b<)R-l5Br&lZ8P]1o@Vui1460]0mlkJ&W%:[0iGd0y%Lk4dveh*E("
-    "$,6$E`Ms9B^pB'A#b6sZ<nb*2(0E%WE[CyKlPBqun(crHL=03L:mr'@FE.&aA7-+unRx67vaW5n2lB3AWucr8FGo7+*3]-KC#2]y'k(,=+#'Mg7Jou(un>"
-    "f%EYGy[=%p&ao%pkDEJ_q'm8%$]-mC&B4n>C_93con#@LnTTE>EC@O^KtLmcY<0iQt2p$=0GcJgYj+u+$X;RWm02y+mKiR8U-G:^vU7B9W`:/AbsKH3ItJ"
-    ":2IAQ3w$8sVZ-X2*j65v;gj>PS3ar`5XoQLmcIf-BOEEUTiU5v]wF]lL/k7r`&q<RpHQX#5aVDh%`fttlHH4.<:5Aaddf2w.s;#5MnMiqK0A$>nfhiOBd;"
-    "tc67TY4jjOGip-MqeY-+I6_-fg:LnQeQ,C1Y]h8IWmR%H.c58j:L<FSi3ky7GEuOo;XRi`Ztm4XY+teJy(+)e`Fe%F&e;[B/Tm9RRDG-=`a*D>M_G<>nW#"
-    "JDfN%i%chY+@WTEF'26r+1p]a0xEmt=<:SWGmB&8wOoXFu&2)Z0sa9[J^dr;'q.$1eL2$nT^.;Yd7l%ZG9g,mqhqH[)gR32W[8*tSZ]`*@*l#-ZS5nbG[X"
-    "nh>S.d+YS9m0GnxAO].dXh.`FodGumO[oR@UC:/wUl8U5n3gy.#y19[cE^a$bxlBl*(bMmbXL.*<^#Z=BlnLR,WV^#.cw(Ns#R%w$se$VX&a^ypAg9&bo:"
-    "KD9faPs_ku9H^5qo`mJ=0]`F`If[(>s.b`TtgJKN@i7/t,7Csdky<W_RQSVQO*C:7I^)Cr.R_F8gKvCDSmIR;]*#mY]FsHTX;#k`G^c$qRK_XcF2@SoZ(-"
-    "#MQWM&4.OB@RgQl/=N#Q++OR'Mq/wu>VZS)VT(5Sqs/NJnrII9%;&_C`7Cx_K%5BsJxQANVM:ytl$m*-k=Y[_2qy.ioMrcsyLUu6@DF9Np&wmS1xAONb3i"
-    "G:(DsrOKDvKcfkF^`<Gxe(F5X::mjC<T'7R)DrBuMoNJ1FS0=2XdgeZx5/ZpK55M=`1<_a=FcYV$v*%Om<J<8/r'oG[7sgGD69cdW[xh@f2<.Hoil9*]8S"
-    "NY]2P4I;f1'K0#C.;]-Io:ADR7+=v12CvG(u9s#phS]C27:MLK@y9`<hjLQ=Wby3E&,s$<Fd&GCyVtQZ2'xt7)KsS.3r5dAyfTVW7_lb574_'C<DIjvDy."
-    "RpNr'wy<b'2)_nD;ODN64kmXJ%.+y,*H^83HAZUV+RTZrKFlomG^pm+TO5$fDZjf.@qOf;QeBvv2[n]%pelup-Z1YIQ)AChAttXt%uFMWK",
-    "SD]%+,%icAE=X2WAX6LjDpi,<=%<3jTl;e)T,mQZ9_T-/oyo&CD@0x&tQAFW6V//`<]^ZCp7X.O7y'9Z:q.t&VTB*]ovb8.,863Ih$K3Gpp4@cd&i1kyxy"
-    "(Y<ugDlR6d@pJ(#x*G`.H(.Kp^d9c;Kf5hgt4A^0nre+$8^&7:nsuRG0][a_Tn$E5U#Ti=2nsc3;iuLXqk2jo>ZVQO@/7GPUK4VCx>aJ5>/px,%G3&ZNk$"
-    "`17KIDhup:rS>jp[`tBA#7,u:J+G6eveU#BOBI4(8pmt9JmbiA%U:BYnV5r&T=x8-lAW&xw3rBkF0nQr>NTfT6Ul-L($sOO5)dUr&TbgNwsg2w;280#An7"
-    "Gat&Tp4c1rB9=f*:$hj'Ef(,(rVD^5DCqWP-DFx&Ycr,,>nSxQ$i3(e@2#j3*;V>@qfaIa$kmCNIw,)dKRD8^&SVBtX*BimF^kjWD-26cD:QE+]$YRMV.W"
-    "qAAZN`VjC^B/)nAhhWw<P0u1M'Xr.g]$@S@erfSMb:Xswqx<BW<[j8F)pmOaqkNL;VgL]%DAelNIc2fXZWr[t8;uFauUdFB8`d=rQM%*5kUVX^w*VW`u4N"
-    "<,/_.@NevrU4#a_<A^TXPF8t4'U3Y/(5hsgsH(+#+m@bj*3l^mDf=5Qovivq$)^m1EE1gKaDQbkS:%yZ-[4<2IYf]FBKrUKUTAN75y8F7]D#G@LRo1q.QK"
-    "iqp:Gs7rdbn8n(=I-5^>40_#ZcW'(rZ9Xu@s;=)Qp9^j_;*dqVHryKhF$c65JOgh,,nM]V:[,r(1qGU'/*uK5Pf<,9&33oHeFr-SlqqW0#-k1e-(%mk4eO"
-    ">9emll.<oWY*f=:94_Yjt<J9nSsx*O/v`VD]_q/qi^k4TR'hEA6bpCS'n1n(bm&1`xtZ(SEMkLDq^WMcM'gcsoIUCG=<HW`ug.:>5r&.$@@TXkEKY,*K-;"
-    "I%mP/po^OWZlygQ2V0X>ZBN>vbarSBUnstw0Pn'BvNu@K'Z83r+Y^`-$V6x#a4MD4[`rlDc;8Ui@t^g>r+VAf>Qm(-HrYC4V$y%1&mjy3J[KLm]3/w@1CP"
-    "hp(%$Fmd+f(>Ig[6Lc5=;q8.>ZYMX)rmC$O1F,'V/sa<B:h>Xakd<.WT2jr)8ODly6x$^(0IG;Hn+<ji#n&NO9TTNV6WVU.iKZB<i73A5rePj_HV:b`hV#"
-    "Y%yH_VG4*gC2xT:j1R,W(8VAKkEPK+J.,aJAQ]'9#ICbJB7C$VY[W^XZ_bq<pdkHQ[9K^J4TY8%J+qT.$ybRmo8,%)NDm;9(^]KiT4u*j6TVX=LyneZ9/c"
-    ":foWti:#`PXM3lcFgRyw+#tS;<IxG^+7E7AruOdFpO7yXY/>uQhs#J6fZZ.PjL&F8/v.s+Z(1_FCU,,8Xly$o^>R0f<duA4ljAX;1<[yim>b8u,j2c2iF8"
-    "g&NiWyq=VD1aq9TYsABw3U;s$mX_FZ>c&WVn4c:JGQhFWru,UB&jT7OkFyErNyGD0L7(7aer3cZSBr3*VL_;mdOsY^2vZpUlA]IX@j8w)aXwUTJ:9qc1)<"
-    "=t6Q;`Q68F9ZXse(f,iFRQKllam[pXoH<6L>Wwi`][5TnuZghUYth=M3-4eqQx0YiGf>_JHh87E89Q31m8PgAS(8m<pVMSD-anjFg/8X5<Yw1*U0#&/u#0"
-    "3McXBk,kgLf'heZJJPJN4P0bH'68M_Y@8Y<EZ./-eq7$`I+>aR<WY,-DC@E%9wa8e$2b4WpU:_A't>sMp/VK92GNw_&#tCmp0]'xWrlV.$63<Cr@JEc8S]"
-    "N#Mc5UtQx`*^Kll'_m1DV+C2[HjFDlJV7gBrY>uM45FiA(+xTmEPXX27]&^aZWxDCn#c9$3.eChn<W-e]3&mh9&Ct3;EytJlkBmp)5u-3LaGXW4q;d%;h'"
-    "Y>Z(co'./$V#%<@0I61TlKC6:sh6uGUY4wCr>Zs8-X3,e3lgFQCZ+Zre]DjHi*5sbs<[wH,P_oOS)9gYZZ4(p_c96NZh-wNE&7(pE^Pn_YBaQ<tBWpQ5=5"
-    "`7lH&rk^l6YU.DNnbw)QS5+GgPu1d(bpHWTcs)Ups.q6Gv'vfq+lb`c_/d-ddtG9LdD(+H#L[hlG_fZ",
+    "n0C9%1VZI/Kj+K(2OI7+/Y;hFNjJN56L-mTUtTarjX.o=Vata]V0Wl*rd`ajuh_30.xP41NVcwO;5i;-0'3uk:v$JJi_B>Wv+[>I:5#.k,qNx`yMJ3B>uL"
+    "[MI>Vh...PY45Gt<p1X5kvjNKsiBxA0LO++dg#Jn7V<n+6kqPZrWgMTPP4bVuVYeUo,;$5;sP+$&<_C@>Kr>$0wVK:::tgyjtJ2eQjP9fm>N>kn:3WC]+n"
+    "NIORRTsd6PkKr#1KVpkU9I;'YyHm8UEq+u5gDNU]m5Dt.FBm+Ik:'Qkf5Y0C81&D>P(;hOW&[5c@:_b#+tb*2M])V37ltXcQRuX<xVY)wcS-<lmO7BV6ne"
+    "::bQYDr%%b7=U+$R$x<E0=GY96^yF2Lh/)-:BqC1s6X5=/6%w'ad7qN_fjd&_T7TXh39byYmZY<[;Y/,4utwsMUHje3)lI_I]s9sl:PC-lTUt5rSZX48gd"
+    "vLOF,c^rCmN0>KX1:-e37hjP^-wQwDk3vtfWK$L#Cx#UMXPb)ROPFYMZII%EF.O%sZ.in)6tS8@6r+d:aYS)aC&P8oKD9bD4t/u&U$Q8%EuN@Akak&.G8E"
+    "VSuCV6JdiHMOI8>u:Ov5Z._`Y465EL2`4[8(N[o0A9>ZCWLFmWBPhWCS/M9%:lWqs4j3vIq&^+rD$H`.yN-9`N1tV2sN,UT7,Qc_HnSj)Fh)QI-pU]Z7ax"
+    "RBp7*%43ygggFqy9^pR=xEG`uka7$mE8F1V^8BHQQWn:,aDpC4uC6&n1Jg@/R-q<6;H=DKpAfj7>(JPmUNvuPR^X<JksRy%Hq_Xu#@BhGUOdgBp.5tg>kL"
+    "E9=4L^@rQRFOTi%&^U/<ikD'(CA,,rGufDW$`+sAtB+.RNXorvD6HutPlLX9Qn^7(bHXp#dpcoso4BtbEb$8Nup+N0x6bo/dKUX]-]mC.fVOf@sn`/:te&"
+    "EYA5^tIC`=@2:l,.9la-%xUrl;#LG/U:RnRu5P_e+sSaXA'*>PL,QS5<bQ+'bS>9/#m)W(mqcdkP>&US1oRW8QHbmglw]80;>]O8,nhl1J7Uj8.4a8gU`H"
+    "]3w;GsEClEGBb7wZ'kFE@cXWMm_$Q6`=3Vt8`[bgSlpSFBHSB'X;FC&,]PWQy@M[CP2Dh<:d7mmHX]TxaQ^#>;ra)OO4@`uLiSY]$TH,xiM+Txo$fp:cxW"
+    "K<@K,K7@T^S$,f71.6)ZDeiHC;#h)L@q8TnIoV=$rChK@#jN=`@>`a`6+pB_ZMHeVg6Y=fedlOsB%_e^tl/)=x(ysYxusQOXccVL0r`s'6Yv'TK/wvgF8'"
+    ")NjA*rKm:MYTt'E/BFbH;+2GHQeEL..0j7BxiX[2Fvsp=UM-vW]SB]]na#hCnMKkvPQ;8p6k_1M'uQZ/]8$b@6,TiCP[^L+5DJv1*uDdXKnD<G%YmO]x9n"
+    "x;hWAdrN,E[NX4<>vbvU:lrqXy9GaL:@+p_^io/g>/<E:@D`f>h<pQlG@(@vQ1f_;l[bJNuH;8I*$+WlrdZpZ^D7hOANP2D)/OS5$xIOBSMFK&*QJj:WWE"
+    "$Bo/-qeBsrCkBk'_k+X%atxiM^E]12fBF'P/UDMS1cYy_'2r&o7pGCI,1rO%CG+cs't#$E&_ee]tjt98/`4GnOb[@p@RUr,>Que&#niwKaN)6g2.%@&tB^"
+    "v+44t7[fUZ-sAn&F/OV%c#.lQT%AXss*DGfP8knxV(wg<M87siKS(SUtLt&^6Gc3358>jJC;vQ'k%mV#U`Tl[5t/#dQq^.Hyj4Z$Qg[l.t`cd-'2fMhvvL"
+    ")`r1SHCG)ssO-F,XJ3Pp^YLchg.0-rtYvOX3WXKB3/1AaH['.]RW](,jk,G4^FGIa)`PLPlH1MH+0,9gsxc$k5W(qW)CT2[V0[Q5MutPvBiE`ELh-@RMx2"
+    "5r,XW,pY4.`DlehI`PoufWpJ7u[wwHQqC@aT=eo:(#>qgFiOI)o8nLxL%uNSKqqHJGt2ExNMXrG_iXF-tk/3^[m)5Iaey,=7[*:3i=y:QTR^cHZ`.yV.T$"
+    ".;#-Wq5Wl-fyXen;wBVnp-8Z&W/ctJ<9why'b^tdJ]sXc$QUP$LHe,Ue=0,$83Z3mf_GTB,0%B^G/+XOeSqFOEa[M#Lp7ZI5dS'*^M(CH#9%l@XEe3$u5@"
+    "LojivdA+2b]Q7^mvI2)N2[Iv%L[GKcu6-6i[DG+Ykroa_LQsPa:J0+f6kglw>*5DT,Rm'SHP4Yn_1hmRv,a5=8bj,F.AUmw3$eEeRQm$K`8JY86FDx7do]"
+    "3wJODP8Uc9G+o@rDX5sGm_d;[TM_sBS@&>Ryq=A$rNtI4i6LPV+_Q6,sh]N//,lh;%(3N(5@ajT]eMo/DWijF@w_I[^m2QYyf09'<-^NEdKeAVqG<Jf`E`"
+    "n@f0#mQRA)iYb;=#W[OUrW_-$U`g3d#'N_8Gk6y50V]9S^%jY5VMlyswF3S<,0x-0nO@2frFsVQm6*)&Kre,tGV'=2aQ&FrEYy<`S,`U=7h'j:18ZnATuV"
+    "_Z%.i.P=Ntcce.R9vd'2.Ux2tgRgW&,1v'#1-A(u5F2v>#aWdM3sv]2^E[BmK6W.aVkAy;X3&sZD4V>Fm8vn[V9u6<w-m/*4_B:;D$:73>G<Ar7lMLarox"
+    "D#Vd_2g6GjbI&7vSlmI'Jh[qtx(3`'5s<G3Qd-6sY+>AO*]0%IqAN>HRbqQ(CE1v3O:oAj<'O3fx3;_-bEc(u7bLF&Zk$5,ns;Gf[W1m]od;Hb,qmH'E7c"
+    "aD4'<0MR2Yd@QC3Mw%;7d>Ro[qyi9yPOXR=)P;2W>SatmK4GKw;y7,[^nue>N_e&CL-41ypygTe8q=6i>N5rCmN3a&>3RAdhWT)`Sj$]i*.E7p3@1*.:#p"
+    "B;)&,*NEQfW:N[;lb7Unyr7H05'>QHr2$Z,m(>-y,faFOkss%71gVyWJM[1U/Y>5q<)e$&`$aFe'(9^oYeP/wu0]fPZe)VnD&0cU'Y^=BF^n3,79h@V;@A"
+    "RsW0:Sa)iJ2SlMGAv6%Fs>i8A(Z]/H]<Eo&TY;/rRaQHA#l@i,NPKk7wYEF5IB^+uTJanZg:+s'92KgQc6sVt4Xf47slYqirqqhd3j=BF$PfT4&t%^`(uL"
+    "GRUIp:(i=NcCc8;Rnw[*5>p)-CXnj(PpuZ2P=#v%Mu_VZ[@XRO__<&(;Kd_gk@Tn[3Z4(pl[mn/Yts'F+`(Fe)*E<v=;VK_q_jsU;]*7m3##pIi8Cv8Dpi"
+    "$10k6fm)s0EaqrgRDCd70/o>XWjX^VaF+tB%n_U;j4I.oy*0Qwg;3OD,S:qVMtc)*8hc#D1i&tPKY6)q.v/=W[&Ff57ea@0ZBf+O^4.RYqQ'`)gvtrmJXZ"
+    "<q@>K^D*<5clL`(dr)`,UM[i@)_2j*^g(yV1qkcuv4a8P@wVjkGRw(WOq[b)sg$l/k;3L)kSU5aPfu&6FFwTXo,>SJ`=/WKmeM#v2Mo>uluF>(_@OBrB<W"
+    "VM#GNT.AQox]'QD2VaxaI)$E:j.(5fGln1@KVpHXy6'i>3Ph3Y7MFs->a-&Hdup3cB12*f9t4ylCBI0#7Q*ePE]svR8qSmq9=.Zp&f,&'3o=^fpp[csV76"
+    "_8VN@6b^.qGH<RtJ2rIU%:U]quap%T*EW2_]c<cubS'`Bvl(.`rs_;gt5q;px;vNJUe@3sqlg#QGQ*RgQQ9StokZ@b,B4Bmai*1`qG^1^]5uH+5M3+>2s7"
+    "FMMp=Xt82yS*x<NG=5HPjZuoD/8v:^cEo%P'T-6aNdP43LGvQOV$o-bRs;Z'+k[wpyj&EML(<yBc4@S28fEXYA@6&q2mEQZ<J(DB2ryA28sgdh0%O[d>ob"
+    "iFd5p`Uql7$<kM,e(u001$iu(yYhkbR6@Y2FR.VG#YCgWwc5M9TPwUNAjpKxc^MvhJu&<.2Z-R#r8u-Ce#]T:Do'p0y(x3O_+WhvsAg1x>unj-;F958GTT"
+    "+iLj5YS3@&Fn,6Cs(ip-TH$+N>*aZ<JUSc,@/n/]<-q$x:0`%<SoxS<DdM$6revg/P]ea[iJMOR%dB@5@=Ma^AhEt>d%A5;6O_+3A^f1$d",
+    "S*Py1u3HMN1msH(m^t)E9JCZ11=(vB`H[^kTWeh0S<Y9h^KJ%CO6DEJMg`lu4T<@vo4$)9hj='^ogFE;18bA`3d'0olk;;oMO:x>7VpYW`AnngFLqyr5Jf"
+    "r)_k[($5mh-lul'n_)akv8.ju9nmF2*wiI6PF8xKo$G]FI_gt'ou1nCK(lkjHhD(iphrS_2W_(wvN^Z]Qoh5(.ai2+O3F`OOi/GtkY`l^(2:'qFuOsIB)d"
+    "g5-bX6wcH@IH1hK/h)%=Hu^>U2W';M;wHV`kF+h0;oi+]ITj>T`S%-a[*2wfP%#>X'%a.bJtR4PRR8a14SZuDl[XEryZ8a&5mRR%$2+GA,=WOL;>6Mlg87"
+    "RB[5>1oU%ei/Mt<#]>ciT0j(@=6Xl0)ko'(ck/hj..MG=:4q-Kc11o)7x_YUedi$+(n#*4k$vm6(X-M6*ptKJ4A:bG4Kgj7Q7Nda0ssba8iivhBx#Rcbo`"
+    "3bO'@0W,YpPu#a<jc4$DP36e%>jL.LjkQ;9MZkiK^HUaqj&vq&E7/Fd/T)GiKK[s%:7nZ&,FC.KOcAhUZjNE[3T`^L$6(8*$BL<'t7aZ^MagW&[,(FXc+."
+    "M)+<ZEuMy]gh+8O[vda(c'Y8q=p:T(DV8@Jm+^-KC0t.l16<q;ObmV14x^Xm;X$4iUTt`rvp#R/r:T;BCAH`'&>hS_Hjt8_X/_f8[EHM%`t9Hq6KkgVn95"
+    ")6O#S(i]]3Q%PSgPK,dvtdKY5K:2h:H_@]w2hV%wr:&Zi:chHtvO:/k+km@p7pQii;l*+Q;cH)>S>q#Cp<G8Aii.KWI6Hs[F[g%5R`^E$v;cB8FnDXYqLI"
+    "I(B,wGT[sD;&KJ`[QH_E;3Qq)@bMgPA-dh$L%0@$.YsZ9'-A$-nJX*bI3E/DaI[ORqA3vI_M'K]d&/glj=hSs+g[3H(7c5B6iAn9)w&(qOBs_YZn@VlpFM"
+    "l`]FF%)r,_58E(6f5$qFVuo'M3r40Ma#mW],frHHs8lXrXfWG^.7WRwmtiW26_#@Y[`H>Hb9RD9iAs9nj<k+rdlw6+'W6VyS',V;8F<X3X5)-5/&::4%.S"
+    "pcfR+Y:o@J19RGmB7nK2-$$N=wF(-q_*BG;h7U8>tMB'0TRI4`aXoM_m#ei24)(#>$epUU0ybvk_(3VA]qNdEerIFC&U(ZeOu$eo&uhGEDn1]p<lk6g069"
+    "UYdh)]+/3Att[gZ.e-:6JZo:AL=3urXI@wf;e@LRvZ`I5y9(7wgBx9^gGPs3b9OqLL4/YHK4Npl(f'51OwN-aZbqqJfWkfk7h#G)ku..vZmF=3NqXv8$3h"
+    "BQ5uw7gA`]'-c5qC=_2H$<c8u+2-&-elQv@kJ0cwJsJu'C<xsB0mGJkT#m^>MetYUY&L2f2%DT5CvLb/&J]sd>lwFhL3e]Ocrivv#;+xH-nET*AOlDnd-+"
+    "ciW=^7S+3U6nvu/-;R)q+*s[tA&it4^]%ThvKr;`i'j5>3x,KFtviiI$+AU&HpSbq(E4vXM1Z)h)6Wr2,u=oku=](B>^bGs#QA'#HgWH;30@>&k9-=&k22"
+    "<BPn(Dy_LJ'IB$r22uHkoa*+9/fTH_/kM40aj0AVY3pY:TbMv71D,F_1+-9vniNpN,Y1>x5a9#6JWj-lin)WgAJgOXf/'@S^%ZwC@OA@0d]_&H_xDx;K6%"
+    "BYP^NH8l9g`c*[dH-Sj0ll%b0A$_2aV5G*H4$f3v,g5>YnxKXu*[V)s)KpcTDl[O+cc@;v2*X;bB[Z%/3&(6`+QfM,2_dZ6Kujx(8b4Zl;H)Fs,E9nv_Ek"
+    "$LPq%<ET;/X-k7DFxyBkKS7)_M=68&N$w_=D>xiL6UinX/Pq#h%`f<_,qBuG7YX8t(rmj&#=941s9>>:5F@w,En,BNu-0A^XL#S(<P+eq9dF(YBf/*v#2$"
+    "[VVjw3HO[RogG35%l0Vh65f&+]I<)sU0Z(eY)P]90Jr:^hv/JIfv[UCwuQ[`<n8..MidTd-7j7nYKNbo(tA8Hsk.0O1QMkQ$H#UUc]+CFqnA;`f$s$N@K*"
+    "'[$A<2t,chxv=<5/d=3%i9Ke'yX[dK%e::0c$WQ[DkOVe#Tt>b<Pb0BPmP'-C66m`Q$Dinf;Jn6<S^&3jml4U]]A;*D8SLujs51'WV*:D#r$vCaEG[Jbq0"
+    "[P^iR4ZRO+##')9bTbwE;AFQoO0:E)2ye.5.moo7dU-ZYE'(Sj*%;8Y[bxw<R<$###",
     0};
-#define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
+#define DITI_SPIRV_SIZES_attention_half 5122u, 9957u
 static const char *const diti_spirv_text_attention_broadcast[] = {
-    "n0C9%1VZI/2@o`XHDNuaVeeNnmcK3q4*mL@GJ,(>;DFB;F2&gK+vY#nlX>0QR@baJ/9;tXN,7Hj%/dF:R2`#q7d%HX=<%9W4Z4VOQfqsU`s^rYfbH=dKdZ"
-    "CCLjDG,QuL0X2T,gHqqblc3#5LecVeE$Iwu##<CXh8w<T$CH``X==Wd5J4LtAM94cZKpK41ei@5J%]+Z:4vXc)^YSykrdJHf>-OTI22t0&A$Rwh7UigGBL"
-    "`*DQEdTKa<EJ1`DMgt7Fe<;FDwEUDV=pA>lSV/(vQVwkvYAG=bWb-BTVI46)1ZwUx,nbhTp254K7_<F2[1xC0fLF2gsNgEik3;5wMgF89K2B4qxW`41Sg1"
-    "JFBM0vHY7)/nPW(pH5Eo8+.^*AmX+_N`F$^RYQfQL/gfL+^kt`ZH93Z9o8n*<3C](,p=iY_,/^/G$<V=[0J/C1bi,CQ8(@Y0W:WpuowQm],K0HY'fJeJ&c"
-    "p%oBSm_MNOo/h4=Cp.XQU1K4*covE-&YSh-p1N2uI/Upbt(QSg*<S:;2mK=o<$GT:)wc5@i<S:i1F[I7ECGBB`5=[4(26:o`nhJxmq]uNmvLW,1j2Q0@iZ"
-    "<>n->9d9ar/]5_H61d[Yf`3%qQqT(h[0`w+CIOa`5_JwD@%bwAj5wO<d*8ITvc1/5<`Tl0&SL,$a1j]+<dNLrfc5E2UO2Y<:DfDp8A3KK&D0UlY4gG6>,/"
-    "=kPciVLj7:m)V5vB>a:O,okxvH>[52L=*6v9ig=+q@&da3hcS_WN2*[>:$(,vM=aw[b3;+-:76DYP'p4X2F[$GAy5WFGN544ODW4D,IU5y&UrPAf<2.hme"
-    ";=)7i:OA9MAimX>%Pm'v1lfm$e@d'PD]$cn6*Fu]%%T280nedpA:Zt)m_9n>^DIvq2,iGV:ix7a)y]Uv1G96bA61,h'<eIl`Q^s_[0X3jB%h<1o>>Asgd-"
-    "AsZ/9]>#LCux3(9w)cN)E2:_6kD7l^`)A[Du.]5YdIfLLLBm<U>2L_GLcd.KB.8Z*0iV1UcHw4i@[]#yBb2D=>s0'9/+AqwUKvc<TjdEdceG0$t%V;Sd[M"
-    "7g]gi&,-@oeu;=0]]4(Bx`Rh9G%nPZnPr#SowN_]H'wv3/N%'/OS2aanCthgbxpGMa=qr`qm>#u>7r&(Bt9[F7KVFf;6hc_4Bc>PQam+Ma@Z*rdn1hA4hg"
-    "TJ(Zcw.MrZEt=bGg(*uH17Uwr.UXy)(@R=6YiX0h[LB85sFFb.e1th[KFj`2P[&-p_ihp5qAWfMXoo;8JP8IB8,OY@5BL(9-.O5d3xmyFpHWfJ>aJmlc_u"
-    "7gGq<oL'-;w,h$ZfFk`kc_@X>*3ZogL(,>](5#U%aDe++NkkHErb6VlRE<CtZdThxungwOy3TskU1V0We4O4qxGy.'MfNAO52aO[Lci8hxp3QJhfwgS2M]"
-    "_'Phk+4L2XDM8w0mw.WM4TI9XO-l0.sLcTGCy^^F*EW,s8AQ9fAenY8r#ro19xtg:)&bc+O&=G3]M=>D+]QA;rAd$_972U&,&fvu:<FimcPK<io:'.F5JU"
-    "mf];Rc43QGOP6-rs(_r9Ye=`j0l+aM*>xGp^4KAXZowsj9%ps`Ih>8YINSnlOnn*pHdF%u8j%27_@&oQ+1GG>Q.a/$L-d9U^]#OUfg8W#GS^uAOQQ[$E+<"
-    "U`p6xF^IDUM;5b:ac[VEe;pvvX2uv+CcF_GkCaZBs+Y3gp9EdNieXZ`.%k)YF3*V<<Su^LXLaMuLauMfVDmxn:F+GXhb70[`)<9A(RSxs2m0PsDA.%(J6&"
-    "EBgwHak<E>/D`pnak`w):#`ZIjmnKJTwp+r]s@L&`yOstL%jEcBDafV^f&WqLq>oK)`5prTh:3HF.M5Z'+(.wb*e/BE1h5%cC$aP=8oJ-xB2fUl+$m0H9_"
-    "FqEMJT@O9XZIa2J^KSUvaL:BaSOB;A#LGNK1ZNx&e7=bc^AMxUQGvkE,$m',EV)<'#hE(KbjFoXtYM<nl2XX-;D,Q/N%wv5r-1M4@u<ISW,2vr+'N75-*1"
-    ",c[=xBuc4pBMhByf]*)nHL_oG;3ea/t0Sg/Pie3;S<o8PQuT-FJ_QVb$'lFo'D=,d;R7Bpn,5BS)h<rTTrfcKR@>mnKdn]rUmA8%RE<ArBV$i,2JJ6aEvP"
-    "P$f`7oU(ppOq1IUWrM:W;APGp2^7t-EkC+w:5O43CoPhj-hX=u;WQ%0gO)*+RLhi2kNm$PL<ek7PlA(a9(J4188y)4e14_C,EZsDstOOck:Ge;c$M,giCo"
-    "x*,7Rj=@/jbPH@Z:>&l$fPB3wT2Fg&kEop#$(:8*eI%vNX3^;^[1+Hx)-TZ>@6[>#kH_JTS41edQ45OT-_8#I5ap#C<@%(e_j$G/KDP4.#idC.4/ekkwSM"
-    "WMKA2(HHjXVbvYiKY-0BtTYi*qQGbo(BkmLt-K4#Jjwi#Zs%Nd*cLC*JZhhObdm0XTvGf0E3QCe=e`Pi;2][Y+:q,1a5H8pW&/a)&hIE#2EDl1kw7HSvP1"
-    "p8cZ@0D<6mWSFu<XEIkfNqo6oxBqf'3:G&,RT%T1;S3lgQ6P]^;b2XDs$r7D@861`]$i=/(r@ZnVh2Rj&CR98s0%pCx7#JU`tJDU$NtM/0ts9'7qI/D7P>"
-    "kn`rL%w0AaZub+LVaJseHfbNPh3wpDfMNiF.NJJa/pW=juQJSrev,5a$_xPm*yh7gcjLH''XUtQDZXVLAD1=3*WTU;456GH@G'pb6qU+r*/QJk,miW/7u]"
-    "fHrbBKXj2$i`HKt7plGV@3uVKMGp2ZHUUwS[L>lL*mo)5_&/(Al##6e-QsiBdCM9vs4=t)shx3XPo'N1#Nq%bUmoA.[R^2kE'+FT7Ow>IN'3/,'T8KIMur"
-    "n>A8B*%PU;6sCRKN-..d>Hf_1mU)<L-7^I/+^trbsS=pKi>pW,4PaGw(r+'HAvSpK-id5*:=%Dmc$`mg@aV/bBXH_QrDPVeD8S(tQd-&YLtrmhIjSlXte5"
-    "[V0XNQ1A`&U>:%Uw;/xTxW()h(R+8D'Y_;5kgiP./;vWPtWEs#u31*iLT&*]A0#XgBsprt&.gKr/aQ+Jk[e&QS-_qQAN[KVAL5]WgR=(nH_CXic*hPf8ZF"
-    "#e,4aHX##vvs1dfmO(ql2a7vB]e#Y$&7w,X7*k9LcQs<v>hn/W)*pxaPm01&JRsm&#c9IKRa3:-r0h]]_3=]%c<qd3&g,ImR;$g-xN.Cm3#Pg%iCgUq.Tf"
-    ":gon'H@;'DfLACl;IlOZX@Q#wtmk:)X:($TpG_eDRJ-<g=xNQZ)1>:,cU%0u<C2D._nk_oEMpg0V#d6LK,26X>ob-F=8jgUw<H8sr$#/WTWn512p4_L$Jo"
-    "%cnK75ec.>v.PmSBVr#sv2kO%7.*Hw2cibjYn@3g]i:vo+Zjq0h_'<1jb5Ut>ge+hXnTxAs[[F(iY'qMQJLa[CVR@kPP=oaODdcXOqIs*P>@B1hfBH-d'o"
-    "aq%MK-jj*Y6SUIO)=N1AX($#Rq_B]>6]eL++:.d+7=AZ5Y8fl$h-+@X5J.ReaKryjbaHsaU.twXwJ@HoU$7H^f<`',AMg>oGppTJQd:uMPrVP8GR;@>[bb"
-    "H80sHAkS;FdZm7,m4ijIs]x%Yjx7',w/6iEJ*B[P>DGF,/R%$]@GCtfJ8ISh@f5Y3ulpbbLLBU+HwSZ0W`q>*LIsui4y0iWI'9rVXC]&:1WbKcI>5J6$(+"
-    "G7cwJ7+YN'3+^m>O_f]@k3t3tvn5+)HM>eiQru:y6u18CUXDa'$b<^b;'#@u*;1;nAC0HowPqMA'NLx')%XZ5US@L)GnII[y_cP<Yvv.rCEl388wfat7vd"
-    "-9(hfuI#^4ORYi7=^9fShfo/E8-54HVX[40csw%TXHvfo2D]FV@V#U/=q.@F%pN03,2b2RfAs>c[n=JIM6oA626C)TiQa9ZMHJ'vnV2@`e'nrDIR$aZvZi"
-    "29#PlF;Gijp<=t]Qb&rIGkB%M>hEXECiHly/'4iVW#UEpk^WF#3[1<DCrFCAg@w%^3'y9UGPIu_(1^/hv=.l:/6Ya;h][DOGbJ>V6=a;bl",
-    "v:ZFdUht]X(>N8nW[uVVpusxt*R]yF@o.=/eolX<FBdNO[U*wiOV&)X_0oO%=(frnE(9@mY*bfkEvg$M2d1]mvs$'ju=@%-usV=6JiK9C04,v2'SswK).e"
-    "-Z+0k14Zc/l@gW0sM(TiXh;R3(bT<DMgHwi4U<+hr>UR(:<c)(%j^k9YfF#oli[Nu9cTr,2Gsrb%Tx2ltlV^>2fOCq3&PTR3<MC)[/q>W&loiTqQq$IhW:"
-    "'`MUD%a6Jc,9UbBZQv2Z`1k`/:)EbdkNZDhci5pTqcxaZ&hdM%I4,0W2s5Bf66$N=BFGY4sdp,#sbBXl9e>)s63:2k`C^Cu7].pCw:nsA(oiW>cV:#S`hj"
-    "+_ZnR3m+aP/^TA/+6$^`e#-773FhvtCxgiL<:p@MqwN6W=.br+.^aefOeQN3I6Qa*`DogGmS94CE-(R=>$]F69nl7^tY#=0Yo3F#dPLXM'A:]lgWG6/GhU"
-    "CQt]CNNcO>Uu)2H`s:bA#Uud&J=`x%J<^Vt&HbtaJrBfXI8sBO9]+KSJK0`Etm.)kO,VBp-E2l`>Q]u_7FS['aoR$C$dkTihd=N(39bG&eXk$+Dq,/#i`8"
-    "&u+$2KeXRnUZ]dC_2Z6*Q6[%w:0$RYe.FnGViK:4$hn9-L9OSWb^bEQRJrNC=a4NTP8;F0-K)_4-cnXM@7TTO5cfA@/uwvQkoqD/Vql8@jWkUlo9k:A^31"
-    "$JeRJIWkP9'1Tc,c),,8X8LkNo,DZH$<mEe4NJ6ssG`'d0NjW@J_0oq@R%a-f;g&o/orX':^P;.<`patdEeLu58bntRLL%<AUvB6_82iBH#_A9&+pB^Sfy"
-    "1JR^x*D8XQ6eSMPrOe[6l,,<$soI=sG_<Ufw;fMNvv;<VHRSi=tUPWR:w9@x`1(RmFlOjgv'f;5yE3v/LDa92H+9#n7U#iJVFfps]_eg+MQcd8C4p:]AFf"
-    "46PeO$BTx'gZ))$/.=:$=Gd/>@D`fCGEi;'C-k-gPHjP'&o3j0E<%r#h()/;qB4R4FP>.dSdFIg*jN<$w>0>U&;5&jX,RG/wNl%n^64OR$h;>mCPgv.(/l"
-    "OM.hC/[0Pd*D0CP7Sp6CjE3P4$V3%Y,JJ9lr8O9=L(EWh5'wuQcI$$bY,5VxMw`cpDotPgYUhG<(qcTdna.0F'8[o.AK:wog(9hr/Mb:i0sFxJw]u9*0lh"
-    "`XV(,rIcAhv=^[p.M1JR0f;2[9B@2Kuf3=OYkwdtBqvr&s=]KdTJt;JIa5.jMR4#R>IOZ^-tIyS]N6;hPeL-6HbTFlQf6M0(tMAIddS1FHPc:U>k9APW(x"
-    "&39f+CAn92p49iFjO5l(33hqW.Fg.J,pXK&ccxP,0vy)FIa/;s$p^F8P7&SD$u&DkDCeIGZ(p.G5=Urgi(xV%%2WbJ2>lo1F(4;3*Y0R+=Ne;pjNnHCP:6"
-    "cOrp)1$DO^f^97rpet>Lje]##KF@k<_@X'g3L]]3M;hKa1#w=dX,XZ2uSX<<*2g5''-cY6E<je,hB.3W+`U;mI)$.'QW=@r%q5'eTK$IkVSWNW+a#l[[PB"
-    "ZxLWnmYp-_HabLP=LoF3lSC/3Bs$;e3YkFh8lJgYKhT(7ANGsQ5c5#*n=B0ce4j]Y&*GVKsc9a[8Xo52p$0;n8^Dh4LY8/R]]P:HGFpeh^4`b^v*A_`G%s"
-    "K%mRZ*3AT%###",
+    "n0C9%1VZI/M*1(bi]F7+0cW,GqkC(iYL[-w-yac7b;^35KedQ_TZ4:osAl.oae^RAx72O4HXXh>YN]AK&cyA.l&D(it$%IaAItX/>bUP,>w>Y]Xayx&H/("
+    "fR1,xFW^<r2GGF4j.N%%TOKg_*q1ZCenAN-Mqn$)c93(X'XqVXM8bVYtp4V+E'2Sxf-,i(iW#uPuGS:w.(HD`v>./V+.>2F2_Nn(J=+=;[Ve[%jn$/ld#S"
+    "KBm>EKmd%iy3k7Yi,(K+tJ8cfNk*=@MUDc1LAY3e=Xu3Id3*_r(3JW)X`lhVUh+6l>#7V=#j9PPQ6Mrg.T8op+rJR1,R'X:YBCR)k`>D:qH<mCdHnlg^C#"
+    "p82g'bEuhiLIOXl8mmZ=vgOdyAP'R#hMEWc($Xdg%58,0=eCn:4HZHiUL71j#^2;s'KIXnK1O=K]9hlEH,SNL8w%X.@$WEoWo4hf.UkUym_tx^A1/_22e2"
+    "DNZnk9Gndc&PeySr7jt3ToQ8Zd,nNmU8)J8nrS*bbp&,,SWb*i-a<sDXC*AyW/-`kC#,t<mNjhaN0)Z#K0<M)rc,4[d-7-QnE0WO2&qJ,o:S1=Uxs8+TnJ"
+    "7Xou+ohW9kj`Ii]0k@AWQCmpN^*LxhJXtgI/e0S0qYeA,eulG%B'(o&Qo>;KRrB$aaCG/vYD+/@04cG5>uc2$WpYPHjKJq$EysjWWV9Vp52:pqEXpIc@%Z"
+    "M7SI;L-+&8aXXkUPuuLBHXQbLW160`.8ivZ#Y&,U:&Yn^4NYJd,$v*MZvHaOh.,U&@j3tS-0(WTjq2^SQFbx)-^FFTgX$f5YrVFpL,cu*TmfKtbusq&O``"
+    "rBY0LMk_R+0o]U]Y7O`PuI%'q>-5(f7Kx$o1PA5cDs0,l9JV4[Yq$G;amU#eGmYCm=$/T7mQ6CS@%xR(bG4b_vn]QaxifQivD_BI0IIkYH(S<;xDr)KjKL"
+    "qH@-y`Dg]i/oA#P</*8g<IH(4[u0D;Gsx]N-s<Nb;]3(O]v&j2d]IYFpwbAT>/n[Q98)5`v/LQv5Jks$Y;Ub6Wt3Wc%x[`D02cp1.;'F[-:;OJb/YT-*E6"
+    "SObhBa:QP-[>--XN%4)3l=o.yN;Sc8Ff;.IHg9H#Jb;pr<%h=J<i`BO8750ll13ko87$Y7Xn%f*<Tu2x]i;3B7Es2-_LM:DiaQHrHAJD5gX])F*a@`WY<s"
+    "ZQS^P5VS49SWVeGs./.#&trlLoCrqId5y)g>WDvAF(U-jl:oD`,2%$O@[KnSCSa`cFA]SR.qWhcAVFdHnNjvt<0DL(TtLr3cWPO(J_@Z@gK'8h-2I@.TD;"
+    "]KxU0XY.0iy^F1G*v5bm]C&i6JLM0G,'EIYr88X71Ldtp0,'fxr`d%c04EYrTeUb0PIm@x/EyFw5iF]a)O8Z*K#*'NRc>ma8m_/2fYo$U3TvQp=WxoYv81"
+    "L00*GGm&:w``(1+@Nwd]w0eQ@`0sm_Ux^=)-#l[j`Img$)rAQqSgb*=OqJGRtjA/Y$Bsg%'0qO@d9w<^qaGT]@@=fyv$TE5P=V%:h8nO:bLNhE^(ShDbkG"
+    "t]&kOBYtE,6aiXwV]WBvDx&=&[ft=DD.w)uNm<1w[VT*34G)hrMysY$l)906/te7>e/#&1k`/f_:M`7ijAOa[MhYkWd^9d[JEt%WFffMPhc1*/1pW6BaWA"
+    "P<uc=V`JgZW-V_2Za6_-*=Z&'1*CMvhc.$*92U+oY^Ul4e*8m&a7&5PtKOsqL@A3ewV.h<RP1;WI.RiN@IC-/xo.v>y#[S>_G;bGeWj82DvFJ08[Cg-_6="
+    "B00DrK/dM8bfi.G=TFrIDt:0@#hA[`50@VKFiwRT6-bVBR`VZj2mE+gET2<kxiMWm(2uILg,k7VJg(V@A.Me_qeB1sDPe*YPts2HkQvq=EpsI[_4(`CJ>9"
+    "D7-((Hng0&01P9NWJxFg[jgPj,N:U6D'eb[uQg6O%jlk`<3[7_n.Z7pO#p/M`(vJ_*iRWG0C+$`qXR_,^C*1kbIy+^p4$FE4Vs*#S=i%L0./5vZJI-]ld/"
+    "P[OsL&RyRkOPPE9Tc.O[ATR`H9Yj9kr>JB7L%1.$rTKi98hNd7Oi<FK0-HDK-n06]]3*MD%(JGif``7V4@]$HbQlTQJupM9G`CS'bJ4b>-eGHg)qfO4mV="
+    "#r7BppDroOjYbV_(+;VT`FZrm,(vCm%*s1n[5/X'eBPif6yDVWN9%3)Cb+CAJ,EqC+BjXT$emJHZ')JT(lfs$G<<W2@:8cKW7j8&mKC@9RH9*W]rfYspZu"
+    "8*_D/h&AG[^a5v,#t,b4<XNxRKHj*%AnrTkf@>`D4b*u)Dp(ht%].X6SMS+P(tnwpw8N^N$t+0*FrbDGx8B)[7/OQROc9*S&)DcvBF1&L43h0VU(YBO;Kv"
+    "P=aM4nY-.7L7iH>b<9MHyiF8r46EnK,bKxRlyF..Tl>861x[1G1Frq[`i&hRCZGCA@)pg#MoFR5e5bQj0MIc'=0_bS)d$q7$E]Vqtg+KYVf%bI&khd^>>&"
+    "c>k5VD<'#1et'4QYrcyE,&[`cuU<cWOM'LQa:()]>ltJiITiAZgndOad.v(/&]^W<*()X&Q2#YFGVR_A_ULJRiBPIwl4H1N(V5qFY3eBxt2xyWoiME_07U"
+    "v)_TN@3(d4OUG57I[>b<S^QXpOYVtQlPGNm,/#p;8s1,k1r1nE*oE#:#0Y6yf]<<BKnp)hsiGix^UqJWc2+I[1t`$$At=eGwHVB@qo%keKK`Ri].#gdMo'"
+    "Z+TB,9oZ#r.yhIm0pF,.Sadl[UX^7o`^'Fq-j9ytHcj8V0O74*-hu#(NG9I`vnU#U`-Ava]J*._5r=4cXxX9IeSbqKbgsc,d`'A&f^3eAjSsg)(6=[6lpM"
+    "r:V*uG=>l782Vl=v8btN_w_wIj:P81-R$b=]NV8Vw[mK*uJcjR8V-iEn4cWF3Q;cg:UYC+F.nSD[iM;)e5I%+7^ph/QGlUxMbTBbSd()=-2kO`MrFc+Gg`"
+    "v9>tHBJ`/ALyY98B+$&&$wIp-xo%B=aGJDrU3pn5]pYN]u0SF1`u&9.PEeh%/*.+0a1y'Gb'0giL6DTKd4%Xc_9-ST$uii+u*fuh^-5sQjW1`_`16q=nD7"
+    "5w1T-'5l;4QrD6R5lt.q1/RTD/n8,6[^Lr#1Rh.,jAVGjY]hDqR&+dxBl5y85O,moV1&YkIg^upE@=*TbSqoP/bo+V0@ajIcYesL9KmOO5oQGAY4GDkS(u"
+    "U.:#8S8;KiS10XY-2:@[5JG$q+LUY9K^01Cq8qpELTr[lLaJH7K8/Ec362qcSwE`Jt=>#LGllh6IJ0$Ks+6=o2sMGAdquq9N'w$jN1^-QRiI+$BimigVqh"
+    "dUH@kq=#O`hy6EqUk=AH*rYST)nan#sx<Q9Dy,DUA(ZU@$ufVyBY1r[gdS%`P>ZAJa`FX)*EBIVg=x[EO+UX9QtadDE)+=:(82a#ml0GyXR5R[K0*Zi^X-"
+    "MPV]aCn#hpxxF[YdUD:7RjNG]F3<';v+A-UF:ZDvtkC/F]4BdAlW=5jVnR,tp]uj_6EF'@7&a:2+Y%a/tSnrU.SMt6#L=4X1Gh:E0b^a(8I)<sVEawZ0.N"
+    "#R,J^mZG,A]nM99ehqV=fY^U-yNd:QknBIQ]utXQI;dWOfG>e9]K_f%J8EuM0/P9(A&nt%'x>tD;ChHi^1WEeAKjWo-6O8H=lB8,bU_SX6^9&=Bs<7RX',"
+    "2]Fd_<A$=DF;xk.;utW.@Rd5D:]+.Ny:0%g%=)1'2*9x<@#x_n@Z[g`OmsFfpo7p]UIGtFQ&bC^g,igIKE-8wrXv.5f87iOA,$EjlT_]#GAg;TLSW]V8Qx"
+    "uXm8Fb$F7$GV#qjM0hT-wYIEhSGn,kYq&6ngnNlX/9:L`nqBJhat8_LdJIFW*`12SHW*V3Zccj5lyb`Dj)jS&]B;`t,Rne2sty[_EqWpw,+%h9gDpcol2;"
+    "=$uj,m4$&ZP<75x)xh)w7]QL<j41i.Q$2#xG&vQjc8UTnE/tCEPbCdl:Br0c:,r%]DatNlt7q=sB;gc5$SWG=QA.=B4DCm(aAYw1ZS'keY",
+    "*Ah@NdN8P5`NGf<ab*M1j'OsMxC$>h9&TDG+q^-2.):C%j<2;+^&1o^n5wv&-(hGJH.kaYHGM$VYbl.ua:tSJOX&c#+w=_tkL1&TW0j#UOi+<N`=kLW8v2"
+    "YD-lJU'G^$ee55wwW$@Jyq0A0)9h>Wl+e^b>hQwB->N(yvp0fHR24=nHa+Q7;Fj-OtRL;iN03oN9Js%q+&Hc;pTnl)n*7s-UI^3(3sIm3069k%^=%-6SP&"
+    "3PFee:kZ-uB0fZ%964)[t3nQ[hdJ8Ej#UhuH`t2SIKP*SFm.]toIC&.a48R`V51epC@7LfF3=<T5wkckL+cXV0$PIhtb*AgdE4wssJ)C-Fs]>xVeXNkh#W"
+    "_/0*2BUXmE(nlb3#89P8&.q_][p$LZiC].2w'_dV*rRR*;y]:@pyIZ@_AJOq`gd_><x,f8j(doMnT*E^a@k^p0*W(N`4/x;/AR[.d;1G>1t:KM]Rb<L8^p"
+    "Uk$]7CEhG4'ecPO%Y[y*UOSXvu^->%;La5K4dY8^;8d+&'At.*@cF;Mr77B,X5;w$4A]lfA4-_K1p+rUUWfVv:Jm+$J><VKdSF/w_P='+#*l6[o(s7<MIC"
+    "5/7VOV9>T%FE4^TJgK^r-=(T2hfMWSV_C#_T3MFR0L)5f,gO94-XreE=c,+dv`&h:jOy+#+b1'dLN$)-xc^E11gRw)T+f)K(_vP12iy-2GdEg3YNhxOo7S"
+    "VuxM.)S'v#hG70M1jH-TP(ep7R@C7@.(A%qD#dkjRVTWo1+;uA5=#t>/@ldZ<`-nc4Xv&*sZ=>1VlFJQGdkXDwS+,A:G9]LK'SJ49&A*_$3q[K/j6sUJr0"
+    "A6=EcBHtkSJWyJ-5SYk:Lu:hw/J6qvB_xtw;k;,bAM[F7a1I]@UM*qV)=cCG@^PE>$iagokyXf>)>qM2k%^v4n]@DlDJTc.D(F0eQOe#,=#sIZf46nD]'U"
+    "6;D8K^^DBrT4US7E0b[Y(eLPR4L')PYb-C(40QV/4#>h+TQ^aG>p&uaZj$f>'L[hvmx[$%@Ifan@koel]XKjakS87u@/#DgrU1Dnv96_0@'9oX=0&X0OxR"
+    "<Z;-939hPBUy4g29(LI(Ruc8#`@/;R+PuvVNeQd_'UN^k`_Hy5QQ+Ja%Gv^JF'XMUYtS2`E8Ji(=eDjYO+[D<0$EG5EWNZ@a-Wk2JWjHTLRiZ@'U>qHh'G"
+    "+JSaNKsQ`n2K*=QCEVc,x8k'sOk#Z/01Q^k:cq=vIgONr4#1y+3->QuPYs4JVo%0axDld*Hk(1Ho3X:'vvs&fY&`'$<GgN4TO@2m_c_WCHu-]5ZKlyop:G"
+    "R:6>XUb_0XnqXKO:ZmR'ANNBe$Rp7M@NkE->7&cm)Zjd(HHYx;lrtS(KqfaOVXd[j$]0<<Tr3-*D+2avla:T-[kf^e)$XXEl(8E+PJ:213lv^*.+5WVq;_"
+    "SJ)FRf&Ml>av%h[%d:[>xHB^6+Brp/asdFNd^-/>a7%U:`Y:,:;.`2$chkR`T5[B=//i%A(SN$eI_hdpM$7rUL1J[DD'r8L59bVy.lZH<b4xZf//v]sjq%"
+    "DL[H8#C/4ZTLkrV6)BixEsICs$T<.<#*jFJhdkCFERIUYohI=&-=>&O6[nrvG2kV`Dm>-&ta5MZkYEgX@K)Fe$V,L$r3]Gbl`H8m7SDq.V;I)sF+K82ZJP"
+    "n8%Fac&7]@>k3M@:qd_`8>B(CQNikffc]dRZP#:i>i,9'%-s<>xADQkIu)R+=dL=mx:aFdD4s@L'(w_uScU",
     0};
-#define DITI_SPIRV_SIZES_attention_broadcast 4736u, 9137u
+#define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
     "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
     "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
@@ -58521,142 +59816,143 @@ static const char *const diti_spirv_text_gemm_coop[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
 static const char *const diti_spirv_text_attention_coop[] = {
-    "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
+    "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
-    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^F(7&_.L0jIm0VGOS%.O-yt1PUP0#;BO4m<Lu9KX[T<:6aRalV"
-    "J'xgf=EXw^r-4/xu=r[Iu8c7xX4bNfLdw.X9,hQoipP87oEa&^&x8K$/(Bqx#u<#KGFG0.-8@_r[#RBuuM.XkNr@OdDW&vEY/Oay0,d0mPUymwO%K(N_Ra"
-    "h:k'XGAsqJ.^G.Je]MQO=GEg[/(nJI3>5xHKeX9^WS>bBl/&9UdCgDkPg5Qa(U+=%OXFu#w]ThQyWIL-sY:/6bkeHvBkLC%*P4#bfDY.$u^W098R7#I5e0"
-    "6eeC35a1v'X.9wQU6fKPnUb0Mm#OYaqhku6YhG[TUsn*'h<33bDr%^0b];)5ZUeZ%6;-R#9(>0:dUy9Y(5x,a/xx9phN-rf`te=Xo^7+Tt@mHUIn%g2C`O"
-    "LSHKf(+7)D:)on6OXOEJ.,k`E>]EpBY3/h4C/T`9#J7w9WgYCO=BT[beN=GU@to*%OS<>IF.+1X3MpF8k)5k;$T2p9YMyatydTGbnu7l%.e,S``LXs5W^O"
-    "BydDb2:6GB<Xjd#.'WPZ^=h4%IUlLl_+O*P4#x$8L1aq76ViA,GJ2<4MiwM@ft^[>>o_,*H^fPf^D:Q4%v#iS+IihR#Z8q^Y7A2DEIgC=Bo^Vy+'3BD;8V"
-    "fM]rvMZE)g7Hi,uWZU/EV;lb]IM;Re/Fug*hg[QhANjS@W7<v$mab%'Z9_V+@U=51Jj0uZ_AFOxLa#)jEkj.Nl$g)^#Hiyp^h*,u)28WC@exo#L(;i;CkX"
-    "-iiUh9Ls+_NMSTb3/-0XuMLHD,BHaxfUbPh'CWl`+$rpaw3ZfVfpjLhgXjST8Nn=^0xRE]/4i=X]-`-;:-Ku-ThY-&`1*G#6*r&P>:X7tNM`RoOF*m.+L*"
-    "qt^W>ord]B&R(:V`8gQP;w`4V8=)y<AAeFi+n:Jq&MYG_OQf_+w%v42#e57CsIL$0OAy/do*qBC.fC_Sllle:6<_a]e/]_X7Nti/dhV;p9EkH'-t(UKWjp"
-    "=$VL>>)VR3WGd'#W#YZitF]n>uhA+*%VKNx3o,1,l2<r_3];J3A.([9UM^;HZ-)V7qHhjLZFQ-d*)IJq[0:QGGo@sGV>ov-a,.T6GZ$^lC[mgE.,hSZ$2R"
-    "5+1.`=0NDY;F%&q)jv5<$v2PqjUd48.`GvDIkZeSUwxR[OBga5yp8;0;(<22&gMlvR0S.3fGRY^)wtX.`kCODQc[qR_ieN(CTwe9:;<2urIcC-9S5HWGk2"
-    ">d09GLn.hx6gEqVo-79[D)WmjedIpZdeIy>r&c7ptxt_fn*pCB/0@AnSZI=1GxrZ%An#L_AJBWo_ZNhGGYOm#-B7fMohu^g0WL+ugoM(CL4t_@a1)%XAJa"
-    "b)@p1#5iX'%@RMa(SbacjIJi7mfu4x9y[IU8oXLr@OGr%u7`^UUkes>_#8)g'2>0*U/9MF;x@bNqI*R9],3(wa[**vlHsbGvfX>j@_&L*bgc5tTq8ac>`$"
-    "-dJw@LyZ5Gek2Z/opiO^A[7G+bkdn2i(J-2TmLd4<-L(*<Zd1N9#2,==]I<5pkfJixbXClk6NU3]#kF09cX.H+g&Io:CB3PnQQ[av_=['>`aOu>SN-lZ;`"
-    "4A-4RY8Csd-CI[)O`2Nc0jC$2*X+Z.B^*,(g)6Z3iar]bN^Cmj19_tG#W=NB0n9gJg/ckn2]ZG'@ISbj>Y@-.*Z[niH(rZ69[5T%;-a%s9vkV;3'mgs'qb"
-    "laPUcE$<gJHH_9lTJ-IRIk7ndoC;l)MD=p$XMQ@*&<WQpUMu(J[6[)`V7mb&]>HEe^]*3tfR7v;uKaG(Yc&Dm=1c%V2=-)VIt_(JEpriwcc(jAyjEp950>"
-    "3)d#x=C/lZtU;6[KaF+gjf6ATSg<vL;UJl)Ix$(SO,8o/H^3%/kt+.Uak8a@A7]yi@=#JnrP:Geq3a_ds8Uxs@9nLIW,j#+$dx@@I&](k.bVy*`X;=jk;D"
-    "2uCXW=3L/ebSY=)@&:T;rfgVYC*.@MV05a;J8b8)8x^&`Zd,&]++_,C3IO7S%8/MbYJ<-TD+nmL_w2V%8atT;v#%gG,fuise0qpAOfA*bO9/T[S;,L18u@"
-    "N+V>sdAKTATDO+jNJrl6:;4ki.=i;5:UH6<WVeI7[tpu/aE+SK0T-yYDILu-Ery[7wC<5>9t.lJkG;.=)_#NS:^d6tOap5-=;yMJLYf@KAv&S;KHcg@8*@"
-    "Q&Ht8%rMUcgShrE'GHejW*S)$vc)Vc[_:U1kKPK4C;7Ad/X9HRYg/]vhPCR@3=*trO4XBL30.sXrF)&P#&]+F`*r+-a;Vn9``e]b/6:&9,%-$0%BtZCbW_"
-    "`YmW]xEy$8,xoa6xf24xNfD(bx6*+V'V*Rw-34jxJ3jjRe2E6fv/;``IIER$2dr6mC27+_/>#mMnCq-Se%K+(+SPY+]+CE9Lx%Ote&C9`fbqA75K)Ef%n^"
-    "V`_.YuTZ7'-XeY)lE1hjb`ihwu5VG%R9q9*^F(XD_%PEc*P9si,u)^xOQo@oBsu/U^eOXdtH<G`JOedF4;Zvw'1YCFb&HZM=%I9e#/E7%-m9$[o(lEL4Qx"
-    "n;dInqK<Y(-s46B30d@n+,-A9%U-]l&+Pk,ITU+=h4couy=M17bY'rhfPNEa`K4f$)rC[f[WlnVR#rPkw3R;mi6%6@@=tM=l`$pye(Iy&6EvuPVVP)GD2."
-    "wOQ2hS56ia66b&-e7K9[pU>'*Zmh.rbU]nD`NOh^&wWp*HyBu.%+2j+*bUI7985t0QSftVCjK.KY3s(5fByj2Qsp2Wp-O`RVEv7$fM4J5#iuo$3>-0.2-`"
-    "$k]28VT>ot[9>eFxrF4V-4ctf#_2`xfkI>;]f=F*b:_b/M2SCRlKIHP#^<,46/0-CD`0(me<X/PQ7ak/vBck%RkljP/li5.KFK&U#a6VamB<K89O7[X1#6"
-    "2b6RJ-sNQ$fmx;1iZg(soZ#ceGL6+kW<`U0LmBrTwTA1>dQ:^@2[9RaXR&3)6kZbT3)s[J6$q4PvKaI6EFxrHs+&MEv[GO<%8y4rKe<K+(RD&m7J]Hic&H"
-    "fro<>%dmXrNYqf7SYd%8uRxJEd-[hH(v*.A0Ujr.F.OvW(jI`WU>&bt=q@(iMA-gh(63oR%<uRfvJ&.1P%LyoA6F`7Wlkp2#BI-08+>$dlbQXuoxEEBP[a"
-    "yS0p56OV1ZI3OUCZTk[+[G0Bmm$'Hw>M5='oSdh7h.<2;b>$#Ci.$UwvId7W/:sPdhfk[v#LK$tR+igZV.uowsA`gddSq>&_*2/[7$GSEfN1gYiIJ,%tC*"
-    "+Bn@TQH0tfZkn9:8,pNu9:qJRO*K84b>dEBZHTP<%fMNC>V1OXG^_;05#'*)+uSqmp:OmFugEvIBy&sgA]][]&s8p:eM@8i7NTY$rM7c,8[axg#gV*OBq9"
-    "()GpKZ/+cRKFf&nqS3^f#N50TUNR=U*qR,0.*xF/'puG>b=S`'NT*n<6>^ayRn3KrRh9F(2YjtJ8dg*4bfpx+-WOJ.X9ys0:g@%*J<EG%;5fppbIp[%x0o"
-    "[e6_GVBrX]muSD$l-`,;e]b=H4Z42kyw0f+^9A^Im-@el(8@GWvLZ1#V<'qebEmJ:0yxc9E_48TOXb^6oZN[MBin2CVY)mRSg7KGHR9ou'>)5fn3qthTy9"
-    "*</>C0Nl5aY32RbNBRb8%TXy,r-.A8Q5i2rh9tG>Q*W*e-]7;1Iv[3E#A.ojq0:@WvTPF;PJTGk^7#AX/hmPTYVhUa&R*QF_j>-GiD-cB4",
-    "-IdqP&nv^u-D+jd3-'9'E6]YM9ANUqH%N(X&iYeg)Q>6d8ci,&sKY-K64fhS`r1Esf/xUT]%H7vhI^$d(6d.Siads;sNp[sZt'WTWb.8ikr9Y=x1sbAO*<"
-    "x7@x=P<fSDp`P23*9J<H-1cVCiaRW5g%bdrVj1%]X&S_.*pA^*X-+=5Ka.x@Z$x5NN^or]M*m)12,``ji+L&GBDZL.wdO7EsEpZmcmxN48#(eqJv]1&t<w"
-    "6bPnVmBVh2m4jb)hRsCaX-DD@Pg[;5<Zqih;^hFWIpRB^9<q](nI+N5YscNUwG<)+B6IH`*VAE2v9;GO91yT:e.Z5pT3uJmlGZuI%q$s;hoYtlD:s&KI'+"
-    "G;y76JolAg/QhM;k$)2xWGV<<#UnDR^@ke_/UiiY,,prm'&X-PA=DU7D_CEVqNDR1Y@$E*u:34w3i05-o(4;t:/Kf3eu:V'di6%1Mci@e,*Nxe2e(@3k4e"
-    "3`u>-8H%1Kw&Rx/ICCQgANuQ=If:^2nLiaAe^uFZ5jc]jGv4R_t^[EH&pTymVB2+0PZ2P`/wtL.(7;1.ox@M/yW/V'S.[7xDJuV1)#[+DCYstcDTSJDq%9"
-    "#inD;k:ORTWpgfCn-Sas2u2^W=$qa_rb7m.SQ2_,9$_oiQyC%/NPfdU['Qf1;/4`I&Pf(:R9&EGs>u[Fsy(%q9-5b8%JP6=VOEP4MnMo88mjk5ECugQ`t6"
-    "`W38:@*@T4s#Bg^F`F3xTdN--O)OPlNd#RQ&0ddlN=g&y5iMh92:-;.$T2K0lju4MJ@niTXN+xv@1sdUt=jYILmvo:$*TYMOQG-=>$H6((rJ%ia[5DW'H("
-    "`RFBLNN%HkhkAvg;XxZ)sP3>K,[`6MK:G7oFTa3+>aIvF6fKkm+JbC'jghtN>mbr3QPdvEqEauoeoYa:(t-2_wZ]Ns[`Es)SL1pOS)[s3fj.E#-B*,L*2c"
-    ":cEXeto)Z1>jSb:Z-(q8r/;Yto`agTILq=1lZk'<lHkj/B9>=/jJ:qfSk7U)El_#ib8=e7bT8DFESD1YA+v:Ndu.fv@GjpkAnuIa)SN`8(VmeN'D8w__47"
-    "XZlN]%P;HX^+djxkhSiTVhER1S.=2AdZ/O-t%d).0:@.@(v'(Ayccgq-_Mrr9nm'(U#m(6]C-rdQu#h[hrHBbBZK7uvEp073Oe;cNQcr<bJY2KW]&]LLCd"
-    "/+](5'6<=mdSFMq.%;PZM4X;)dF/m:5amH:$5X(wJ*9@b/#yCKm=%0iMG#/]uaxdL>[;@e=iEh8nj#KU<q$^X8d_O[M.[2T/WL6sh^ue47f+scku=ec/U#"
-    "v'I9Mq)q<S>_R+dw$2*_cVtbLtXK%r=Z/XT(Kw*c_9+(I4$%2c]$X(m@5=x_(HI8(QI(#^W.MH>Ke]Ub[sWcw-8pQ/g4@P2U0D$Egl:r^;Y,]-jhL=HAuD"
-    "vCM@vJ7JXZpiw36[5nsJ^]cO>>MZJFyO#N(YB/eNBaSWKY]kbuTa;YNfH*_k;MR%SGZ)3u-Nc:>0V>Pf9&htT&TsR-%+JBf0f@:NKd(a0o7Udv@-aJENje"
-    "Dmqs6@*Bhr4ug6PvgjV:R,>KkNrB#D_dr,BvAoSg.`a_aSr]r,l[9aE9qJ`o6>sbcXd+na%^yRPLq,W1:K:wRq@Xp345Q`qiS9_'^^dT#aoo(3:51KDM'G"
-    ".rh33ou+.jEwA^yFP0f_kR]PL4p87.P1,t0m0EJH@obFtF06A5M5Hh[5sE*Vfj2<':SOD'E5Ei1.bU^QYFV:=L]%FbFOuoM7==+yAX_2S79jVgc`4o*8sk"
-    "4#1(]5Otk9-6u&sU@wch^LIZrH^Q]tZmb[6@C@rl'W9mu%%3epH4;,E9y+TBRy2VI@/PFeZ-1ED(b+X[f43,%P#nJeT:m'EEPLB(F:_9nSD>dtx^4Ad=i5"
-    "Ql(-OKhrVybFf5*7>1KQnj,;v@(ugqeE_%&Q7lXNklh@]9O>ff-g2YVD=MaGQ'6feCHj4xNl+MkcM#bs2TQyhCXO@YUe*M:xA9V>$bRC@JAp/_IDJjq<3G"
-    "j.i-es'WDrEmwvucy([lEIyPKENUW]*ZILgXXLqbNqIOJ4krI_i^KZE1TA$i2X*ADtnU^f7+_gh9)k>>iZrTv:;lH6%x.;Bs,Rc0-D'^*3f:&W5hxLcpc_"
-    "YBI)W5E'apkW8)9;vW7MI[n9KX7@#pRZ5+ggwB_Yl7o@0*[fco_;qDp1;nQ7=yPaN-%xav^jnET(]-wRfnt-AcAgT)j=DLjv<mfFPY^rZafQ1olMIZmd-3"
-    "&Nh=d>2P7DSDbaW9ju0;WmTJMK)VsLB.b0Ti'*0Xcp4W.._(9ErU<[>EyalSxkIE/PiZ8PX]k<NrL5RVY4%=%QR(Hx=PoN_CmQ+aXrBJBgT)tJ/;'fPpOn"
-    "iHe_jDpZ4A(2(E.[a<Pl6a6cE)e_nmYyn2d]V&QTRM:2DTWxN[$$2pWYS`PuQ1p76uoa/CnX%hOsfaIH0(yl8=5Lc&tY*k*QES;e]SUJ:R`^nabdg2'D)D"
-    "Rsph<xjMr5_'`4i_YNC,jEbK35VR+U7KI'y_&LX2YLn.M]0'tB9FjKSnPi:$;[`n[@e,8aYp.Ivy72,5hexN`l^NP2SRfP:M6mWu$q%IZX3`IEU.FAOS+v"
-    "dyLC$RWQt=RB2-FIlI/MetOlA`fZ4^57&%+BXhivMq=5e9rv]>:XUd*+=;.-S5v%acT'gK8+5-2CGINk+F<V,1YU_l<Zin4/uX#$a(Gb)E`]sDVon,V,9m"
-    "irT_6&A$Jm2^4^AIjCG3%VPgZqu%Q:N]9U$Z']a0oO'Frmlv9E6n],VJOi=Ri*qvL2jym7p9qWiD0kmuOV>JAW$/Q_A7rydlckxf,bHyyvL&R^eEebZmY&"
-    ".np6I^[-s&R.JPMY&k-4mCYK.WdD]dvDUcnig9so_HaEfkx%)%:A-6Eo[^;A%HM3qcT0xR_K*B0eNVgX,Pe,'`s@t95^LjA&4Z'2^(60*iVNRnd_B4ZnkW"
-    "fE*E7KRiFtI`/c]vfYU=*0[X/La;LP4.qD2,M^F&I1`[Kjg_(/77ofp&o#9qoKs;&x9^mjiespaTmTF^-H4l>3TQdeE:ncI`cQgI9TS318$;#,WA=xlHVX"
-    ">@h:9#w#,9Lf+kGi'kV7j5Kc>`EP7=G[yhR4ac6ykd[L#;h/&-o:iV:.,AhGj:cos6BSJ3B&&k*]#`v(3B4l-B.cYoQ4qRggu)kdp7l/r4NCWA'D6VM*:Z"
-    "bT@:Bs,D^Y0PbAbGXsHttg>>roFl[xjPLUMY/BTnN]&goD^VHC.s>UaVDNGhDuSjF58&`M0KK10Uvi$C#i$L_^yl@=Q.`L<7d`nm%ve^oX^OH7EsYl5%8'"
-    "L<uJ0=;ebdh>M[^#O,99%#yG@7)[qi@=s>q3Yhfn[e$56M^W]S6fs[Jc]b3=E5QUy.UQ;YZ8TgtEuB=EuC<3`OI4[rc==YqN3L2f%dH>m_OWvM$inu[gxd"
-    "d_KfGvX[_IVn<M[M4$9dr$I.q0tOFraqT0<WD=/aeIpwNxiQqx&]UyNLU5ZkgdUbiG(YLDCNhaZF2g/q2]R;3+(&NvO=8-Ustktgl'firJ_nGB80,%3n+E"
-    "`$GDuE]MtR6ti`smYF+(2/j%=;Sd-5,skP0;aa&]Ce@fid_F<8(]6Cf>4v3_qR<g[:vhmf%b5mMbq2r&&NKRPl:fC;f=/'9y7uV,#YD'j,.:^<CX5AvtP<"
-    "V'Cqd8jrpJEjHnT6&6g(u$FO@dB>'2(-t2.#.nGgfNL>HABQC^dCXBLKbm3UH=Q%Lo4uy(W&QD.r/ZF/:0m^%(<aCab2o%9wLg`&,P(:4;,-t3#06>/HSS"
-    "+GT9Hk*;6>SKl025X4oLW[a6*h]Hh`]22KZaM]VCFoQHIE60*mpXn;P6%+j@hCvhc2+3f.FgmLw,(8Ir:l@oiSh9C+HW#P4dcy1Ku6Lo>f/9iU_ik81'Ac"
-    "5GTxm'f3tocjm[d*ZcO_#r^%i-u_Fc(qW4b9##Rs%cgTCo9S=MGAFa*+#7*Tvo=OOC)axd55Z33UCf>/G)0U^J-#k6:Ys[xup5I[qwkuBh",
-    "q+=/nIt/sK>pN#Jje98+kta-<5Ar2BYGEwR4PA)W(Iu%v.*-U4n8'v`.9hFPV):Zsv_'OluL)Y-mlRi*AMeJr;7xvbKr6<dw[GN^GN#mkgS>spDTi:&,Bh"
-    "5[Ij##g7Uym0C--0ssk'Z]WKHvcfC4+mBZI['Ix=2HN(bfXM8<GimRo43oFRCBhTXrOLcBQA<5iJ*(BiUfcKCG%kJ<^eVcyXVHMVyXq1@'%L:rKCiDhaCw"
-    "10YamwW-sKpp5]RbXGk:2@FV1j6&Rece;U6-A;v/#*OW14tQ:+X<Js$xOb@ch)x<Mbx>3YVQw)61mAr7u%^v6]b/q<POqd;tQP2q(iA.=%###",
+    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^G1SB_jaX>qX>lU6kNk%>Xp.kB<cBm31pF$v<EhBZKDM81j,d/"
+    "_t^t=9wajoGt.j4e$LvU3*4Y#I</L&+78<9r.C95*bFnNE)#9G2;-tlgdn4dCqZ`FTrrTUg+F#1e9Bgd[RV7NRuV4vuckVV]Si]UcLx7>hQoDEon&jqVg/"
+    "oQQLNTx-l7.eKk:EtVis)x%RWhk[02gEEcZ806A#h`^QK*-3Mm;J=2_Adfc3^JBThjwX61mH_G,sR(rf0cb&`<,;qZ^yMs1v7,q@wjNfA3V$co,5sVgVJ+"
+    "Y,qnCHL(g/sU98&loYpNbY>lYo+oW(4AQp7*DBgFN'o5(5>b>1+Hat=]s,;)o`-yl'D]007YN/K$.,u5Ig_PeG9Wl:&$0v9mZHpgwu#>Q`DpVah-PJ^iP`"
+    "d)G$Jc[_7gr'0&E3%c`v^Z:</:St,Z/N&PLlRB3#st9M+:NeSC]B.Gfpjy_,Z5c0d3_6JSVvDdU*282q5LJfn;>wb1yr:Fsjh%2pg;kWC67dqRSNk^k%O3"
+    ":q@+76-FRq#%Y[Y&1:M%2u&7yP(ip.:QWl:F8+M#^lATT,Z_C-rAv$pj$c2Yv'ZLFFh74y;&wgb)2Lab;X7Jus3:I/1>W0GomRfFrDl#9B*SGam<M.-cap"
+    "]:d$*s>fs-bs4aK+M'nZGa9:KKrlK/rAQdMgSW4ZpLc_&]TJeV3GqmVc97NTne''%(6]jY&A*7*_;NUj*/*@MT]y[+DIQv^CaL33Timb*F/;XddLsRM;_`"
+    ")rm:3`[;qeKmPfTuudHg8AUOUy6#7YMlY@l#Kf^P.L5S$3.Y/eU`NVJmweXZ*of(-$4c>Fb-=+F'=YE_7(KRhfbJJ]TofHgfS;5Yooob`mX9s`W3,#eOaV"
+    "QVkuBJBoHrS:G5Rv;cQLf#1@qU_#/>Sk=./cRYHG7(;:'CV^>bb)=)^NQen_F[D/mDBkCFe45[9(ruMX[D%PewTutC_jBW%$g$.^%uQtFhOP51`@D4rg@7"
+    "7e@M8^h$1TAn)BB5P]`tH5Rl=rVw.F'Q9UcNKv5vyo/`5^L6reOUBsxePOkjoCj)@uXkv>_VKabt)A)OMGBYL[hTcw8bc`4CZ,(7,>D/iZn,WVWjkJXKQY"
+    "l:n]MUv6'5o7PdW(Tqj-l&nd6#*mN^/MR7Eslnk2]]Bn%]uld>DX>PP6nDW6fcHA#qUyB`t)6rk29OWE&WK4_=plmM&1S`LYF:ZqIM)<j_iB0Mf[*[p[yx"
+    "h<Sn@H5Qq>IwT@CPJ9GRTxPpRU,bcxt&xWxI1OqQa<R%<]IFp6<h-scgc]crF5Ng@MM;CaO`VlAPJ/@D#$Z[giitWS>.Xsu5Av/Da/)rC@-P+*[Ya+B*ve"
+    "(8=.;WHs$.Am`v.1]DA8Q2pb/J2[@P5I,7,t5/s>0t,hb/JN0bZvXeV3KPR0uLZM$*S+mnnS[RV;/HU3HE`m)2=m>#^I5LpM$j+(dXcrkw#;_BxH:xe;wo"
+    "'5c7UG1a1`7CW+R1IumV[SQ'FuIqg#oZ<iqXfrh_2(.tP.TEUg']2ysLPK1.&3@34dN%JXUd_i]M0]un5OVNu9qjWuZ`ncqP2$s#OAGwW9)KS+<1p$0t>u"
+    "FYdT@2IjqT>-*iFu0u:oM<>I[_qSsRc>5(Up5LLONEMxruA:(gKH06</Jc*IkD<pcY5]WZ<<t2NqhR^H7kP5V.[<@a<Ha2]K&2UCxGa0m@HaQrwIR-4:>O"
+    "P1(BmXbD]g3'<^`=A&GghKb#K9gr0cHD&pRb/pq1W<#RIc:033ih8;Ic'kCw/gS:B:i>dJFhsFoxpS&UJkg='iar.jYJ6OH/.xEf3-nJPQh3TIcWqe#R1x"
+    "hray.0CP[;(eb:tTO7m]=[.::;xnIOQm%i+an5L;-Ke;=AW69`_W^g+vkM's=Iemr&fUMmVRSE_'kiw8h04_=4gw^`v>G*BGoQ[A1EZ/t1Lyx5fa'7Y#i'"
+    "mygY;/th)Z;V05rG4e6w#[<Pyuw,AJ's'4'TTSZ$Pa6;)Buf[OLJl1vRM(24qH1hwBRoawcnZ%i9M'`_m37ms*Fqy-GNQ.oF-M`<*,_P_<3@1dr;tAOdc#"
+    "fB4)EodU6d';_CHj`*m(OUv_-0tr.Z$72D8Cj/,#,uKhl'G@]vQ)JscT(LJVL3-G1i.ajH]8q)iP,<^_1ftgQ4xGw.hot,63w:=hr<.*QnVxRpL^]1NfoQ"
+    "O*^m6tKF<:DqfUnQjwMcm+kmCn*lXPThOvc(';=:1A,Oge'A1c]^N+CS0,rnu6&M6e5UNgbFVqSf'9I9n6x&nmE@UFh7BrDA7[Dt7]<ejHTOvc:6i2[yS%"
+    "+GN.[G8.,QTg9Z)JXC#MU2(>Op'8hnNZ&&4,Kx=^4ASg9mr,l1(..85kEwDP@xo17&dZ*D^Q1.)Dy5%c8][U:`q06^A5k[)4u@S:ri)*wreq,,SF9F/jXU"
+    "/-a.-l'`f)ej*YA3gY9=)1QM:iOJ^G>2@Si3(ekEKDB<krSxAEfKqdeZX(k,Q:pH,V(q'Mfpg[s[oe]h.j[aP9uYlnqE,b+rd]gI>tb<tGr6tf7XO9VO[A"
+    "['73UbtGb)FAi#&Va-Pp1<ii7i0'0q8tYu#qhNw:MGFrK=&F=P31(F^Z2%]'=[UnfLsPOR_#i4P6Ps=*Z>hWe@JXl=XGCc+fDRIfpg%n)C>>i*`m8[@%9b"
+    "92cOsJ4HaEiW`eC&f()w&O.QWR(dNMCue)3x-U$i>#&%<fE@QlWg3RQp@`8VyxO0`rB4/'^wB-^0][a#T/w8aS[Sl6tu<i'vH(OvDN)xv15BCM#9U0JfGv"
+    "WGk)(lvUK'O[r@o%vCMP7to<h:*0m3T7&<K1C`Q$2i7(EYPCiy$=`N$H)7R;*5YPdjRGG/%GJQ+Iob8ZQesn#&*b;,eAyc+u`^DBo`sfpVO]<7`A1s3f(y"
+    "7;Ig8s/xss=evWAnl5h#5;'8Up*$V#:h_96ySRO>m=ccVFIq398tca)P]1)$g%G8r-r(va[[kgWxuhI<DdJ:>;N]X7vh`,kH&F7u,S2dB2U*Pc6f#KwWv@"
+    "(%:#aVj'Z(aFlL#V(lVxp/7;Q<wT*AXTdT<>*U/a^m<<LLQgJoJ3DV3)u-jkZ(M;i,JH`Z01Ojg.E,a_/Zt2nA)4.p[MvB+3ZH6L,<$2FYFvH7&;ibOKAU"
+    "TDEA(1L3Jt;mSD`2ikhpO;`nq7UEV^l7*F(hi4&V58WLB]ID<C#F]I_gf#NeFSMrxE5N6q=8E[jY,v&w<:-K`oKO^BmoRF'1Ef.T[s(xp/W[3SZ7jgHW<:"
+    "5qp'l;dsK2]GZp3H1@W7^Q+i-#=AY8)el8KE$g]W4WkJAthQ(>-a^3^A$)Sv3Nv[#i6)*I:DFaUf4*XZ$_dD+;Kvibf7BGl6cPM%C)(LLioL<0:BTXsssd"
+    "=#=O6'@^f/s&+,V8&Di5AR(#H<$1)4i[_TXSZUB<nobSf/64#ph4vde>Vs,qS34Nn$vu2m8K7P3[-wdZm,N>)$$HQ6k+Q:b5%SQ)ka>Z62+X>$e*D+a=&8"
+    "jedCkOn$RU]vQH97UVIdSSEFm>aJTx&#S8xe.`6OL^s_J9M#_CuNvr,@*k0O^1N$@n1Ed=#jSP5Mqn[PY;,>1=9M1sTfR;wOETO-qp<D)t<39QP3xWo8PH"
+    "t+A89NO-cnn^.3iH>mdq%PX*i[YVB96@upr;pGn_>W3IUkY$81LXnZC[c(2dBrN;4/0RZH(UT^yRWp>L<NT.+Nv$a2F*fYG/Db=TRPBjVr",
+    "1AHvSR9_x<;#Df/mrZp;hlurn(WA_#iEI.@O-6ORpt@0_ga'YTf-[u(R%[u:C7QHFYgjTt1KHb[Z]TS%)DgSd:7GgqRv-b)OmG27'/P>$m'/T'.Pq[;->="
+    "b<kheur[Rl1j[iN;n`XV]3rtL^>%:e19%nD9i/O*scmG-o^pgcQ>p;<+74UrU_hckc=x)&':TXr&8l-@hCmN55pin2NHvvVi]nM#aJgNk@(f[s+>BruEFd"
+    "Yg9#t*T(1`H(,=Mw$LNsR'ZZ97N)9CZq_lrySbAUkDx]Y-e$Ly*LdFRq-#t95`i[Sm56BX4kgNRh=Nnj_p]`A/As6r[R%W4uohMe-Bph)/sp`(KEXTFVVG"
+    "jK67:_<$-MD,*t+&oW-LX,=As)V,g5]E7BXIGwj5H,6ct(@J.^Q`w0LYHFSwRy:44_t*^Qu<%hC&t-emhuWVsBj2o+%%(0(Oam6)G(>q<KZ,^d0t_K9tOF"
+    "(PI+<#*TpgwFO00kX*5h@b;nZrmAXa9;,pEg%b>rkOis/9$;:7(#K+dFI@m$B>G)ombj:eGN#bg@jVXf#lU[cc*[9HUHlCu5*eTFaN.*VPT/f7`f016>N,"
+    "Ce>SVSi63dDiAh#G-GgA_xd>)n^tmNrR5Z:B+n:HEKOXn,T7;*la.`]/3F'q+8y/(bT[lC-jHk;#9KF-0&]/,s7fOusf;qve4L7hARe:ZnT:,UE./$lnyW"
+    "%nhV&Qb9]E/UQMySD>EGPv.Tv<#''gl0@U#.XJe4Bg+8gN#U(^n2.gcsE*jFusNyH9&[QN$%9:n;EI:vb%9@%gJgvC=u^WKTDVy#=2f8T%;t9G-3lVF$eI"
+    "E4xU9@0`eeG)4V;`+Tk-&I-AL[4b'y#3_UBy&I7CY@$wqa6/6&'E(K4+^p#UTvinraCJUYWiS$_YeDg)o]n1>r*[&@n6(,-C=BrlO3pFDho9nX+NKY-rlE"
+    "rc=fD_ob$w%'0:DcUK-4Y)OyNQ<6WF#hx-3C17_`<CB*V+AlcL+WR'.:rZ_*iJ>RQPvplyE;-19ZgVv`C0GQK*Hl$oF]B)96).Io)Hw<`X_MD>0[FcG=Tc"
+    "sPYE7th//e1[U1[p`O/-2NlXoasFa2^5[i:G-ht_rS$_Vge&grpl9*UGNT1NQtpBLMNMT'%[r-lK#hFbfljd#QGGFeh%`>5&w+J5sQ7S+CsC-'9L*LksUI"
+    "oY]8a;]tN2O>QX(p[md<Rfs*=42nHW1_,2X[aV[(ydTZE1-m@iY_7#U9stZ0@_:0)g0.Le&v8tMqsl8L9RgO7o/#dd`jvh2CHbItksIXKbGhGO$v+@uvk1"
+    "e`<^q_20n#gq1uJ(Hx-R'BZp.S]vLKC8>o1vjSPaGgT3`-kaf0Vh,ODC$MdxP[;^L^7M_>1<>3uu2rG@G]&0,nj;d`t*_Slp$9gV>:>j6O/.Etv@H-90Dd"
+    "8WbABWB*f,nl_F8UME')'2_c`8'+DiHgP<nnBK+oX[Ctk9V/0Bhl7;*lv&1hnR-tS=1tNNy&'I2@YF/1]]bYgo)LOuOXE;nYaHsd/$PI4@O_X7@o%_FL#X"
+    "LyYsNEl%$LKqJQd.SA&RMaYlD.-W.uV0q4)wpT.vrOe5GM:_r.32YjvvWHFX]T+iJ*/%B3Aflc1&MiuUQv)T>Ka=Qntk0>O=*FeQr2UEj5'aIFhtgNc5]D"
+    "RHlxc6QLBKg5b8[o0@M,SEsUR0G#YGd3Ih3/k>gp8>uqGWrr`@SHJ',[XOHUdl720Pj1B6Y[[:b%C=8oj^b@m-yTgtNx*k5@CEgu)Ki&P'a@gI8SdR>%Y#"
+    "s&$%,.:ZwHt]Wx[E2=6:=Q`/&T&#%A$.0b.Dc<S,W1SGZ8mM*a%o`L*O//e&6I#UD+wMq1R^92_OK[ft#/$wH,CNVFR[_d[fe&Ui+K@Cge1WZI:1msi1ic"
+    "qQS1iH9`%Ch/]tc>-]HnfmtAi]gGS,-c72^h79$(S;8&/V7EmJQuE@T9THvwrEi,9uMwH/p6iKr8X'xfIaPpIXWooI80/TQZh@XrTC[=GF)=R#)WU=2DtC"
+    "j_8ndj7A.//X'eM^$>52Nx_iiSnT&pKaY[m]Y6sS+>MJ<rQtD@Ex2r.tmM%sKpJe[b=$*;QdCHL/(;sE5a&TloVmn'_MqrMHhr`b<G6aHH7%dHx9q(#FGE"
+    "Ci-F(EIpiSg:RL%OauMc8te_n];'*oXIgcvfKOkiJFVCo/*@JsUvXnga^[CyI4hFVd%$^(Nv;=<=O`mb%:y69Wh3L^nta_k<jK=ZK6yod`91]:i3RS5$Ks"
+    "%&mTt)REH>w^.E>DZWAIO-ri&<x3wUue5xSv)Dn(LVuH9mPaMjsqTIfYkBdJ)PHMXWFBJ4+dY<wEt.xN6ZhRMlo*2$K-%HC<VYEvk.03:(Ua9$:#l]uA*X"
+    "c7V-4iwd;M:).5VpTs]A4C#48)ZG,4SH70dVtS(',a[cj`l)^I)JdEWKKlm*7pbU@Bw)Ng9Vn^kI-u@Yh-N`+hg4,R-*iSqYh'oK]`x]n#;q/n.Z5N&lgn"
+    "^Np'`&dO*;Re,`5S>G<;<=rCQF.pS9BnAi]h9B1RP^ibl&kONsw-%p0NR/waF.9vOGZf`S.egdC6Om%D<C+k)WY-]u,a$axnOB']nD4fu7#378FIJX:n5g"
+    "&Inpo1Ch3@gr>gQ<Hm;Rs%5i4xJiViX*ybkMuyAHaSs*[-]x`>O`RAX3UuRdqC2=mFTs@>vf`]n^K5P=L;M/;2`@9e.&AqgeCyk:nQ@KL#G>G,()^=T]^="
+    "2Qd@2of/Y)^*Zc[JsHK4C+30[4(Eu#kvFFvTOY'VaBblshv(XZFNA1u4QTZ;BAC*.DfVYCbr,D'me#2@oSVkYrS^M*_tD56q$*pFS7Ykp>(mlyqEWqWEU3"
+    "*S-r,%OM18sSns,p*3c)e+MT@7L6$xjaE<Bo5FZfO3*/<rtG(]SqD'.7F`6:<>k>LW(RAC`Z3#>9i'oCLY#N<BXUjUL;=U3=3n19(i.xreA=hd*SoF`2=+"
+    "QEux%l$Spmq1=2nv(@GBB2[sTU`:Tco-[dE$>;AkvhiZQ:Opw-2&$&ZN.dpUTodK[b5(#Elp[7D2`LG1sFZb<3>jkHFe9(thyUw`nt^[cvU_)JxMPhnoWq"
+    "so^y.T=M^H<NY@8BjFL;*qX_q**<OE81Vbr0Rj@mDm`T=G;k+nfQQp`x)yCY/^vt6/I$_5a@%Mk7RJKH-jDyvkLSHS[-S,<V.s@CWGAv[hvbe5%^a&Y<R5"
+    "3KE8&8d)khxCjkx@x9gg.(6Dy<f6++SEuK2HP^jvOFgc/yDk1i=[x64=gdv*l`Y53Oxdl(K]4Swp9^vm_.Lp@)A#aQ4qHlL@`#S*ZHMaaG#'k,H_UO>vO%"
+    "'&B[::Cyc>lIlmj]&esSMWi4^W=Bwm8vL0c`%=n%J`WH[>Y6$CT=:PN4)H2cAr30^I#%oJ;;h]8Wv[xplclVq;o-X#J.F-KFS2bDZv>M]V`jYbIH+g)=_C"
+    "uEVY;N-IRGeR[[1lD`KdjWNH]HEYxvZ9wq)2fT8%c39M1<tbqxQc7yAVO<e#5pSdM&y;^@#Hn%)O8I:%&H*%<ZQdC1kKtqee5oJD3EH.(9go+L]b(yh8]["
+    "+1w4i(#&%ORL'+ws6s_DP[3rcH5.mAf'_,MjLS>;F+x`/&q)eahqvWQAT0#&e*Jn=r0t9B;&[^hPD:qZ,M0J,_JfyH@TSfTFZjcn@PjN+jcBuhm2B+Zf`X"
+    ").SN8F<W80dPg:BBB;^2xe#]dI`HpRR8P=vLpE:&Q'gKP<M/XKC,v;m=13=pRsm=W(ua/OEh04)VnZ3Pc):kaXUCWtrrbaQ&TTfj72dCF+LaIdV@TcHhb."
+    "m<wdLnr/=E)D;@/%_`[T6>u[T@AQq//Y<Gq+1wN%6/DXbMjBf0fH7B8+`581g%->;..j$hgo^cOPw$]6Z<S#wXAUR6n1dm]=Y[(<W1V+nZWf$*U$Pl'<<x"
+    "kOl1&lp0h<>1N,htSbFf5-ujRHdKR#7aw&rmN7-i($eWR``utpFRGSMmVXvJNt.&c6cCm&tBEp^F^NU%NIRKd`1_A(wv&31`#X6;.IFAjR",
+    "U$#5G(yJA6h^<]Idknkd,qo+>;rD=tN0Oqn3tsxLrvyyjBs-yrAO%M<5yRv&W^'L@phXq&Gr;SU5_IO#LuWZ.o^S7OVcxugAuT+A_1a_lOVaSmS%/h>JH="
+    "5.JEb]P(gT+=mibkTds_xOFPU582vK=jO3yn'Aidc^38Yks;#(tr5&AdZ_D5,Q/I+w[=#Yri$uZ1G5/nl*dgQyQWdZP=q`IycI2_GoQp%3S;t6]]<7+P5H"
+    "Fds3-autvCG`UlOPN[2-N=W<Ol5%48w0Ed)Ik%fV$i$F&'oBl8_c;gW-xe%VX>`&V(5l2%s0G/$LpeYh@LOa$=<rID+mOhCXrV;BMQ>qY=4YG&HK^vVSB]"
+    "E+(lG'83.d5bo1#(PN,f#BbL6(DYs9/gGlnS",
     0};
-#define DITI_SPIRV_SIZES_attention_coop 6892u, 13498u
+#define DITI_SPIRV_SIZES_attention_coop 6936u, 13589u
 static const char *const diti_spirv_text_attention_direct[] = {
-    "n0C9%1VZI/)E,.rp2<>+/Y;hFm:YJK1pTvGnuqE2gLa%tAa'AD-%lJSqBEYUwg'u1v)79eUlC5g*VyJD7f7B]:77S)'ofnI0(b81l31RhHe#3mZDd90BOC"
-    "S=iWeZ-agCvb0vdFt+4tHKVQRlO7k`u[@10fA98cc<F^$4^rGGF6m0aMCp#uLeBykVu<[LQ:[W;w5q*VI((VPg:iaZ_C^'_AT`<2c5KII=c(BotXxS=yQ6"
-    "t%sB4LP*lw*g>j=vG2Q5N@s6-w_c/)LDT%_H0b@3tR6s^m7oX6HqI'Xam%qK*1cf->Q=BJubI^a`3Qc>C;tS4^jaW`v0.6VSt]oKges:a4UI;nWV%$GLad"
-    "KFPQO<Vyx_PDuyB^`#:'%c.0QAnw'D]y@uYvM;I%C.p3<10TA9:0QoIS4xX0MeBl._Ood3kTFd3Ia(fg88-`S'nKX*3Aq(KUaIq[[JV2=]Qg>x1B`FNhU9"
-    "&c^H0;TsI5s#8G<*ql9&%HLX32*HIqFHQL1i8Jt9Px%);7%>5LT0:&M@p$%8+2Y=B9i6CI:kYU#CU4Ik9)cWg]/86;<qiIj*cp/oxy1&J*fs+5pp=eSA%8"
-    "Z`R#uZiUtfBVQR[UotCkgM,G55BI[l8YJ'1t3fSL.L<q$4PJD79%8pri;D7oC'Abfx1FVtnw28N-w.p#M2<XP/bJ($U`Rk>3w]lPY5&ERF9i)&aL#Xmw]F"
-    "PGi*FA1T=6Ug<xuwsLZVqTj>MCGr_rxe1mF%v-)6ds-Tr13'i1FI[23jQF9)2FoeSIu8Cq`ok-)p>P[-Wv(nA9X;<P5rB'7)YcCH@``f*ihE1VeEIW`<r:"
-    "unrm/[hH*@8W`cuLFvTFtBjJB7sAO3$8oJ[w^a`Na4]Ik/Jb,WI#,K6*U@nCETXK&x`_&'h&24%)LX[*e'2Ob],_DdEFw-2&I_mM83W^_;fqnR7g8:#pTj"
-    "o@Zx-T<MZ22YB;aV(7i6K8p70u=2&bat/FPG]q=1)i$8w.d$8V6GC[1bQgFv-ii0UrM<ubT'p)emfH)M%@$;6<)-=p[;60$[sL.Q=ONwrMa/d`oEcl:Y47"
-    "JvPNbi&oVZh(Py>s.qdU*Sqd(UuX[2TqZoX4s3&[:m2(uMEM<O&+#.vPR9ZXaZ.c1*+tfPFxa9T[so%w,l%Muxi5oT_)W2]%Xu-sG]#;yO=WGI_2mARA*b"
-    "uJERX'y-Ss`6'8iAy48s2T<0>drDKMRnKCL).ksd.UsG)PtjOd,,BpYi>nggcy:e:f6^ieS-;[)1+[HeTP#UEo6ogYiPV0DXL5Hv^slAi.nS0/ji^YORr2"
-    "ANQ5QFT1[DSl[E6I(dce:(L[RH-1JjPI]#n>SsigiuPlDrdnit6UU;u6*Grh%q'S<`v#9asG1dn:KGIo''S)1)mkSr0Il6=n6xY3O`B1eB3LDRGf<Pl#ia"
-    "CKUUH<ppH+hbwDdlMI6=GfI=AW/lLueuv@,Sd-)oW$<OeO+&(1-Phi`<1r$:uY/<gQ)aZS^Ckj[hP3H^/L=cYc/LHe2Y9Ts+_SX/;&aJ%_RX3`t>_Rwoyk"
-    ")QE4_q]USLY7:O'6rU`fFIaC*woq7]c:tG6a(MC6hw.;xt8JQ/g*G0.(qkLbHALo=o.)x1VDBi0mnk'augILh[l^P%3Gj<:-(n(-nnPv4D/Iw)Q^ZCcBr5"
-    "oL+QC.v[lBxx&A;-on3^9)orXJHN&rT]CDlAtT&3XK'eW1VQFu6&vGxR;&DR$Z1xv6%9)JXh,<pW^TaEH8E=gI4[S=L$;3l`pRSo+q98_n]th-;%rn*Cgg"
-    "4`/OR7k'uQkvd&&)@0M,2G--AsP:Wq4+vRiwO6pr_pmSNyG..5tR*nuGn`36y:$t,+NH<jV]vl;.B5xo.7Ho96`[.m(j)dd^+/&@>/7j#pVr%KdZY_4'Q2"
-    "XrSSIo</>x];RQaI+q9QI#BIJ0&5U(*1`mqs,=r/K'9ogIHbgTwd*@HlA78,,^QD8XU'iY_^w,P>s')3EiON*g^Bv'=`1TZtkX]m9)@EGFn:Ym8)VhK->b"
-    ">4Yd[eDjDXOWQj5W,a<5Q@d0a@@STh#%Q`$,k3t'k31r=<=w]*m/,t@'5fN6AB>My56R9uTt3db:#@J92QmacPAvK8p[mSY)Sk9jwkk<79suVvU)SYj>dl"
-    "*qyhe(@Xb.]S=ltlof8L@%t0I7o+W1,n9hNWg)/u8DemjiJiu5);jd'qCIO7PFL'u3QI7.Wl`jliMyF=`YkjTm.30L+rH1ItDoH)8/RHjD+ZEtSg8v;_Jv"
-    "L2)uL)l):]3%ZB<ip1a8be/83mOCo2X*:a,P5Uo5I6@K1:o%/:Fa*u6qnD9c:@@KL=m2Dr5XKi4M%AAN-R5d[Ih,3/9-PhPcT`*yc7dc62*+E]tN(a'e-*"
-    "aVL_jE5q&&%FHxi=p&CfYF2uC>BYY8S>6-bJRm^AD;i)B-$.[U2f8`>b.Gv/nO0_Z@_%BGs4p]H]Jw;7Xe0,_B=h15]#MN]K,g=V-ELUHbs5:g:hX+Kyd<"
-    ">S+CySaR%[xP8>g0jxv^0CPa$;Ri9kd@gZLn.'6TkY7e2/:#<D0jw<;mRV*:%K@`U`:*6jt+F]No]3gc2O9hIcQLPU-wwnc2AsN*:#gP5rckO(a.;XGYm`"
-    "*R$_:Xgh@*>U07II,x'H`aTq'5%v*#OL[+e)#CR<%,+h9OE&*%^D*+MeUY#lVAeEW+uLLd*9oZo,-f6mv#ic'CM<It@x.>Jn)](lui1,#`*-#=LViZkZL@"
-    "$Oyw'I63e0=Ab^6Pnb6`2Xn'h&@_@:o;0].@i_(;q5$*;Yxnp'O9RRnFG8'#Zo.VaGGS@p;Co$j)A,_]*M<Z_aFjJ*^MD/EYGh%oYa66v^R>d5A$m`2@F6"
-    "^'IL$3iOH+J.qhn20f8<-De6$5o*JF(IW<GPqf=:2`-;)u]E=BB89ekpG_5'/n19Xt'`KF8ZUONhGpg.[-gMTf)9.Woh5qya-U9A;JQ%;xgi5q%]I[XpVH"
-    "r_6@(l^24/r`[>^2ms7E]w=hb[oTepenS'uO)nReNi%6=`HF/uN2.kMbwcjP=>H+.mVjqWX>+X[=5*IsmXqvS6tTR%QI-c*Xtg/mu5f:RJfalL>kd'<.bo"
-    "r*uDn8O9#4H$4k=%qnE2^Ajxry-+BsrI*+a.^d77Vf(:uoraWse>bi5^4Z4H@8)*::K=)W(*pIXsEa/55)F%h+>^En.[fyh'o/Kiq*;#$Ga3i:p>WgV*M4"
-    "q;2S%hnBYg(vujYqfuj@t#ql4AN2c7If:othVUDB+pWl-@.P^%l2sZy/,HP(B<&cX&bdELRFR>+:Zosr`-Nc4Iq(&:-f_+34R)/,w2YS^xO@`8a7Iv1wir"
-    "tmM5n6whFtQ[$oamRd0hRmLC3X0%$_PdjBV*Yp3$;/V$a*93/wcO+PN5+iCB%lqBn:>'bWj]u/Hf;qV*pZB`V@vwPwPRmh,:rmvIsHBBc,PB<S3w)$:XP."
-    "lbZKpRn<ghTbdM08EVJ=k-Hjm_5L]]_5E6TZb]H(7L4q45YDXR'J8qoW&vavFPQOwZy5FEl83='UdHY-SAVvrNxI$(F75;.U9Rx7H:58YSVWBgmq`'Q6fm"
-    "CZbn.nHs$M4p#VkayBY&3c]oj:C_%OK30yFb+Xn9f,ApA-wAc:lW@=7eCD$DlW5]DhwXBMHR=h)R3yfN&-V+97R(;^ej2m]qPY<E)P1m8HF1XI>m>=8$K#"
-    "t0IdZMN@L<d%D(Q>i2JkiP.u[BqP@fYb<oqHpajp$ld5dLTXJqR83>0KX#K7A=/@VjP)J<pe6tB4X*n*LsyE)Z=3L6'&V`mHEKXg:3`Vvv5j`B5tI@`0b5"
-    "qX-9.,itH&G)&B1icEs1/7Y<UiKuXgZ$-C*pUf%ZTt7>.tJYjELo9fBAAOZ'9dT(mc%t8qACj_D.MBNdGq=9tZ55V&4Ql&%xK@L>>30VqNZb1I()_5oqgk"
-    "S_;cf-4j$5.cs(.9AOHXIc`hmgT3dsL^DA^;'O;Le>;$QtiVMMj11W+22Eo[G3S-qrvVVw>b[cOI6niUt+XZ$mSxdJPI6Ho>N3XV5B+wGh",
-    "x0_iQx[Ys4d@'$vO98>W+PKw@b8$s@Ik3yb'+gOJ[M,k@)RtM'0i&A_`L50;ZXGdm#&El@VdX%8nky^k34M/kt@<np`;VF(_8xBeY(d[hXC`GD_V#4YIt+"
-    "Zn(6wZ+Mc(3#+E_F7G,lN@/0`1m-.1-:NyYj:ki+y_;lgL)j`N/=itHgi:2$k:-lba^rqt<AIxj_,Rb^&q*Z%8rcW`,<]iKs#/@qi2$Z-E'`>ucBfLuj'J"
-    "/)BseCi9fGPm+qqYEUVsY_#Zk`+<$e:/#8B/FuA#)^;*54#N+$7Y[W^R*)nyJl(.Q,T]5a5b,v@jWu+@PC.i>[H%S#aIPdP,=(h(vI-K>f]1u1Osia/waI"
-    "$(R[%MdX>0bm]bBgF:fOO$cut=<;p/Q&v-;I,-^@^<IbgP,*wEgjeuJpE`%U=&o&9v5<JWVCjT]cmi*)MVn>h=.J$y%-6GoN:JZLE%;ux`.:5NQVh--27i"
-    "/=`OY+u%Op-W>hqYu$_4VSSqRgQRXkyrHiXpWj$[fw*INWik-`/$0)W/*Cs0uN.H]5D+d_d%v76DcNL3Mg#`%WUVJA<nN><l%I#j1>&3T^5eFm]895gYNK"
-    "[TqxW[<AK:)N7(V%X$lhgL>q&v2WA>Pd/h.)`.wTY4<O:Yp$M`1UEeQVRlyrM[c]KEP+$S(0@]Hh.Mh.cmtu9TseW%/(&voJ@S`N[XP@L>([a_^NE]RIPd"
-    "ascI#wIKxYB%wntnt651wbIM.tcQS:rm#]TB*Do9ufyo,W[c%lS^+oJ-LsSdRKL:b1X1;D6hyQ.NEPWeH9W;gvf](>GE_:7>8Flc<X@+m*$`=5r>y_]vu,"
-    "xuw_<1TV'hcEPN6-=jSG-3#[S;Mj_87ZA+h=ryv1g&9gAhy,nT(u6h&@yt(ha)FUDa:VnL0tOliJ*I;#M:N5Fs$GA$GXTQKy]BEY;]kcctQuBN@=P@Gd_-"
-    "bM;%l`>i(Pp]Q[_AmluESU%y/+jk7w9cCYF/#d<]swZQ%6KXpTMG<.;Xp14Fe1_c@ZmOWLmgaMojI`(Z]d]vB8CJq#gfNGpeYsIb&_N8Xg-INZhtbXD$5="
-    "9GH#oP'VX.07<F(.G'B#d:&FD2k*oE)&9H,,r.g9(;1fNGV07;FwViU@8bhppl_...c,q9P>7$i`tjWs'_Dv<Wfm9ZOqsS&,hr;`6s^]T5[X,#XWf/ekLL"
-    "[WqF[X.a7BO'y6@l=uVYt*UaT)0>ddnD9dOJGxDC`0g+I[#'Z_RG-$e^.lZ)v6fZ'JrPqf=eo65W1/lmir+.<6@1GQM$krh]uO[8d/#r=Hh3VD.xF*]#Qc"
-    "lcTyp-qIF9Qo)lqAnL#q&6H+tY(:*b,mv@>I6d3&Lr2Pt:[RMxK:/wYh_`slKqo]@4g[li(*oUy8@CbaVR0.wBe_#<tN4h'(5^S,yI.od$XV.9;Ljia#W="
-    "]sbj&+Up0Y06V85/R(C+Y-te3N`LtkH%2OGN9IAc1JuhVLDK034UkpDyqc[w$bf[(`_wClc^XiMdIeP3XuyRx7V]/f&i>#R_5-kX'ko`mY=-Fk$Rnc'r`v"
-    "$rp[t9Btc;TTx[uJ&01fGF&wW=v]V+tc-i%A%DHS('Jo*N8[%D$s54K^]%>ZqfiVf[u;uQ;&=Ls0_Dj[t%C_>#/MV=D(l=pc$te6bxT9HIba5t.JYS3w_t"
-    "S%agP4*(d9*etOaU-#)N0cHP/mb9<.4mRu'rG3TcUV]aEv7U_#aM+Yu,32&*a.bTJH.H7v4$AZ`b[7^,uEo(g[N'SP,-+e6YkI953h+3LV+,fkAk[/i3I<"
-    "dw-CZB$h;)=th.i(o%KB]=gM[-Rda&.ItS^WT4pYV$.Nr&]S`MgIYekXp;WqMaD7^1>b.#*O4r#TIT;[]D#m'lF1KY87yhc`>.Y#U@5>KqZk9&bK:]0i>H"
-    "XSOIsnmI<bl=<`]#BQJS,=`nf<M-e4>lM[c^(F%mb'*=i-AkK^b6U#>^K(r'3.;,6)iZMBbBt/#&aP_nlplL'I;%0As1tIy=+aduS<W3,JbKG$ali:Fo45"
-    "m^>,Y'Qi$$OTg>i[8nv.%UR@I,BT5$d*ss4m_*Jv6V3#rpp3gUN3K4U<U62Ktl$`Rru&d1e/E2ob^.nH4d$)tG4(:9EKL3l]T.9[AXogAcK`GyJ+an]cVg"
-    "eYE&h#_;'`fQPWul*nkORO`^;M+/bNm+9;'_W/I+6Tss'Oi)JKj6Cs(A>oV8s=K;<&=<lpY<s1bD-[9/D[]O0FJ.tM(o,&iENl]``i.j#6i8LynK*pHE:U"
-    "-X4SC]C1pQ].0,WIxvHCS%9nZTd*QT4kcsky5@h],-]Ke`ssM%xs=`.2%<NliI-:QotXr@l5_WK#U9Z@pu+1aVWX^NOU71>%6MZrwKj^w13J;YU:st=Vm8"
-    "8'xdbERi$E5<o6nR[7>REFb<avlNyJD2y;N)TtbYHme^unLb#NfKri/lXwC;rkgD<,QFeVLc$7##'hRoS;HDT2X[VO4a8Si/e]EE3#_`]CN8d/VKm1k]_E"
-    "`NgaZ4U&)n=rU-&C=sRV2)kq7`m,k)sY%4slpjEFE]g:gEF1*Z(//Ie_F=qQ)gWSdWspV9t%3kX*E_Rdkt/gvj41'R(V9xx-u.9bd/g3OsO)%0NG^Fxom@"
-    "R*`i(kPbM$riAlaLT5d:YOD)hDT._^3XGuG*&5A%oE%B(8AT@]*F1#-+W'.dg3gdGiY9/^%:j%Y+[DqB;);p2YT3otM.eluDy^;XJl-(]I*Zoo*ES@0F]-"
-    "^'x7'f;TbDv;h[]f19U^6]6G)FO.bJfDQp(ZB*sY@I`>9FIZdLk^0jbQd0PdvRYmIVB%#f71'./c>^ng9/&k)J2u6PI`+3T.0yZHVU@bUs-]3-*N5r-0<V"
-    "l^^DA.'dJWBY9T_.*^bDv_L_JWiV'm]bJlT*7=7(Oh>_sqnaBr,])ARNIAl2`1;_T,tumMBqcE8@%Df^WZ(]Ym,4E>g*[D@DDA%55r[Dj#:n8m#9qsOWku"
-    "sE)@febmp.ru1+pJ'*##",
+    "n0C9%1VZI/3J<AuTD5>+/Y;hFm:YJK1pTvGc$9jW=_,0i'.A)1m7VU*E>Q`@qGp$)umZ;SxQ6S2otQZ&iLvH;9&o4@+G^l*v7r8%8`*Wt*c;8t_D'++L=5"
+    "#2,j'Z@8&d,r>eUrYX';<`&6>g+-r7j(1&%EV(KgWo-]tJ((:TH-c:nTgy,jn'20;6+NQ4b23^93.O1f0^ee&XFge#Dp4dtmKL*M4@C,P74b32%sZ2^Qvn"
+    "^^[vWle/*gC$F6OcD@fG6:+*]5u5jje4-g.7ZA1I:Uw*XENN<pK[IqEybOI&T2Ji>OV4ksJCJJv2I7O&-CLDZU@B_bPx'=S]>y]qM1>=,p&%'&j3<j5A`5"
+    "mg>AQNbAAMM#VTuE(5@*`%hagAg@J(%MwZD7TPs%f)E[.f8CE+<%pyTYw$pKRT.c72t6KTB;Hnb$(21Co/DH*OS0M='e5SHpyc&02f[kk'G:,t[N%=x$$Y"
+    "-8V1]/bg6b%Jp2[XlIoRu_EhXxRN-vU%`Nw6D[T9r8dkwQ]gRG'yn)snQ%%ISlbsTLD(.U&Y8@/L@%wQ;48W;fBZ`,1H@`T&=6jZX;R`1[NLxXHH,)4;8G"
+    "*I5eg$KhT:`>Q1'C&L[=2I9>Cd+Sb/FPgQ,yrU5t+`9@P-v^SsXE&GlOX*H5URqiqNh'T+wVW(Z/kdN0=gf*-4W9fDJ1$o`:5hj$lOT*='@,C9lj;VK4OC"
+    "';1Xd,c])75l%WkMO:_RNN)u'6Nx.Y$hDYmD2UsCX=NR<a.Q.CnuAdG6)O;nRQG`=tH7EL86ua(p'P3I5Cc;2Xk+ggm9];P)_8Bq])eHFvBJb/iM>b1OMZ"
+    "N'$&_xpt).W^tb>lFt=*=SZ=l/:cqs;S5mvMD1']v/dPvMeV,b/8='L&g(iqQR&hO>L`#eU0VK0Z9+C`mewvFvY=YN2Mu@Yu6>*NHmDJVEUh66P84uBKK<"
+    "-cj.v-9y05AL.4;PHm=OJDL[oB3'ys_H2#hd5&+%>MJB8p%bBmaL*Wrf@/djacnodf6yc-H5^acKa7TJgK1:l;OI=L1yVNMoOC,Y=63/e^o:e,FK;99CdY"
+    "&a[P,v.5*5F#^VjqA'IhQt^Dv0*<K+Ana3F7#U@0Yd%&-_:jGjS.V>#`lAx8&#hf^y,c#4ZxIJjM;JRh22+qw0He#>S1W*Yq/O7gad*m6pph%LC4T_U+g<"
+    "32Mm-j.=i5.JqWo0^]IK#9k,awtp7Rg%>fq1hr=c8m8Lj#_l%g^:TXm_R):.IP[6CT3xWJEBhIQ6+GU567TLd2cDB+<%cdevZgl3>YHeTXU%p$%CGBeKxY"
+    "e_RbGWbj6a7VKcuSaZ<C%%cSW$S`10W6eO5Z(RU:4r%o@CIiL..J6Be)Uhv0-vR1M$kFIXN&MQW[hTl]C:*7'walVv&1rWY1(S*RFP2'1i-R)aOt[AAO.A"
+    "op^bIbH-mg8dG8[s.P:y2V.^Z=e,G[fFd@l)M-=Gb#77&l8@o8omaU<7D4k1#9Sv<2@l9@oW+eI8t@0awJAEKJ,Zb(W*;FoObIcqX/]T3hhREJV:1KplNh"
+    "vsFkWfUM_LU+^ZufR;d5P5(]7gqT_/A7ya<[ZX]Ms)DxXF&Gy$I/3iWC4YHm>vG:ViKlRS=()IGE+AOv*QJOR3orrqYnN.Rf$qJFb<G$Ss+h=^)Jo2@DQ8"
+    "FoNUv/Tu'J5'lBM+IAr4:hX[iB-biX2X3SX5%3TP(a5:6hT)*xRE7[b`4p,Xh@qplo7R:^6n/Y]IYF-IP`3Fe0f91QIp=[E7.J`hyY5ellSse;/'_t_*.+"
+    "lm3B[apr(UJ5WBug5ao]P0:TbVn:G>v^t]][8*p=V,-YAy`9L.mAP4aE..fl*4CHUCR=gGm3Ou#h5KlryxLGgQ6+<EHST;Mrww]>INH7[r5]ZMkV;qh<qb"
+    "n,f3G2+lB%xuv)aF%.0G/=WR@ydlv^-@<wy:$yo)iqq[jYPbJ&V<U4Yc.K,#u,(d;qo6^PX#6sM(A1,JHIq9KZd:2M(s5a9@FbuU-P*'*&oLZ+^*IMvhX9"
+    "3Hrv*ZqThxd[ZdD&.xv7)CVl-nfA55(/`'R$b[IV`O)sW,UMB[TxqZN1bU&<hFQc*&[hJZJG*)3i)DL7]#v.sbCQlv+(PSP5y&XQ+e[h2MWx=FfI<EYpN%"
+    "^9HOvu$IA_v(>[1OF&<gS>@=Ym'ByssVKDwv;+$y'Sp(K0d8G^_<KaRA%v-3QbyS+(vPBB(o(A:`EvUb&P)9%c7lCY*Duop,TXEE1[)>C_vb6cpA@bsurD"
+    "[C&K6MPM^01A^=nx+Wb/C'LB*rmL%q]8m:2Hx;flumD,6E(NuLC##DOM#j95q/(yh9,cX3m3;<j`)Ar[+7=^p#b6h45UP0FyyUcho7@I[<WRqd&.KX[W72"
+    "2j;TfZa#p>ZVg[Nd^O#em])HEv6+%qVnv-VW,)**:`6acU35sB#RIgruN(C;ZOV,hDComHjq$UCW%iM4=eqw:^9_B8xr'dGK6VP=%h$##ATp9u6;=u6xAM"
+    "F_&#U*l^DW>%IS8_>lkPDnUY-M`xHjODuhYZFnkb2u/kNP3hXf:&wlLetTM70KMxp&an:[jm.W#GK+GtTae-:q2v2(Mv>rXa0U2]BhDul<[%EdM)$2p&sJ"
+    "a_x#_*_Ci,O5X<fAx>0h_ZFu35BHavnCkEEd6uc^0eO^NOhcMNx8AB[X--[ytbb>)u.)w8_>cC&'[MVb^yGf77.w;c60Rl+HA9[1q,_Atpc0,2I>@MIpqP"
+    "%h4v8:Yi+FkH8'WZ>(j,l]NrKR;^2M2&J2`io,wA+wvxur,oqW*PlrmbkbhXW]_AW;0S%hvx(O@9nZjC0Hm(k0Re,r@p`p%(5gk@5>T1t3&xo95Yi@*OVs"
+    "dQiltB(dZ$EX+fI>eW5x-.`se^ri>olJ)FxQM3y@+Ms*0I6q*M/abhFhnQ(x%I2<W/Ee0#&a_+,;ll-hkdMvDJ27GeNuJI@uW*)jadES08nfoE<oeMg@9t"
+    "uCWs/`mn7LhExp;my#snQEB&mkW6V(PaUd0.Fs(<>`N$s#wt^-CuEkX4sxwR&ks;U8xj0IRWeOL&,8S5I8v>QP1YEghE=m5'Ups8U(U)906N&DID9C,q`V"
+    "EmX4ri'2<=2amv8j%VerCq&+n)7,lh0Pm%O&`XRHHm`PWNF-bfP_eF<2RY1HU-Sf056d@Q94[eQDoT+B^RL`L'Qr>OwOI<*lo+qeT(F'mmA5ZikqM:`4=x"
+    "V>G>LYKO0ie[xb5^bEECbE=i*)+n<gv8<Dixc2edB))*:`lr/XH9&iS1pwcJ(aAY<1Ws;Ml)vNG[/pd9`$M9SY/V+w1'4qr#EEqni0RO5BhQa52$vbV9[i"
+    ",$k#7-'3k@>pDT6>[>k4[valoeefl[HcT/eMVy&p'Ii$i%;wS+)nd+]pp'kl_PA$smcIca42*QK8GJo5O)qW*5JtCb<.)<t,H.k,Wpv+e^K,0S%]Fp/HH_"
+    "OqD/Dm[-kX(4##o7o.`vTp#00CSu8-ZOv<YQ26m&JhueLhO5Kgm7;h)Un=jmLw0NBBxT4FvofYJfKXLps]By0&t.JLCg-`j#9l&0;Fc(<[L(3:ZENb@NK&"
+    "_Do.CXY6_SHJEqU1Mb&UID^cSnr31Iap`Vbawb.&gXMk1QZJ9AdjpH-pl/[T1/;SYlYB%$l]#E`#Vw5gk-'8@ms-<&59^Vh=;`g)jx^s5KJ%emG>TDAQ(-"
+    "&SR*-x/yKbN$MKa<)J<=l:kh>Wu7ae[8V+s<-8)Zaoa3Z*H-cDA<1bmf+>1egu+$`%Xs-S$XAxqdIjsCo.E.No3RZZZ*cC-afB$tT@>ZN1&nkM.$a-_RI2"
+    "<mN,$L/ES7yQ0DRNJR*JmHJ(,4Ig-]GU0v6JD9IPQV/'T6;48y-#FrhuFx3<d=ngO<4Tgq6WS-5+5kWaAaDBd/DPc>/c^PeN@<[ebUh4(Wp.HT/ttE_cTW"
+    "oc1]t_BUk@9i'M3$h<''e.YowK04A==:#])rO_hpZy_SRvdBYu+4b7_QL%F8w)Hyu3Na4FCv6[LrdVD'$r$gmU$_w^`QLF=KlG]&=b4Ng&",
+    "RX2xDKf];:x''nk@RyO[$A[t6ZqwKocjV#v;Tye^_)PwBaBMIZ];BM34$O+toL.%5HhwlW6nqST1#_(YCN7P8-ldUEKm&-H)yNT<^^Nkt#TbsX6>@4=5hH"
+    "j=Oab#EKX_A$kvCYF,0t7ME)U1Sl-'rA-^3eDAAb]*BaLGCRv)qZp-R&Ewa[38T9V5tFFRa,&>HrkPCJ.9(n-iVAOpl`eGu%v/AE)V@*9_qc/7L]XUio_L"
+    "suW,8aaRh<O#dk1i_QDVSRyL0^U>WphMZCxB;>'m%KUqv3E6EsDs93iI$oNbe$s5bII<tvY;rK1S`(>su=ZbhlNt2XSXy.J*Ka++'w+ooV_)g;OhW7,Qtb"
+    "nu0OHkslUr1>rsaG]Rf`VK%[@dw[Wg7u3d>kPUS158N:,S[OVTAxrO_q0[u1KCy2_(T'lbBCJ$#4v58&V1f,@.N+5ml:)ujtqo>,BE_S,gYfN3SJ>Hdd3K"
+    "q9--sn^gJuP`[fg4y.(sA.J*^dr[2:s)Kl9Ixs>KidGfrKsOI%`HV9Sl98#P=/SHpx_;KO+;fyPOa]+yn9Qu8&dDDDWVRVHb+DTF,Bak*,N+>ac@>,XI9-"
+    "9@UcjLyo#:,8:astWgCKJ[COQ:I<>7Vf'ns;qK9+kG2ncG22+UwKE1C6+Li,_8$&vv.]+>.9-E:U(M*EQGoV08GB2w,sI*MR:tfW37]g5MJa/ut.-yh@1a"
+    "DYU7CukTa5^3<l>kfi',fZb+3p8,n*%@)Fmf@E<EeBbE__c'[#BJu,=O=C0*p1-)&'d:r^K#.+SwX]nx>q+6JF)=)Z:A-r5$0&QD:=tMpo]=$co,5(5Vel"
+    "q))`SG-6WZrhtfABY=>foMgUU@Ch<nsdVZ.G:9NyNGS#2lJE2fSpTToJ0X^Dwe05G-bO==0.g$-+gv_QQ4T%+9kt(ts0T>C.`*.8h^JrG=sqK#F#2@HHWO"
+    "v]5,CoX_LIfE(FQ2u@19RVs@QsLGA5Y-w_#,+.1K8SwIO8-Z@*K&0;lK%=[XRL`)L&J<VyG7+7y#k2B9>FVYrlni<xaY73xqH-YkKwL0cY]5D/Sr(gh0fN"
+    "Q_5$.du622n1C)S(P5lJyd))KHto@*3@Y:Ivv@67U713-H]d=`<,BvpJI-wA-tAqi=H$EW#$kkS'xrI9tEu:j#]l]b_f7EH4F_wNo-#W@D:3w^PFc#lk+8"
+    "N*/cIA1Lj:CdwL3C-BL0iXD/ZyC-^Cvq_Z.&gNeZL3SbX==L0p'M__plb6Ot/(o7<9w71iBPe5;Spes/vi;%WQi1-f_.0/Ms8Vm^uVde6W-u-R]`<bmbXL"
+    "w@$w5k'+5N&_oGBMG.(V&6L/pH[J-^)fI[bnKT65'4A.Cy#*Jrb9MZ]Rk19uekk.i[:/oRdqvTT/m*u5'8HJS,sKU>0cMhr+6tRha*P5(HNAZhO91jh]c3"
+    "utb.CEHa_3Co]-uf8dGK<CPjX#C%e'=VOR*Nt(osrX-dL`l#l]EW%+pf,P7Wn(Pf/uVuH$@mYGyL>RJMcVLj2Q)t(aA;,9/q)hI5stQ@>;oA:svB=uo+&_"
+    "@4,jG3Dp]qn;,Vud.9t4I_sf`s0DbSUgJ+#(G.bPbDRxMY98+p=7L1i2lv(AoPR51J6r`4_/&AJR80eHoPgE>kO_aZHDIy-6aZj4BRV-%ZI#dv>a2OYgK3"
+    "&v35sww5mTRaeiFb80`)/acclnM)x@`RCMG]%@R$ZRo.kw()Hl'i=,'EdPH):bKfT&Cb,El,Nc-#w:cP68nZbVL#s21%ntw^4j_`HHW/T^6mRQ%m3cTs(O"
+    "c/(k#R9QKs5E>lVL<L&%*@fuqoW8Dog^5-Kqn`&OGhBh4PEdJ@,BDCpt@7s]lM:bvlAAjpWS*P.'_N2F._*#fmw4jlu>Aq@:LZ9AZ@q=G'-hd<:*md,X4["
+    "dV6^1>lY;=d`wY]7<=`mc,8qHtq(i_@gL.`t*5;k5]i3:qf3Ssh]L%s:N*qlt8isE5eSAo19U+IkM<Ndu`y/@xW4dD:I76:77FT,WTo1'Y@:iscQ4el^*U"
+    "<.SD6Y<y15h]BDHMOtS.QhDb6-S;JYo&VN'$PxVH+$%f=jxX3+tqaECX`g4#iQ_4pHvtA)$=TLr45Y'rclp-r(ISlk'2VRIx$$PKeH[`F_0-k6QDN#]TA%"
+    "5dMmWpm4,,PP-$vQl5id>3Rv#Tp(@a$Tsm(Y^o[f0'u^K'(7-r@T#9]mZM4I1#:%R->0RD0v=adq0cf/]](V`<FhP;'pfU./>#SGIsT]'5skIfat5oo<H,"
+    "L]01O+[+1*WGA1SIA@#FYnr2;'0@,Bb%4=UKmN'E*6sRigudKfHQ^pM1h=#[yL]8)t7koB%F(2ya6JSj2sQn<`iaY8O3/&0KLt@*Nq,+GU8c6O@EO@iw66"
+    "6tDhh+Bk/1SHD3b]4*-lPVA+eC>4)dpjw)N^X]&`VoYOfKBy58vuIn9,x2u&):-ub)7U]fs6V'8Ap6SBYX]$:VTSe&Di:r7,3vjrGoQF$JW@Zc>4xGm3HP"
+    "4vJA;)M$`Uxcr<y1oIARhESbrT1@/=K*:H$(^8uO/v,5$oj-4'$*56unbc&$XlhOvHpW>-<.FOa'AInN3bS%GMTC+-Ed$qvrV:rdn)1vdQd9JWI2gB5,ia"
+    "t^#h,:i*$a*Dca#J=%ST=EY^g@%>s^HKe-OJtE;H/gq0EoNY6B.b-:]=H[t,vqk/J6YcPMH>KTKCS<'jk$MCd'_`:qo<0bnBmN:.L9l2huGkF/D%/4B[P)"
+    "Be9KOtP%2*l7)#mhTc4:u%.s>k4fc,^&dCH9,fHdhaN/$33.[v0a=%W%),Hhg)>BlM]ONq(0Zi;%[xJ9,KYGURbg*#*83Zy%T;CZAX]j*'%LDFAF.qsqbn"
+    "hnR;6km0kDt$qp,7s]>_&'[;cMIfvBmpa0]u5r/[Z:-3KPc3Vp`j1NhXCD3afCT/4RPEDNgZOlsSu.$h*:q7n[v3]c5)+pbc#WF,BIc5,[t<$MvpWA]cHO"
+    "]rEq9s&&'W8v(as4$k'ukY(2IB(DnrM9aFXSwMvT",
     0};
-#define DITI_SPIRV_SIZES_attention_direct 5715u, 11238u
+#define DITI_SPIRV_SIZES_attention_direct 5748u, 11308u
 static const char *const diti_spirv_text_coop_layout[] = {
     "n0C9%1VZI/Km=g(OfHv#pe`mjGlKe3r:wZ4(AU8<uR@c2b@eL`kD*JR,rr`1175ER+axaCvBK172qA:DivM85ico*v9,<5qy&^9KHeS#q&Kt`K@5S[Ywwf"
     "g,0nQWmTOda(jZIZ&$g@CmpHW6'Au*]-YM&;<Ieb,Hy&w;K(()B)O6]d<P.F**g4#CI'=/r5>MwWTY[1e2p+kZY^/'/dL-;D1d&q>H1tef=7H)x%C5U2gU"
@@ -58670,50 +59966,50 @@ static const char *const diti_spirv_text_coop_layout[] = {
     0};
 #define DITI_SPIRV_SIZES_coop_layout 749u, 1180u
 static const char *const diti_spirv_text_attention_coop2[] = {
-    "n0C9%(m+k]t7i`E=&vh':mPrR1)#^O,2t2JIrl4j29;Is(j=>K*;vG`4>phGw;8a1M$GF,9U35]H6hXM%Jh`SVeqbujgq#iC;c.m2GV)W*fR7ivwQFV_<v"
-    ";TCFpE`d-(iHGiR#FHRGOPjo/F$YX+Z2=xF#tr3&,Zm.cf[EwyK+gw0DNi,(S;f>NoW6rO3>-Hf-v2PkX2Q*/:rEBMcGHbwm>cNo#T1TTVetGj&r0)F0=&"
-    "]Ey7QHhvjR_ewad>%:DSex`ZK.2]@2m,Nuy]<.mGjU8umT#:V.5lao7O&-3k1R7L&=KA3KZ%VI:h7#DlGb7)gkBR+75$n`'@uN&t>L4>c3v$8x(hm*AF:u"
-    ";GZ%;bmoo]/+&9T4c.b$R%;@8`8[pN&WFYJ`rJ6>m7Jm[>Q*g)ZKg(RivWnDk7hmiNOv25]ZOdu[)t.N]l,LPR&[ow(_OLQ+Tbr&.;)_ekX5H$apLIO^cO"
-    "s$j[0&gntXn=Yt)1@X3UfP,hJXY:=u[W'Sqxv_l2XK3&=E-1RK]3g.41R`oY`TC]vg0LGBZ>O.rn^d5QxOF4GK*Pm0wc+NrF$YnfZmC8E>wr-ZxF.u#v@#"
-    "]1k.:TqwX#a60ZLoP9=n1.o*=0[w',9:W2bgx=&B@Q57.$.mldh;FDNTvVrvf;Z7#8%%0*tSQ4D1r3l)*Io<+W8-i'9dHd(k(:L9:7mC[;0IRg9)_,i`Kq"
-    "0Gwmmei2C=0Da(7@*V>XV-5%S@#F0DC;Q(]rA@bm)S]w&d.B(;;t=@@1>Qp)&gRs_Jo3vJk@_1rQS^El^UB.V0^+>2CJM+2>H.kZa3v;(2_B8d:G]4(/P*"
-    "&x^WY^P3,H+fC/`fh;BY[L&P][ts&Qa@$6#,rLB67y9Qcwf&q^q*Iv7/sq>rD`p]CIx3rJ:Ki,dUThXA'RpFEfq2e6A`F0D&M>a0wV3U:_Gj)lb$=3n<i("
-    "DuK$(2fGw>L-Im%SQU/v5JBVoXUY<`5a9X;Cf.HXPcaYq_HLPapp=phF2ww6Ot(3n,IcEa=HGSs#_asl]xFJ00fY&L`9kX_djc*H)eguN/.P%:pTlCZ3fA"
-    "FNp2GGMKO5#>cC06-(6F[E+o8@ob;J9/($Rq95BpO>RoVU'snR&DM_tSAr9PY*Cs6y@`4dkc0o22rT9gCWa3ree86'pa$t1hlQEI6IA#13%Rrk$cvuADQ<"
-    "u;/sqb3*S;'xBYuQMd*=*oHZSQ1vSbIr7bO13xK3acnq.<UIa%@_V/Xj;M08s18R:)KysHKx-d]BqJXg#:+wg4`r4(]B[3#=FXq`GyHoAh.7pIvIqa4oHs"
-    "2[Idi2c<c8^kCW+'mM#yQG.Ib1bkrlrbAD3*<q@rJT^hHHQKYi/taA&.QwSP)9'#/-kN=<hj,<LJveW0HUj/0:fsQHTOt2XC+>*URocjThPns<TBN.Vjvv"
-    "8:w7+&CHAe,QITJ_E9KyMbUbb<hS<bC-DQx);W9gB0Y[&[$,9eNW-hNE*#6HyW6$hsKd0P2C'*0QkDQy1`V^/O((UQ8=AZu;uEB6;^VMhRjY]4oF4e7IB#"
-    "ZEbc5w+y5(ryT.uU.h+Pq-de.ZJiRFFUX#BvSYb4Urtj79B.b&`#Kw#pug5f#28AcIT'`2%E^j]lj6ldQxY`EPb71OS3utVAS>p1&A.]b74.DPSV;&&_#="
-    "rx@%mFmd`rpllE,8c_qv83Ak-R]U=,*FOAu;@jjx=K-E97QSOu[l7.N)i7P&dPJKZiCYyvKltq:<9FC>jmij-X5=3/3@4K7`)JY_7>4kC_GG=#^XZk[y6I"
-    "e&>pkhG1]/+a`Xru%W_:+Z<X,'8ChJjUyEHPdABWD]02ou9N*@BXk-i'5icT6Ywdci,`WB2&sXC$fU<R,Fm7S,-D/,]U^G8Jb*F]cK_mA.$EAYS;nk9cvW"
-    "Jf0$$gqhcrJaBK@0aPnL=rOV)bUq_X9tJ,udSOqyCF-p_l4(0&tC/b:oe3jA=nqEX8nEh9*LF`hAMdbVcSw70>q]n>wCT&BFix0V)G6jl,0936iE95c^+("
-    "$':1m^Bl9OVQnjV+_iF6c@q%1_QSY*Kj<_e/TO#mq`%/IcLPJEl6Y/L%f[OGU^9)(N4WQuB/sqF(hB:&aqjqCgSq5%>0RoHo3n;VT=XY,dJ:pa_&G@;vMO"
-    "6pmG6Qre[eG^7Bx&AZ.s7<SuZWi.5^v&rR7sQM-o@HRD3dq5w[&-:/Y,A:v,GU'EX%RG:iTMn1aGD3RIW.RJkt3gb3IWef:0ul2%QBZ%+oovbJ.Ff(P'&x"
-    "6StdjULA7WcCU3V8&Fmx.rdC&M^/XBZiNlKiC,>19LvXoc_EUH:d-3yAVULp^3;Obd7&XR%tik:$8L$dy)gs9*9X%ni5JIqD+D;J@5Vfy#Khe:hau59aaU"
-    "0dUZ_OaTbmV#g4G2fi;(;yjutqsfl25W]ELt:.'kmVdFuG,3K;-0TyB@pd/.x,>s+('smg3-PNW[gWRushG3uW/y/MMdGZP@FwPgjqQvm:FbLCGBv#[E=B"
-    "/C_MN'[H:Oq/EVaJED3bw^cLXHvjtVtp:lKCQ2N7rT/:#XFVSQYo>Bjo`qnhDb/#pWVnipNSF:kx:uxym+T96=1:qoblpkr31/p^L&xmUZ:S]mNPARPJb+"
-    "V^d^3Q=([W,p1c>=B>J[wI6n3jB.U@.fyq,rieJ=ohV^KnA$Em],X.=i:v5tA55Ro>RFdY7yYEu,Pc`5Q9BOvm=Z8/:p&/U7`f+F'wS8$y>@&D39),5<+I"
-    "hiXAaNrN.DkjrS6R1goJ(vU'Ps*9t'q-/b,K)a<]$7u$R,bEM;h)SA<`NCmXQhK`45OQO3[-NJ$64buH,.t4@P`Pp]=fDL.GT>F+>DTxb`q+JT=duebVNl"
-    "E'7r>+'m6mQ1BwTNLOV:l_#myX:s5Iu)$A7puq(#bWW/9jFjF<4EDvL'1J`gK'8m]cFGbtyt8QeQ'3]V`%IT5)SU5I-.:Ib%u(b%8Tt*_qrM&gL,DoCS5("
-    "cIy@0WE@e%)trMhiqEb`rMD)0iEk/7^(A<K%@[jnHon6im,:qboDeyPQWkBk26P>`^K6$7Pci9d&+1`t5nleJgn.VfEL2j-Z0FhniE:4e*(Ld#:F7';AHE"
-    ">>ZZk;/SF8X>N*aVfJUHQ<`9o8)lKc_H$D4T2J*@eVdy%;s(l%vRwotRPB9aq1dFPZvU<#^`iVq@e=J9NEySy76]FyX6`V4.bcd@C`&Vmk7U0uiqqJ:uJP"
-    "$KrU55Lp'^rMjCUNa%1;TXWhoh1`cAMxEu[B*ZKG8a^o6c$<1[Y)>$I8ci$AZ`LG>`0XT)=4Icg4KQJx3Nv2vtP^0=oj8Jl0Hd0wMP6-p(&Q[;oB#WH`F'"
-    "gZd)DH.pls,[/-,6jP,=['*4`,i]>KK@rfo&-6,XZVA#w3F3[Z;jnd;8R&/BP6M%I+[AGq4V3Ra#:_k_5+BfnBvNR.eEu@((5^MaZF4g5'XR/$Ak$1Td'9"
-    "2$uMu6.rV$UoaF*xN+AC+:*@ge7VvV7)H'm;qVK3^PgUg1#=Y:BKq/0@i>9TC)fXvNCf*,g+=u(%WEv*KSJ.4.8j[LRQ^CrER<1frRE56_n[wcpV69&j@]"
-    "Yc-4+dS_$rF`GjuWW;(%GG&$gPCNyv%82J-mXIq,/6D0f^DUB9Af]7O%l-kZl0WA=4=G&^7M@nk>vG&OfB61FkWp0K,[OFrsnRab:u4J.F+h3t_]iLm`BN"
-    "IsA$RHj3:#c'1=U.%AuHm)SOjx$A@CO9gEO0.amdxA[ZjUQ:7ks.jc9Z`ZxdknAIps7p#(UNfqyK(&#KCPI(.beiLCGYtu@oN>W&%e[dhQWm+Y6oe:rdb5"
-    "TpH%hC&[1eSnMl$ge87nv3CFcnAuBo@L5-<=_q:jl`Op-blX#<8yw/E`6XE6^:scx@eJ8]q'LFPi2iV1B3ZfN]Vpfo5x,%UG_U9_YB<MpKZL9BPiqe2g>s"
-    "Ly%VY-1Q3l41h8U<`/gjo)pnZ>#4U62:Vi3%(DB;R8gPJ^8t-;P&$+(<'hu+%;_1Nm]AFVu)1UIoETZ7&0.%%fN0og;(Y<kani+5_**o2@",
-    "]K^u0YPag(vp,/1TH`/B7@CW#DX.:.OG.BC#w6$6;>D3Io9AZpkqkWn@IGjMW5GxaDlnRNysIJQ8c75Nt<bGLq=:_Seyy#/NwufEBI<MP*s&<&JAlw(vZl"
-    "_64&LkcgvWe4.-u3,NFqQllMahG$7&0'(jA/Ln7odJgInev9hKgjV+fiIsVN30i:%1mXGSW46xRTWX)6CO]AZee$#Du8V9D+^A$J>#oE8yGuWwbX0%5n]h"
-    "COGh=DA`cmm1g[6Jk]74Oeq7H$v];Ci#@8wAE7aym^Gl(E*hZ>XHOaFu-ckQM.hf)K:QAyYos2bmFK7G>yv;*L8@Psi1xKye>_F_*g==XN$5r3AGFmwNbE"
-    "J&GsX2w(d<p>ua+.Xi-lc]#X4JkKt4tg[r'cRDLlXs>D*+TMQpsA42+$0@PcOOL&)krme9.H]Y;7b308pA6ui;_/hggOVk<$_9<kO.>;Lg4<kK5<jP_P%2"
-    "()o-d985iicCtWa;4OK(bM0.fH5`8;vRr=A$]'+^+b^Z_o<#9F)g[xr%$(D4d`vl_]NfaxY9@AlGKtmUQVf;00q;x*C3wotg:ILu[A2sZNG_JIhZ%haJ[_"
-    "HWcaZIF7u$a^ek=wibB%3ReDI8W@]IfW;DM:iQf>3Qu#eG-pH[7(/Ri$%<yq.]gK>r^=.i)VVR6(0APQ'OX)d*+y#eQ,B9]q]sOVVEZt9g9Vo0c;34ftN="
-    "1BB7RbZ-D*RW;^M$uEMiW-ubI37[WX4v`J&tenyMk$)/o*Q]i[rH`GgQG9)`HZSXY23r+LE(hhpUUn)*yfMWK8)Rd1YuYHjqD5>Q3=7gVoBu(k_Y6'Z:b;"
-    "jGO)i2.S9<@DB*km^cBeqj-P7*_.1_I+##",
+    "n0C9%(m+k]-uqlJO$+&SxXQt[A#pipk6Sv-nCTDVow3njfi%:@-ou+00^Q=uHvCy9LD,T>_h[G.:#SluAZKmfVapHl]>=;ZX7(<;:0LZpH&/D8bY%9<pY%"
+    "[aCIK7iImHWU^Ps>Vk9fyXb92C_D^Nit-3@(HW+)_qRB.XLN6%^sy/s1+>@>/WufPn#vQmF4s:TDD`NqSDc&;l8xsPgJ44.T5@vn0UoCmNV#t+Omw'>16#"
+    ">J,)5:qxbDJ@*ARF]f-G9eIbMGD'oi=yn;;Ij(qL(-e<(GN'bM+%Z*og&)/(V39TmF575Hqqo#X^<&Mm0LA)VpUT[x/Y8:kM6_H+gj^%KnP(t$;B2f+Rm9"
+    ",CNr%6JnlF3acsR(x5JAY(2&2j@7`LGkQEF`[htsfeCJHlSuWvd9xTah)8NI;XhB]bK$pu`2*AO`J/<'&dV:cr:O)C4ljBa1VM/pXvLS^qb^Kq2B5`9EG^"
+    "$3-5Xd'c)U4Nvs8<e5g0fDV>Us=3F;gf_/=g^W+TacdMo6tc)[h)[-#Ey,Vt7l9P6k.alQsp`gL26e#S+1eFdn/Hl[1].U/-j4SEa,iYQG=Hf>h-&t0]V<"
+    "+&<mf-OGoOR3tJ>6nI:NJ3qT&&]>L,OvbHLSwUbqP4EN^UcA,/4H/GZ`s.RXg7tR&lcumPN:V]rHR80)]LJZR0*L<h#21@@S;kw&cV1-A`i-*oo]eGbA5R"
+    ".%OPW7dISnmYBU(6#eM*D]D2Bwc.l[4v3>GBcZNR>)W)a'ie6U39(r>B,Ku^%NYd`REl'l]P3Hpf'gv9u@MdxHggibLTn`qdl;/M+YMv%=vCO7A(fx3E8e"
+    "e+QYG$uAAc5ukFjB5b+h_G1*L4y.kp2yrPA=oW%Q3wbcV=]/n<mRUV(dSt:*aIcn:1MSfEOghDMmUPA5pin8sE$%@9-b-Lx@,Rd`2wd+L@E)gykRl*]F;e"
+    "]``l.#)W%.pa+7dES`>Zb%vtpk]Y;SV<04<^BoTK#y>bd277/7+Uoy>Jw)rS_Ehd[lHY(Mc%2t'e]8@8Q^O08+]7SP-'jbS$sP5ian5ujU3e#Fs)$&XpBB"
+    ":5O+]UMbKa/,b`n1gB66dv]@,5S+C2%*WrU`D*HV/5vIAyQkV;;3L[qc.j:>Ym>vcxDj6Np&_7(P%o,.96lN6vyqeQniqEA*1]Wwfx)o%>vi9J=DpXo9+S"
+    ";`lNL:ao<e'f6sd.Y=F_f>^u.OQNBE331&uwh_dhfGwxW3T0VbNEI5VG,]qBpUkA`PdqOIMV'lqS6*NQMD3m6/SNsr$u1l&u)3DVYR:nYE6gXS=JBR.5#["
+    "]8;-KT8FMgu^r#LBM8)H-Y1=ALHp/gCQsBTWc.twKYNpXbRcN%KPs>+.#3sSRULh+XvWX`DF4Q3Y;HDf#vk9t#hSspc66;l5@ku_k*Ol'B^L'PckPejQJJ"
+    "''+JnQl@C<a4JfX/S9XG&;g(b%Z,BnXYPD;Oi]Y+]`NvpGO2@M]b)2@%a@J[;JNZR5H17,Gs:V6N3IJ7yeK)cqH2ur^AL$gLGNK2N6=vV).h:/CC9dOi,b"
+    "D5fiBY@$X4OEN#Je=NxTfo1f:$eOaT7SIwy<HO/gn`MgYUWZ'7cf9PosT/T&D1N`J>'=#K;4,&,NgMJ>*SX,$JrI7lL&wN*OqrpB/]'pbT*lhy4e;F`5;m"
+    "pxbu#y8u:%J*)RE$5:9]utSs6%vgg0:%rks6-=Fx*Ek]=Kr6l$L,qY,0h6;Ym&6`^l*Ks[.q3pb'1:x]U1GVmi*g]:gcawAQL73QiW[mee].836.ko*1d^"
+    "^>VC)+<(9&Le]m^.L_e=tB,p=`GS%@XM^t5Ja6^Ali)XX[K_JO0ACal9lEYQpg0md&4SuL7,gc^1w6TAyv4&up/l*vTvWSd3@bS/;#x4<W*L8_srJbe7,u"
+    "#O<3Y)=3;Y/#M*^=[G;.b9/Yh29lvh@PF1x7,3-qchM+u__Ro,Jt'hv`tq8KOL[KNRVi2`7nNCGM(9CTaCayL@'p5JQ.qV9Bko5O9NO'lD%@*6WuB[uytA"
+    "k%sc)7ZgOc.52q[ht%dCp30T]w8H/tYeB_`)j)J7&v/cj7:x.r9n0&c^<W`m;5dsFrdYI9g1-2*d)boNJhd&R,K]7A5ixHFaeGcOP4jc-]ewoCh[Yl=%0/"
+    ";cAV0Ry$kR+#,;>G+APJPh+F:qtyr&/EQRKX/[33cCYL,K#qAsY81fJ%K@J/,cmH1h-fu#oAYv<3SArH&M+LfY+MYfr'%^`*+oZ$>Av)SJLoyCIpL62o,J"
+    "`u2@f*]Tv,I5g^(&,J1wXV]g4vckc)X]rc#$7B:FUupdElD8n'g>NefW56;qawf%*Pd32i,l5**q-G(RN*Q/4LHJh456@K/(yloJ.Y(23FUX0V(RG*I,42"
+    "3muc6kj'aWmX9/(X6%Qv.tlZ5Rp4HbWFv_[wv`G'3aIjP,vEt<(3pG17]lrsnN9L%r2MA3>#+<DJb*P3qo'EuP/)3Fgf<qSBn#fIJJ.LX9l+QEMM<]P6$m"
+    ":u<%Z#e`lp+]kCY/5I=%VFEV`+=3KQoL8Kk-<h^:<,ij;1.BKmeZ=6'teqR:a0Yeh):Y,:.*uJmrfVdY$RvC0td6#P<B3+rE&bctUfn/#w$%X:6@4o)98I"
+    "Wmgn(#7RW.fKZFsJl3#lZZ=Qw4slkq7Xl@p7fOUiH`&mvvGmF<&tXWEmYLhs;>qND:CEXG(RBh6G#I8$pHckXrk[-%(QK.BE2]#V'XPCqPBnYjb7wtx8TE"
+    "kgOQH6b]95UkHDoY0.Pj@MTVQ@MHB%oQWR5ag*M*sIS(K6&$G]c1larqm^0U68-l+S#hOiN2$/bGUNo7aFO.:ivj4k$UtxIl2e)Da+B4=D^[-=h^@=8TS:"
+    "PLiM]0m=v:u%MZ4Wd_7ReFMSyA/cr5eb#QZ3S6BOOYZ'UinqWeaTEmMGjhAsrZ&piF1@Ejk7WTJ'b;P(G;W%Ovgk4^%X,#i*@a*n/c18)M81>HbP^sVK2)"
+    "chLi^0$0h@l5n2tDwR>l]go%o:>C[uhWYn'W#hC;S$_c+8SUvUjjm<AKOD_X5]j)p.ODZsjxeQ;N7AAk*nqt17T/`qtIlMt=O`oCtq))I566[^_=XU=/Dx"
+    "-J`.`SmP$AF3wveT]U`9batuL0f[H.3bySmNk/2v<`n(y:)6d1#2g`EMLAMpNeXclO`N8,kIyds1%@MMQDk&`#jDL:RO+b]/*(5b++RG/D&d.`WO_Rf&hC"
+    "-wd+;R7DI#jg<K&kYMOuXW8E5C/7]ilZu,Z>=bgdIV-TEj@jV8jJRbtneCA_lO$slUy8;87[aD&R<f709c'*JVr>uB49GhQ'1uNn/6J5/PWKc>qZNN*]O&"
+    "a6fk5G+G,EJ3bY6Y0-1*Is)0)4e=la2#[7Ptp_.8hAJ1c-DN8HouvVgG_uI6<me6*Xi18]HWZ)NE#FQ&P6@ho_nYqv=F%`8A%[`/>#*glMwQpc5rha*rPM"
+    "+l$pQiTGl_'qrFwQ@nj*(K7;c;'6BG#6]W2XVWh*/&dke*J->gSOHMq3rFvCv*rEQL+aM7,1.(Xu3MVWNk=&]Xtab8$cYqFw90e2jQ__0v3U:-L:aG;,,."
+    ".$y-R/^,8<=S2.sXG.<%`B/U'u%_(_F5:Pm5MhR1hWSxt4JC,4ZMibP%+5'T'ku_r`5CB4*8+G.+(Z62#aqKT-G8IesI05>Kx[1'9wl:q`$LpKp=^ase(C"
+    "UTIHg$eP26'DQIVYdnM1DSSmP^--lL-lPqEg_)cK`1<[%72:)Rwh=m*2v0>bg(c;qq[ooZ9</:2Mp*uX6Y;vC#31CiXOQMjPdT@_D7_qws(8`:fqSVxCX2"
+    "WuYL$#+1.sAi73tH;h^D4ae-WqY_W,K<nsy)ND(ad@)H^gFvpdHSq3g@SiA8+0&,DMBEMJ0V9gAZAgJ6Onw0RhjKqT^AFK11LBS(TS*`^Hk4C/o^KHDQ(*"
+    "V;cWuM]2oJ1w^FQq_IaWu4.Q4s/'`Tv&)4+*fiW>PC:./;^E&Kvtq2MG6t9R2-vsh:'07T%XJDMMJA=uh$_0WdAr`QOM6]YP[<9ECZ3PV_",
+    "%JHB,l(@T)G^w4_V5j'0AZ;Yirs+7bj5;OAulUhCkr:>CM<dw6BhMG1VP*'XiI1=tYVX6(HlE3<osrqMnW4`+e0f=0&<$k3HteACV%9Zv<8bde$qCvQL0w"
+    "imnF6R&uDgTHU.@OYmRFn#LO3.pZ*Bh7#%084O`Z2r&i.wfxI+P)(H&9Aaex-mft2TXlN'TQxn/#3.ZhJYRmWb`sMVAN-4qb;[Y+dH.o'1+ih&j6vDq@3E"
+    "UnbkbRGWE>,BAQ9cYn^BbDFDGy/a#$ya$jo$FYJxj@v%;>meIC@LXp&o6WeB$7q/0Jl:QoN/NIZ$7='>-/XcR[KF;^Zao-Up&@%Z0oP,sLtOS0b%/P4g5`"
+    "9wRNZMcPYsHE=^@r[395d9iNEV0Px*#%*&ho8ML.E/yLnOQ,t;u3AKLiw3Retu5@I9WOo1pujGlO-5WmBH<89T7/HER2Kk/<A+gYFXow]j#^gv+cIQ6enk"
+    "(K=`egpH5oDr/j;<M9P2+*<-/&mtDQpvmHa7GIt,B(QxkhG:560qU,FGFZC;7^R=Y^-U'>DKQju+F#pQE,uyh9%_6h4#3:sica*G#P[GL=tI(p=P:7RNRD"
+    "]eh873a&(>BfV,uV00'n/gThB*s'-S-lumtblCm&#9oUR_0J__jvf1QY%`_F)Ju$E&7%_C6*`FlJTVI/,LbM$OpS:-YC&d_T;d'_[+62t9)X;W]T.luIKO"
+    "5&mQ][7^r*4c/rEq9Gg1D<y,A5;<q_*vcN4cImr$;Wf:q^>Kp+1Tv5c*woh@aKZkVd'IY0=_snuYt>AvZWXevp6nF:PX>BaIBntxZ_OHM]/Sj:>9y@qsWg"
+    "qsnQgWSmDwl7DufkTo--#=cOP@7pp0)i>'$lQ$5d)Zrg*uq<q0wQ3@0FM@h-U.:l-_NkXjcei'XHT7l+4,fS)KDoOjR;0&*l<:#",
     0};
-#define DITI_SPIRV_SIZES_attention_coop2 4005u, 7705u
+#define DITI_SPIRV_SIZES_attention_coop2 4045u, 7789u
 static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},
