@@ -546,7 +546,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);

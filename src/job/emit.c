@@ -86,11 +86,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }

@@ -335,6 +335,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
+}
+
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
@@ -370,6 +380,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 

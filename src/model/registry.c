@@ -12,6 +12,7 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -75,6 +76,11 @@ static const diti_family_row diti_families[] = {
     {diti_wan_family, "Wan", NULL},
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
+#endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

@@ -22,6 +22,7 @@
 #include "model/ltx.c"
 #include "model/hunyuanvideo.c"
 #include "model/wan.c"
+#include "model/zimage.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -48,6 +49,7 @@
 #include "golden_video.h"
 #include "golden_wan.h"
 #include "golden_wan_pipe.h"
+#include "golden_zimage.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -75,6 +77,7 @@ static const golden_family families[] = {
     {"LTX-Video", golden_is_ltx, golden_run_ltx},
     {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
     {"Wan", golden_is_wan, golden_run_wan},
+    {"Z-Image", golden_is_zimage, golden_run_zimage},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -188,7 +191,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
     static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "qwen*",
-                                        "sana*", "vae_dcae",    "vae_flux2", "zimage"};
+                                        "sana*", "vae_dcae",    "vae_flux2"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;
