@@ -5,6 +5,7 @@
    once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
    behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
 #include "model/model.h"
+#include "text/text.h"
 
 #define DITI_ZIMAGE_MAX_BLOCKS 128u
 #define DITI_ZIMAGE_AXES 3u
@@ -232,7 +233,8 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->text_tokens = 512;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = DITI_ZIMAGE_UNIT;
     traits->encoders[0] = DITI_ENCODER_QWEN3;
