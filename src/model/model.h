@@ -59,6 +59,7 @@ typedef struct diti_model_traits {
                                      model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */

@@ -220,7 +220,7 @@ static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index
     traits->variant = "base";
     traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
     traits->default_steps = 50;
-    traits->default_guidance = 5;
+    traits->default_guidance = 6;
 }
 
 static void diti_zimage_set_traits(diti_zimage *model) {
@@ -242,6 +242,7 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->uniform_sigmas = true;
     traits->default_steps = 8;
     traits->default_guidance = 1;
+    traits->guides_beyond = true;
     traits->joint = traits->channels_last = true;
     traits->settle = diti_zimage_settle;
 }

@@ -35,6 +35,7 @@
 #include "golden_hunyuanvideo.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
+#include "golden_calls.h"
 #include "golden_clips.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
@@ -56,6 +57,7 @@
 
 static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},

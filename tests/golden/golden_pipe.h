@@ -20,6 +20,7 @@ typedef struct golden_pipe {
     dit_context *context;
     dit_model *model;
     bool quantized;
+    float shift; /* dit_job_desc.shift */
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -51,12 +52,15 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->class_labels = i ? labels : NULL;
     desc->image_count = i;
     desc->model = p->model;
+    desc->shift = p->shift;
     desc->prompt = diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
     desc->height = (uint32_t)diti_json_number(call, "height", 0);
     desc->steps = (uint32_t)diti_json_number(call, "num_inference_steps", diti_json_number(call, "steps", 0));
     desc->guidance.scale = (float)diti_json_number(call, "guidance_scale", diti_json_number(call, "guidance", 0));
+    if (diti_json_get(call, "guidance_scale") && p->model->transformer->traits.guides_beyond)
+        desc->guidance.scale += 1; /* away from the prompt's own prediction */
     if (p->model->transformer->traits.wants_guidance) {
         desc->guidance.distilled = desc->guidance.scale;
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
