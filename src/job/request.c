@@ -398,6 +398,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;

@@ -63,6 +63,7 @@ typedef struct diti_model_traits {
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows

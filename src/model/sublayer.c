@@ -224,7 +224,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -508,7 +508,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;

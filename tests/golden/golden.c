@@ -23,6 +23,7 @@
 #include "model/hunyuanvideo.c"
 #include "model/wan.c"
 #include "model/zimage.c"
+#include "model/flux2.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -37,6 +38,7 @@
 #include "golden_ltx.h"
 #include "golden_calls.h"
 #include "golden_clips.h"
+#include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -79,6 +81,7 @@ static const golden_family families[] = {
     {"LTX-Video", golden_is_ltx, golden_run_ltx},
     {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
     {"Wan", golden_is_wan, golden_run_wan},
+    {"latents as tokens", golden_is_packed, golden_run_packed},
     {"Z-Image", golden_is_zimage, golden_run_zimage},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
@@ -192,7 +195,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "qwen*",
+    static const char *const later[] = {"gemma2_text", "lumina2",   "mistral_text", "qwen*",
                                         "sana*", "vae_dcae",    "vae_flux2"};
     char name[256];
     size_t length = strlen(path), start, i;
