@@ -186,7 +186,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
     if (!traits->has_decoder || traits->video)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
                                traits->video ? " of single pictures" : "");
-    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);

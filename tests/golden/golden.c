@@ -196,7 +196,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
     static const char *const later[] = {"gemma2_text", "lumina2",   "mistral_text", "qwen*",
-                                        "sana*", "vae_dcae",    "vae_flux2"};
+                                        "sana*", "vae_dcae"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

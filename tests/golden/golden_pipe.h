@@ -89,18 +89,20 @@ static inline float *golden_pipe_part(golden_pipe *p, const char *name, uint32_t
     return out;
 }
 
-/* FLUX's latents are recorded as patches of 2 x 2, columns (c, dy, dx); the comparison wants planes. */
+/* Latents of FLUX and those after it are recorded as tokens, patches with columns (c, dy, dx); the comparison wants
+   planes. */
 static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job, const char *name, float *values,
                                         uint64_t count) {
     const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
     uint32_t width = job->request.latent_width, height = job->request.latent_height, i;
+    uint32_t side = p->model->transformer->traits.patch;
     float *planes;
     if (!stored || stored->rank != 3) return values;
     planes = (float *)calloc((size_t)count, sizeof *planes);
     for (i = 0; i < count; i++) {
         uint32_t plane = i / (width * height), y = i / width % height, x = i % width;
-        planes[i] =
-            values[(y / 2 * (width / 2) + x / 2) * 4 * (count / (width * height)) + plane * 4 + y % 2 * 2 + x % 2];
+        planes[i] = values[(y / side * (width / side) + x / side) * side * side * (count / (width * height)) +
+                           plane * side * side + y % side * side + x % side];
     }
     free(values);
     return planes;
