@@ -104,7 +104,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
              pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;

@@ -119,6 +119,7 @@ static void diti_encoders_guess_texts(dit_model *model) {
     if (diti_kind_is_decoder(first->kind)) {
         texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
         texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
         return;
     }
     model->fixed_text = bert || l || g;

@@ -118,7 +118,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)

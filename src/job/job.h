@@ -154,6 +154,7 @@ typedef struct diti_job_shape {
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */

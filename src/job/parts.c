@@ -239,11 +239,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));

@@ -69,10 +69,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -80,7 +80,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -98,15 +98,16 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers) 
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
 }
 
@@ -136,6 +137,24 @@ DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_tex
     if (!order->keys) return 0;
     return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
                             DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                               uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
 }
 
 DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {

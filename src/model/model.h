@@ -60,6 +60,7 @@ typedef struct diti_model_traits {
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
@@ -638,6 +639,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -673,6 +675,10 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, co
                                                           diti_tensor table);
 /* diti_pass.keys of the items at hand. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
 /* Rows that a text fills: a multiple of unit. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
 /* image: rows of an item behind its text. */

@@ -488,32 +488,13 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
 
 /* ---- one evaluation ---- */
 
-/* Rows of a table at hand for every item, or once where all prompts have the same: of text and image, or of the image
-   alone. */
-static diti_tensor diti_zimage_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
-    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
-    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
-    uint32_t own = p->text + p->image - skip;
-    diti_tensor all = 0;
-    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
-    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
-        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
-        diti_tensor here =
-            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
-        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
-        if (!items) return here;
-        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
-    }
-    return all;
-}
-
 static void diti_zimage_begin(diti_pass *p) {
     diti_zimage_state *state = diti_zimage_at(p->denoise);
     uint32_t stream;
     state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
-        state->tables[0][stream] = diti_zimage_table(p, state->cosines, stream, state->table_items);
-        state->tables[1][stream] = diti_zimage_table(p, state->sines, stream, state->table_items);
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
     }
     if (p->denoise->same_timestep) return;
     diti_adaln_select(p, &state->adaln);

@@ -54,9 +54,12 @@ static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, 
     return diti_merge_index_build(tokenizer, err);
 }
 
-/* CLIP's pieces say where a word ends. */
+/* CLIP's vocabulary has what a text begins with; its pieces say where a word ends. */
 static diti_tokenizer_kind diti_merges_kind(const diti_json *words) {
-    return diti_json_get(words, "!</w>") ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES;
+    const diti_json *word = words->kind == DITI_JSON_OBJECT ? words->first : NULL;
+    if (diti_json_get(words, "<|startoftext|>")) return DITI_TOKENIZER_CLIP;
+    while (word && !diti_ends_with(word->key, "</w>")) word = word->next;
+    return word ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES;
 }
 
 static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,

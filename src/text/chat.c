@@ -19,14 +19,15 @@
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", "", "", 512, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, {1, 0, {-2}, false}},
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
      "",
      "",
      512,
+     true,
      false,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
@@ -36,6 +37,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
+     false,
      {1, 0, {-1}, false}},
     {"QwenImageEditPipeline QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
@@ -43,6 +45,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_EDIT,
      "",
      1024,
+     false,
      false,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
@@ -52,6 +55,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      " ",
      1024,
      false,
+     false,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
@@ -59,9 +63,10 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_DESCRIBE,
      "",
      512,
+     false,
      true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, {1, 0, {-1}, false}}};
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 

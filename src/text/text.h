@@ -25,6 +25,7 @@ typedef struct diti_chat {
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
     bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
