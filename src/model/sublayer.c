@@ -353,6 +353,19 @@ static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *subl
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
 }
 
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
+}
+
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
 static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind, const diti_sublayer *sublayer) {
     uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = diti_sublayer_rows(p, sublayer),
@@ -380,7 +393,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
-    if (p->table_items) post.tokens *= p->table_items;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -389,7 +402,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */

@@ -25,6 +25,7 @@
 #include "model/wan.c"
 #include "model/zimage.c"
 #include "model/flux2.c"
+#include "model/qwenimage.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
