@@ -1403,6 +1403,9 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_HUNYUANVIDEO) || \
      defined(DIT_NO_WAN) || \
      defined(DIT_NO_FLUX) || \
+     defined(DIT_NO_ZIMAGE) || \
+     defined(DIT_NO_FLUX2) || \
+     defined(DIT_NO_QWENIMAGE) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -13092,6 +13095,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -14040,6 +14049,19 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+}
+
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name) {
+    diti_load_bare_rows(loader, out, 0, rows, rows, columns, name);
 }
 
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -15101,6 +15123,9 @@ typedef struct diti_fused {
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
 
 typedef struct diti_component diti_component;
 typedef struct diti_component_kind {
@@ -15186,12 +15211,22 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
+    if (loader->rename)
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
+    else
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+}
+
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
-    if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
-    else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {
@@ -15675,6 +15710,8 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool factor;                      /* x * scale, not x * (1 + scale) */
+    diti_tensor residual;             /* F32 [rows of x, columns], may be out: added, without a shift; 0: none */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     bool silu;                        /* last of all; not of I8 */
@@ -15684,6 +15721,10 @@ typedef struct diti_norm_desc {
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name);
 
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
@@ -15814,6 +15855,7 @@ typedef struct diti_patches {
     uint32_t batch, channels;
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+    bool channels_last;             /* diti_patchify: columns are (dt, dy, dx, c) */
 } diti_patches;
 /* How many tokens a batch item has. */
 DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
@@ -15848,6 +15890,9 @@ typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
+    uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
+                                   and columns has the length of the conditional one, and is not rescaled, projected
+                                   or limited; width: of x's planes */
     bool has_y, has_h3; /* with h3 there is room for y, too */
     uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -17855,14 +17900,16 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
+    dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, desc->token_side != 0);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 2);
 }
 
 DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
@@ -18040,7 +18087,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
@@ -18559,7 +18607,9 @@ enum {
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
     DITI_NORM_PART_MEASURE = 128,
-    DITI_NORM_PART_SILU = 256
+    DITI_NORM_PART_SILU = 256,
+    DITI_NORM_PART_FACTOR = 512,
+    DITI_NORM_PART_RESIDUAL = 1024
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -18581,7 +18631,8 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
         return false;
     }
     return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+           diti_norm_table(graph, desc->shift, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->residual, info->rows, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -18598,6 +18649,8 @@ static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *o
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
+
+static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
 
 /* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
    half of the shared memory that every device has. */
@@ -18618,9 +18671,11 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0) |
+           (desc->factor ? (uint32_t)DITI_NORM_PART_FACTOR : 0) |
+           (desc->residual ? (uint32_t)DITI_NORM_PART_RESIDUAL | (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
     dispatch->constant_count = 7;
 }
@@ -18641,7 +18696,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -18652,7 +18707,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 5, diti_norm_shift(desc), DITI_NORM_PUSH_SHIFT, true, false);
     diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
@@ -18690,6 +18745,26 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
         if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
         if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
     }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    desc.scale = factors;
+    desc.factor = true;
+    desc.rows_per_group = 1;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    op.x = diti_guard_release(graph, x, name);
+    info = *diti_tensor_get(graph, x);
+    op.name = name;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
     diti_norm_emit(graph, &op);
     return op.out;
 }
@@ -30147,17 +30222,23 @@ typedef struct diti_model_traits {
                                  model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
+    bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
+                                multiple, that the longest one fits: text_tokens */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -30170,6 +30251,8 @@ typedef struct diti_model_traits {
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
@@ -30188,6 +30271,7 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
 } diti_token_range;
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
@@ -30231,6 +30315,8 @@ typedef struct diti_denoise {
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
         *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
+                                    text_tokens rows */
     diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
     diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;          /* distilled guidance; read by write_inputs */
@@ -30244,6 +30330,9 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
+                      group of tokens, tokens of pictures that are referred to */
+    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -30289,6 +30378,7 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
+    uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
     diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
                                    first on; 0: all its own */
 } diti_pass;
@@ -30429,6 +30519,11 @@ DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim
 DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
                                      float *sines);
 
+/* docs/models.md 2.5: cosines and sines, sum of axes / 2 each, of a token at that position: of axis a the angles
+   position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
+                                               const int32_t *position, float *cosines, float *sines);
+
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
  */
@@ -30493,6 +30588,7 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
+    const diti_layer *gate;       /* then the activation is of this one, and what it gives is multiplied with in's */
     const diti_layer *out; /* second layer */
     uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
     uint32_t head_dim;     /* 0: a feed-forward */
@@ -30506,6 +30602,7 @@ typedef struct diti_sublayer {
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float norm_eps;                  /* eps of norms; 0: 1e-6 */
     float eps;                       /* eps of the norm before the sublayer */
     bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
@@ -30545,6 +30642,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -30572,6 +30671,9 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
    that was written of desc->out must go through diti_column_shard_sum. */
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
+/* This device's part of desc->out = gate * layer(h), which goes through diti_column_shard_sum, too. */
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -30596,6 +30698,8 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+/* What the layers are linear in itself: F32 [steps * items, columns]. */
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -30639,8 +30743,10 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
+/* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an image's rows at hand stand in front of its tokens. */
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
@@ -30696,6 +30802,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -30718,6 +30825,29 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* Texts of unequal length in places of text_tokens rows: each at the end of its place, so that items attend the rows
+   from there on. */
+typedef struct diti_text_order {
+    diti_tensor items; /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of all places that each text fills */
+    diti_tensor order; /* input U32 [1, prompts * text_tokens]: rows of what is put in order */
+    diti_tensor keys;  /* input U32 [branches * batch, DITI_ITEM_WORDS]; 0: texts fill their places */
+} diti_text_order;
+DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_text_order *out);
+/* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
+                                                          diti_tensor table);
+/* diti_pass.keys of the items at hand. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
+/* Rows that a text fills: a multiple of unit. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+/* image: rows of an item behind its text. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                                          const diti_text_order *order, const diti_env *env,
+                                                          uint32_t unit, uint32_t image, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -30798,6 +30928,18 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
             float angle = (float)(whole ? floor(place) : place) * frequency;
             cosines[(size_t)i * half + j] = cosf(angle);
             sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < count; axis++) {
+        for (i = 0; i < axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
         }
     }
 }
@@ -31146,13 +31288,19 @@ static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weigh
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
+    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    diti_column_shard_make(p, h, layer, sublayer, desc);
+}
+
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;
@@ -31344,8 +31492,9 @@ static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which
 /* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
 static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
-    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0, groups = diti_modulation_groups(p);
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, groups > 1 ? item / (p->items / p->prompts) : 0, 1,
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
@@ -31371,6 +31520,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
             if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+            if (sublayer->gate && !diti_reader_agrees(&sublayer->gate[i], 1, &reader)) return NULL;
         }
     }
     return reader;
@@ -31395,12 +31545,10 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
     uint32_t i;
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_norm_desc desc = DITI_ZERO;
-        desc.eps = sublayer->eps;
         desc.shift = diti_modulation_item(p, i, shift);
         desc.scale = diti_modulation_item(p, i, scale);
         desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
-        desc.name = sublayer->norm_name;
-        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+        diti_sublayer_norm(p, diti_pass_image(p, x, i), &desc, sublayer);
     }
     return all;
 }
@@ -31412,7 +31560,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -31447,6 +31595,41 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
     desc.kind = kind;
     desc.out = out;
     diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
+/* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
+                                       diti_tensor multiply, diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
+    bool whole = diti_group_count(column_shard.in) == 1;
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
+    desc.multiply = whole ? multiply : 0;
+    desc.out = out;
+    if (sublayer->streams == DITI_STREAMS_TWO) desc.rows = diti_pass_rows(p, stream);
+    desc.name = multiply ? "ff_gate" : sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* activation(gate(h)) * in(h), of each stream with its weights. Where devices divide the columns that both read, the
+   sums are there before the activation. */
+static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    diti_element format = whole ? p->graph->activation : DITI_F32;
+    uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
+    diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
+    if (!gate || !whole) gate = diti_tensor_new(p->graph, format, rows, column_shard.count, "ff_gate");
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, 0, up);
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, up, gate);
+    if (whole) return gate;
+    diti_all_reduce(p->graph, column_shard.in, up, sublayer->in_name);
+    gate = diti_column_shard_end(p->graph, &column_shard, gate, sublayer->activation, 0, "ff_gate");
+    return diti_multiply(p->graph, gate, up, out, sublayer->in_name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -31495,6 +31678,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
+    if (sublayer->gate) return diti_sublayer_in_gated(p, h, sublayer, out);
     if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
@@ -31503,6 +31687,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
 }
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
@@ -31520,7 +31717,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-    post.eps = 1e-6f;
+    post.eps = sublayer->norm_eps > 0 ? sublayer->norm_eps : 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
     post.kind = kind;
@@ -31532,6 +31729,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -31540,7 +31738,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */
@@ -31659,7 +31860,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
@@ -31696,6 +31897,16 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
     }
 }
 
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
+    uint32_t rows = diti_tensor_rows(p->graph, h);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = diti_tensor_new(p->graph, DITI_F32, rows, p->width, sublayer->out_name);
+    desc.name = sublayer->out_name;
+    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, desc.out);
+    return desc.out;
+}
+
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
@@ -31726,16 +31937,19 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active,
+                                            uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
+    info = *diti_tensor_get(p->graph, active);
     adaln->items = items;
     adaln->group = diti_pass_tensor(p);
     adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
     adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
@@ -32104,10 +32318,13 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
-    token_range->all = grid.frames * grid.rows * grid.columns;
+    token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
+    token_range->patch_lead = number ? 0 : denoise->lead;
+    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
+    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
     token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
@@ -32117,7 +32334,8 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
     const diti_token_range *token_range = &denoise->token_range;
-    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
+    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
+    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
 /* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
@@ -32133,9 +32351,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.width = denoise->width;
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
+    patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
 }
 
@@ -32147,9 +32366,16 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
-                                  at->patch_rows * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
+                                  at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -32175,7 +32401,7 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
-    uint32_t i, first = 0;
+    uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
@@ -32187,7 +32413,7 @@ static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], u
         desc.residual = i ? out : positions;
         desc.out = out;
         desc.name = "patch_embed";
-        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, rows, 0, columns), &layer->weight, &desc);
         first += columns;
     }
 }
@@ -32197,7 +32423,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     diti_graph *graph = p->graph;
     const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, width = p->width;
+    uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->denoise);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
     parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
@@ -32211,8 +32437,13 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
-                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
+        if (lead)
+            diti_add_rows(graph, diti_tensor_view(graph, p->denoise->lead_rows, at->first, lead, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows + p->text, lead, 0, width), "lead");
+        if (p->image > lead)
+            diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                               repeats ? 0 : positions,
+                               diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
@@ -32356,6 +32587,22 @@ static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
     return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
 }
 
+/* The rows of tokens alone: [items * tokens, columns] of [items * (lead + tokens), columns]. */
+static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x), i;
+    diti_tensor tokens;
+    if (!at->patch_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    for (i = 0; i < items; i++)
+        diti_copy(graph,
+                  diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+                  "predicted tokens");
+    return tokens;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
@@ -32393,6 +32640,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
         x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -32409,8 +32657,8 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
-                                   denoise->token_range.patch_rows * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
+                                   denoise->token_range.patch_tokens * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -32503,10 +32751,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -32514,7 +32762,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -32532,16 +32780,119 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers) 
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- texts of unequal length ---- */
+
+/* Devices that divide rows attend all of them: texts have to fill their places. */
+static bool diti_text_order_divided(const diti_denoise *denoise) {
+    return denoise->axes &&
+           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+}
+
+DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t prompts = denoise->text_batch;
+    out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
+    if (prompts > 1 && !diti_text_order_divided(denoise))
+        out->keys =
+            diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
+    return diti_gather_tensor(p->graph, table, order->order, "text_order");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
+    if (!order->keys) return 0;
+    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                            DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                               uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Row k of a place: a row of the text, behind the last of which the filler stands, and in front of it nothing. */
+static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+                                    uint32_t filler) {
+    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
+    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    if (k < pad) return UINT32_MAX;
+    return k - pad < length ? first + k - pad : filler;
+}
+
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
+                                              uint32_t image, dit_error *err) {
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows, *places, *keys;
+    dit_result result;
+    for (i = 0; i < prompts && !order->keys; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        if (length == texts) continue;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+                         "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+                         (unsigned)length, (unsigned)texts);
+    }
+    rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    places = rows + text_words;
+    keys = places + order_words;
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
+    }
+    result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result == DIT_OK && order->keys)
+        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
 }
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
@@ -37741,6 +38092,1462 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 
 #endif
 
+#ifndef DIT_NO_ZIMAGE
+
+/* ==== src/model/zimage.c ==== */
+/* Z-Image: docs/models.md 3.12. Originals: https://github.com/Tongyi-MAI/Z-Image and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_z_image.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
+   behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
+
+#define DITI_ZIMAGE_MAX_BLOCKS 128u
+#define DITI_ZIMAGE_AXES 3u
+#define DITI_ZIMAGE_UNIT 32u /* tokens of a stream are filled up to a multiple */
+
+/* ---- configuration ---- */
+
+typedef struct diti_zimage_config {
+    uint32_t refiners, blocks; /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed;   /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;         /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];         /* channels of a head that rotate with each coordinate */
+    float theta, eps, time_scale;
+} diti_zimage_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_zimage_keys[][2] = {
+    {"all_x_embedder.2-1", "x_embedder"},
+    {"all_final_layer.2-1", "final_layer"},
+    {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},
+    {"x_pad_token", "x_pad_token"},
+    {"cap_pad_token", "cap_pad_token"},
+};
+static const char *const diti_zimage_block_keys[][2] = {
+    {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attention.to_out.0", "attention.out"},
+    {"attention.norm_q", "attention.q_norm"},
+    {"attention.norm_k", "attention.k_norm"},
+    {"attention_norm1", "attention_norm1"},
+    {"attention_norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward", "feed_forward"},
+    {"adaLN_modulation", "adaLN_modulation"},
+};
+
+static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {NULL, NULL, diti_zimage_keys, DITI_COUNT(diti_zimage_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_zimage_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: q, k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_zimage_block;
+
+typedef struct diti_zimage {
+    diti_transformer base;
+    diti_zimage_config config;
+    diti_layer patch;                    /* [D, 4 * channels] */
+    diti_weight text_norm;               /* F32 [text] */
+    diti_layer text;                     /* [D, text] */
+    diti_weight text_filler, filler;     /* F32 [1, D] */
+    diti_embedder time;                  /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;           /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;         /* [D, time]: scale */
+    diti_layer proj_out;                 /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_zimage;
+
+static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
+    return (const diti_zimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims are even and add up to it",
+                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
+}
+
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Z-Image transformer without %s: the file is incomplete",
+                         file,
+                         !config->blocks || !config->feed ? "layers"
+                         : !config->text                  ? "cap_embedder"
+                         : !config->time                  ? "t_embedder"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "x_embedder or final_layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS ||
+        config->width % 4 || config->time % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
+        {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
+        {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
+        {offsetof(diti_zimage_config, time), "t_embedder.mlp.2.weight", 0},
+        {offsetof(diti_zimage_config, feed), "layers.0.feed_forward.w1.weight", 0},
+        {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
+    diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
+    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
+    if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
+    return diti_zimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
+                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
+    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
+    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
+    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
+    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
+    for (i = 0; i < 2; i++) {
+        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
+        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    }
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = config->eps;
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
+    diti_load_vector(loader, &model->text_filler, 1, width, "cap_pad_token");
+    diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
+    diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
+    diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+#define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"
+
+/* The two models have the same tensors: the distilled one comes with a shift of 3, the other one with 6. */
+static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)index;
+    if (diti_json_number(scheduler, "shift", 3) < 4.5) return;
+    traits->variant = "base";
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+}
+
+static void diti_zimage_set_traits(diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = DITI_ZIMAGE_UNIT;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("3.0");
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->channels_last = true;
+    traits->settle = diti_zimage_settle;
+}
+
+static void diti_zimage_load(diti_component *component, diti_loader *loader) {
+    diti_zimage *model = (diti_zimage *)(void *)component;
+    model->blocks = (diti_zimage_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_zimage_load_weights(loader, model);
+    diti_zimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_zimage_state;
+
+static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                   const diti_weight *reader) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = "refiner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                            diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+                               diti_tensor sines) {
+    const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), width = p->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_qkv_desc post = DITI_ZERO;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_tensor h, up;
+    linear.name = "refiner_qkv";
+    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_linear_fused(graph, h, &w->qkv, &linear);
+    post.heads = 2 * config->heads;
+    post.head_dim = config->head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = &w->norms;
+    post.kinds = 2;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = rows;
+    post.name = "refiner_heads";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
+    attention.batch = p->denoise->text_batch;
+    attention.heads = config->heads;
+    attention.head_dim = config->head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->head_dim);
+    attention.items = diti_zimage_at(p->denoise)->order.items;
+    attention.most_keys = p->denoise->text_tokens;
+    attention.name = "refiner_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                       diti_tensor_view(graph, h, 0, rows, width, width),
+                       diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
+    h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
+    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
+    memset(&linear, 0, sizeof linear);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = up;
+    linear.name = "refiner_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
+    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
+static diti_tensor diti_zimage_text(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
+    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(graph, all, 0, rows, 0, p->width), "context");
+    diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
+              diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
+    all = diti_text_order_rows(p, &state->order, all);
+    cosines = diti_zimage_text_table(p, state->cosines);
+    sines = diti_zimage_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
+    return all;
+}
+
+/* Rows that fill the image's last group of tokens, F32 [lead, D]. */
+static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, lead, p->width, "filler");
+    diti_fill_zeros(p->graph, rows);
+    return diti_add_rows(p->graph, rows, diti_tensor_weight(p->graph, &diti_zimage_of(p->model)->filler, 0), 0,
+                         "filler");
+}
+
+static void diti_zimage_prepare(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_at(denoise);
+    diti_tensor time;
+    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = denoise->text_tokens + denoise->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines =
+        diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
+                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_zimage_text(p);
+    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
+static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                              float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
+        if (row >= texts + denoise->lead) {
+            uint32_t token = row - texts - denoise->lead;
+            position[0] = (int32_t)(length + 1);
+            position[1] = (int32_t)(token / columns);
+            position[2] = (int32_t)(token % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_ZIMAGE_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                           const diti_zimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++)
+        diti_zimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_zimage *model = diti_zimage_of(transformer);
+    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    float *times;
+    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++)
+        times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_zimage_begin(diti_pass *p) {
+    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream;
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_zimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_zimage_gates(const diti_pass *p) {
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                               const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_zimage_add(p->graph,
+                        diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+                        diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_block *w = &model->blocks[p->index];
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h;
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    p->cosines = state->tables[0][stream];
+    p->sines = state->tables[1][stream];
+    p->table_items = state->table_items;
+    if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
+    gates = diti_zimage_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ZIMAGE_TURBO "Tongyi-MAI/Z-Image-Turbo"
+static const diti_place diti_zimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ZIMAGE_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ZIMAGE_TURBO ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_ZIMAGE_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_ZIMAGE_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_ZIMAGE_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_zimage_family(void) {
+    static const diti_family family = {
+        "zimage",
+        "Z-Image",
+        {"ZImageTransformer2DModel",
+         NULL,
+         {"all_x_embedder.2-1.weight", "cap_pad_token", "layers.0.attention.to_q.weight", NULL},
+         {"x_pad_token", "cap_embedder.1.weight", "layers.0.attention.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_zimage), diti_zimage_read, diti_zimage_load, NULL},
+        diti_zimage_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_zimage_places,
+        sizeof(diti_zimage_state),
+        diti_zimage_prepare,
+        diti_zimage_begin,
+        diti_zimage_embed,
+        diti_zimage_run_block,
+        diti_zimage_final,
+        diti_zimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_FLUX2
+
+/* ==== src/model/flux2.c ==== */
+/* FLUX.2: docs/models.md 3.13. Originals: https://github.com/black-forest-labs/flux2/blob/main/src/flux2/model.py and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_flux2.py
+
+   FLUX.1's two kinds of blocks, without biases, with gated feed-forwards, and with one modulation for all blocks of a
+   kind. A token is a pixel of a latent of 128 channels. Tokens of pictures that are referred to stand before the
+   image's own. */
+
+#define DITI_FLUX2_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_FLUX2_AXES 4u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux2_config {
+    uint32_t doubles, singles, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels;                                       /* channels of the latent, whose pixels are the tokens */
+    uint32_t text;                                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_FLUX2_AXES];                          /* channels of a head that rotate with each coordinate */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_flux2_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux2_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_guidance_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_guidance_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+    {"double_stream_modulation_img.linear", "double_stream_modulation_img.lin"},
+    {"double_stream_modulation_txt.linear", "double_stream_modulation_txt.lin"},
+    {"single_stream_modulation.linear", "single_stream_modulation.lin"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux2_double_keys[][2] = {
+    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn.qkv"},
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.linear_in", "img_mlp.0"},
+    {"ff.linear_out", "img_mlp.2"},
+    {"ff_context.linear_in", "txt_mlp.0"},
+    {"ff_context.linear_out", "txt_mlp.2"},
+};
+static const char *const diti_flux2_single_keys[][2] = {
+    {"attn.to_qkv_mlp_proj", "linear1"},
+    {"attn.to_out", "linear2"},
+    {"attn.norm_q.weight", "norm.query_norm.scale"},
+    {"attn.norm_k.weight", "norm.key_norm.scale"},
+};
+
+static const diti_key_table diti_flux2_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux2_double_keys, DITI_COUNT(diti_flux2_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux2_single_keys, DITI_COUNT(diti_flux2_single_keys)},
+    {NULL, NULL, diti_flux2_keys, DITI_COUNT(diti_flux2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_flux2_double {
+    diti_fused_linear_pair qkv; /* [3D, D] */
+    diti_weight norms;          /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;              /* [D, D] */
+    diti_pair ff_gate, ff_in;   /* [feed, D] each */
+    diti_pair ff_out;           /* [D, feed] */
+    diti_sublayer attention, feed;
+} diti_flux2_double;
+typedef struct diti_flux2_single {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: q, k */
+    diti_layer ff_gate, ff_in; /* [feed, D] each */
+    diti_layer out;            /* [D, D + feed]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_flux2_single;
+
+typedef struct diti_flux2 {
+    diti_transformer base;
+    diti_flux2_config config;
+    diti_layer patch, text;       /* [D, channels], [D, text] */
+    diti_embedder time, guidance; /* [D, 256], [D, D] */
+    diti_layer modulation[3];     /* [6D, D] of the text, [6D, D] of the image, [3D, D] of single blocks */
+    diti_flux2_double *doubles;
+    diti_flux2_single *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [channels, D] */
+    diti_sublayer last;
+} diti_flux2;
+
+static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
+    return (const diti_flux2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a quarter of a head each. */
+static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_FLUX2_AXES; i++) {
+        double given = config->head_dim / DITI_FLUX2_AXES;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
+}
+
+static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
+                                   dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
+        !config->head_dim || !config->feed) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete",
+                         file,
+                         !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+                         : !config->text                                       ? "context_embedder (txt_in)"
+                         : !config->head_dim                                   ? "norms of queries"
+                                             : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
+        config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns and makes %u, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_flux2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux2_config, channels), "x_embedder.weight", 1},
+        {offsetof(diti_flux2_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux2_config, feed), "transformer_blocks.0.ff.linear_out.weight", 1},
+        {offsetof(diti_flux2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux2_config *config = &((diti_flux2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                         ".attn.to_qkv_mlp_proj.weight");
+    config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
+    DITI_TRY(diti_flux2_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_flux2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    diti_loader_scope(loader, "%s.", name);
+    diti_load_bare(loader, &out->in, width, 256, "linear_1");
+    diti_load_bare(loader, &out->out, width, width, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The first half of the first matrix has the activation, and the second half is multiplied with it. */
+static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const char *const outs[] = {"attn.to_add_out", "attn.to_out.0"};
+    static const char *const ins[] = {"ff_context.linear_in", "ff.linear_in"};
+    static const char *const downs[] = {"ff_context.linear_out", "ff.linear_out"};
+    uint32_t width = config->width, feed = config->feed, i;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+        diti_load_fused_bare(loader, &block->qkv.streams[i], &qkv[i], width, width);
+        diti_load_bare(loader, &block->out.streams[i], width, width, outs[i]);
+        diti_load_bare_rows(loader, &block->ff_gate.streams[i], 0, feed, 2 * feed, width, ins[i]);
+        diti_load_bare_rows(loader, &block->ff_in.streams[i], feed, feed, 2 * feed, width, ins[i]);
+        diti_load_bare(loader, &block->ff_out.streams[i], width, feed, downs[i]);
+    }
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    block->feed.gate = block->ff_gate.streams;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width, feed = config->feed, all = 3 * width + 2 * feed;
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    block->qkv.count = 1;
+    diti_load_bare_rows(loader, &block->qkv.layers[0], 0, 3 * width, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_gate, 3 * width, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_in, 3 * width + feed, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
+    static const char *const modulation[] = {"double_stream_modulation_txt.linear",
+                                             "double_stream_modulation_img.linear", "single_stream_modulation.linear"};
+    const diti_flux2_config *config = &model->config;
+    uint32_t i, width = config->width;
+    bool original = loader->rename != NULL;
+    diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
+    diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
+    diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
+    if (config->guided)
+        diti_flux2_load_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
+    for (i = 0; i < 3; i++)
+        diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
+    for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
+    for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
+    model->final_modulation.count = 2;
+    for (i = 0; i < 2; i++) /* the original has shift first */
+        diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
+                            2 * width, width, "norm_out.linear");
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+/* Distilled models take four steps without guidance; their bases, which have the same tensors, say in model_index.json
+   that they are not. */
+static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
+    traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+}
+
+static void diti_flux2_set_traits(diti_flux2 *model) {
+    const diti_flux2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "dev" : config->width < 4096 ? "klein-4b" : "klein-9b";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = config->guided ? NULL : diti_chat_of(DITI_CHAT_FLUX2_KLEIN);
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_guidance = 1;
+    traits->default_distilled = 4;
+    traits->wants_guidance = config->guided;
+    traits->attends_padding = true;
+    traits->joint = traits->planar = true;
+    traits->settle = diti_flux2_settle;
+}
+
+static void diti_flux2_load(diti_component *component, diti_loader *loader) {
+    diti_flux2 *model = (diti_flux2 *)(void *)component;
+    const diti_flux2_config *config = &model->config;
+    model->doubles =
+        (diti_flux2_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux2_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_flux2_load_weights(loader, model);
+    diti_flux2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux2_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
+    diti_tensor modulation[3], step[3];
+} diti_flux2_state;
+
+static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
+
+/* Modulation of double blocks, of single ones and of the last norm, for all steps. */
+static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    diti_linear_desc last = DITI_ZERO;
+    state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[i],
+                          diti_tensor_view(graph, state->modulation[0], 0, steps, i * columns, columns), "modulation");
+    state->modulation[1] =
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[2], 0, "single_modulation");
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
+}
+
+static void diti_flux2_prepare(diti_pass *p) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->text_tokens + denoise->height * denoise->width;
+    diti_tensor text, time;
+    diti_flux2_state *state = diti_flux2_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+}
+
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0). */
+static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                             const diti_flux2_state *state, dit_error *err) {
+    const diti_flux2_config *config = &model->config;
+    uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotations");
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
+        if (row < denoise->text_tokens) {
+            position[3] = (int32_t)row;
+        } else {
+            position[1] = (int32_t)((row - denoise->text_tokens) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens) % denoise->width);
+        }
+        diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
+                         sines + (size_t)row * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.component.env, cosines);
+    return result;
+}
+
+static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_flux2_state *state = (const diti_flux2_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_flux2_begin(diti_pass *p) {
+    diti_flux2_state *state = diti_flux2_at(p->denoise);
+    uint32_t i;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    for (i = 0; i < 3 && !p->denoise->same_timestep; i++)
+        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_flux2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux2_at(p->denoise)->text, &diti_flux2_of(p->model)->patch, 0);
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
+static void diti_flux2_run_double(const diti_pass *p, const diti_flux2_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.13 step 4: x + gate * out(attention(h), silu(gate(h)) * in(h)). */
+static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_state *state = diti_flux2_at(p->denoise);
+    bool single = p->index >= model->config.doubles;
+    p->modulation.rows = state->step[single];
+    p->modulation.chunks = single ? 3 : 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (single)
+        diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
+    else
+        diti_flux2_run_double(p, &model->doubles[p->index], x);
+    return x;
+}
+
+static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    p->modulation.rows = diti_flux2_at(p->denoise)->step[2];
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX2_4B "black-forest-labs/FLUX.2-klein-4B"
+#define DITI_FLUX2_9B "black-forest-labs/FLUX.2-klein-9B"
+#define DITI_FLUX2_DEV "black-forest-labs/FLUX.2-dev"
+static const diti_place diti_flux2_places[] = {
+    {"dev", DIT_ROLE_TRANSFORMER, DITI_FLUX2_DEV ": transformer/"},
+    {"dev", DIT_ROLE_TEXT_1, DITI_FLUX2_DEV ": text_encoder/"},
+    {"dev", DIT_ROLE_VAE, DITI_FLUX2_DEV ": vae/"},
+    {"dev", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_DEV ": tokenizer/"},
+    {"dev", DIT_ROLE_SCHEDULER, DITI_FLUX2_DEV ": scheduler/"},
+    {"klein-9b", DIT_ROLE_TRANSFORMER, DITI_FLUX2_9B ": transformer/"},
+    {"klein-9b", DIT_ROLE_TEXT_1, DITI_FLUX2_9B ": text_encoder/, or unsloth/Qwen3-8B-GGUF: Qwen3-8B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_FLUX2_4B ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX2_4B ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_FLUX2_4B ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_4B ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX2_4B ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_flux2_family(void) {
+    static const diti_family family = {
+        "flux2",
+        "FLUX.2",
+        {"Flux2Transformer2DModel",
+         NULL,
+         {"x_embedder.weight", "single_stream_modulation.linear.weight", "double_stream_modulation_img.linear.weight",
+          NULL},
+         {"img_in.weight", "single_stream_modulation.lin.weight", "double_stream_modulation_img.lin.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_flux2), diti_flux2_read, diti_flux2_load, NULL},
+        diti_flux2_names,
+        {128, 1, 0, true},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_flux2_places,
+        sizeof(diti_flux2_state),
+        diti_flux2_prepare,
+        diti_flux2_begin,
+        diti_flux2_embed,
+        diti_flux2_run_block,
+        diti_flux2_final,
+        diti_flux2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_QWENIMAGE
+
+/* ==== src/model/qwenimage.c ==== */
+/* Qwen-Image: docs/models.md 3.14. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
+
+   FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
+   the text's on the diagonal behind its edge. */
+
+#define DITI_QWENIMAGE_MAX_BLOCKS 128u
+#define DITI_QWENIMAGE_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+} diti_qwenimage_config;
+
+/* ---- weights; single files and GGUF have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage {
+    diti_transformer base;
+    diti_qwenimage_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_qwenimage;
+
+static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
+}
+
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
+                                       uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks     ? "transformer_blocks"
+                         : !config->text     ? "txt_in"
+                         : !config->head_dim ? "norms of queries"
+                                             : "img_in or proj_out");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
+        {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    return diti_qwenimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *block,
+                                      const diti_qwenimage_config *config, uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {{"txt_mod.1", {"txt_mod.1", NULL, NULL}, 1},
+                                                              {"img_mod.1", {"img_mod.1", NULL, NULL}, 1}};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_qwenimage_set_traits(diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+    traits->norms_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage *model = (diti_qwenimage *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage_load_weights(loader, model);
+    diti_qwenimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_qwenimage_state;
+
+static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
+    return (diti_qwenimage_state *)denoise->family;
+}
+
+/* F32 [rows, 12D], of the last norm [rows, 2D]. */
+static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]. */
+static diti_tensor diti_qwenimage_text(const diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    text = diti_norm(p->graph, text, &norm);
+    text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+}
+
+static void diti_qwenimage_prepare(diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
+    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    state->text = diti_qwenimage_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
+            position[i] = (int32_t)(behind + row - pad);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        }
+        diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan,
+                                              const diti_denoise *denoise, const diti_qwenimage_state *state,
+                                              dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++)
+        diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_qwenimage *model = diti_qwenimage_of(transformer);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage_begin(diti_pass *p) {
+    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_qwenimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE_PLACE "Qwen/Qwen-Image"
+static const diti_place diti_qwenimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
+    static const diti_family family = {
+        "qwenimage",
+        "Qwen-Image",
+        {"QwenImageTransformer2DModel",
+         NULL,
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage), diti_qwenimage_read, diti_qwenimage_load, NULL},
+        NULL,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_places,
+        sizeof(diti_qwenimage_state),
+        diti_qwenimage_prepare,
+        diti_qwenimage_begin,
+        diti_qwenimage_embed,
+        diti_qwenimage_run_block,
+        diti_qwenimage_final,
+        diti_qwenimage_write_inputs};
+    return &family;
+}
+
+#endif
+
 #ifndef DIT_NO_SD3
 
 /* ==== src/model/sd3.c ==== */
@@ -38210,6 +40017,9 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -38273,6 +40083,21 @@ static const diti_family_row diti_families[] = {
     {diti_wan_family, "Wan", NULL},
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
+#endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
+#endif
+#ifndef DIT_NO_FLUX2
+    {diti_flux2_family, "FLUX.2", NULL},
+#else
+    {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_QWENIMAGE
+    {diti_qwenimage_family, "Qwen-Image", NULL},
+#else
+    {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -38650,6 +40475,7 @@ struct diti_vae {
     struct diti_ltx_vae *ltx;
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
@@ -38735,6 +40561,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
 
+/* Values that a file has as a tensor of so many; out stays as it is where it has none. */
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);
+/* Latents as the sampler leaves them, planar F32 [C, any], as rows [any, C] of what a decoder reads. */
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents);
 /* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
@@ -38997,10 +40827,12 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
     return channels;
 }
 
+/* Channels of what the decoder reads. */
+static uint32_t diti_kl_channels(const diti_vae *vae) { return vae->traits.latent_channels / (vae->packs ? 4 : 1); }
+
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->decoder;
-    uint32_t latent = vae->traits.latent_channels,
-             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    uint32_t latent = diti_kl_channels(vae), channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
     half->present = true;
     if (diti_loader_find(loader, "post_quant_conv.weight")) {
         diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -39014,7 +40846,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 
 static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->encoder;
-    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t moments = 2 * diti_kl_channels(vae);
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
@@ -39042,6 +40874,21 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
+/* FLUX.2's: the running statistics of a batch norm over pixels of 2 x 2 are the scale of its latents (docs/models.md
+   4.4). */
+static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) {
+    uint32_t i, channels = 4 * vae->traits.latent_channels;
+    vae->packs = diti_loader_dimension(loader, "bn.running_mean", 0) == channels && channels <= DITI_VAE_MAX_CHANNELS &&
+                 diti_loader_dimension(loader, "bn.running_var", 0) == channels;
+    if (!vae->packs) return;
+    vae->traits.latent_channels = channels;
+    vae->traits.by_channel = true;
+    diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
+    diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
+    for (i = 0; i < channels; i++)
+        vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+}
+
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
@@ -39050,12 +40897,13 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
-    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+    if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
+    diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));
     vae->wide = diti_setting_bool(&settings, "force_upcast", true);
     vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
     return settings.result;
@@ -39118,7 +40966,7 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
     if (result != DIT_OK) return result;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
     return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
@@ -39264,10 +41112,53 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
+/* Numbers of channels, lines and columns in a pixel of 2 x 2. */
+static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = row_band->images;
+    block.clip.height = lines;
+    block.clip.width = row_band->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = 2;
+    block.channel_step = block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = 1;
+    block.name = "vae_pack";
+    return block;
+}
+
+/* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+    uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
+    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    x = diti_spread_frames(graph, x, &block);
+    row_band->height *= 2;
+    row_band->width *= 2;
+    row_band->lines *= 2;
+    lines = row_band->above + row_band->height + row_band->below;
+    return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
+                            columns);
+}
+
+/* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
+static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
+    diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+    }
+    return packed;
+}
+
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
+    diti_row_band all;
     uint32_t i;
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &row_band);
+    all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
@@ -39286,7 +41177,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
     x = diti_kl_run_mid(graph, vae, x, half, &row_band);
     x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
+    if (quant) x = diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant");
+    return vae->packs ? diti_kl_pack(graph, vae, x, &row_band) : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -39652,7 +41544,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -39672,15 +41564,28 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of the
+   latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group) {
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder || traits->video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
-                               traits->video ? " of single pictures" : "");
-    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
@@ -39690,9 +41595,9 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder || vae->traits.video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
-                               vae->traits.video ? " of single pictures" : "");
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
@@ -39792,26 +41697,10 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
-    const diti_vae_traits *traits = &clip->vae->traits;
-    diti_graph *graph = clip->graph;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
-    diti_tensor scaled;
+    diti_elementwise_desc floats = DITI_ZERO;
     floats.out_f32 = true;
     floats.name = "latents of a clip";
-    if (!traits->by_channel) {
-        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-        return diti_elementwise(graph, scaled, &floats);
-    }
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+    return diti_elementwise(clip->graph, diti_vae_unscale(clip->vae, clip->graph, latents), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -42103,12 +43992,6 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Numbers that the file holds, of which config.json knows nothing. */
-static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
 
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
@@ -42167,14 +44050,14 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
     own->residual = own->timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
-    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = vae->style.both = true;
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
-    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
-    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
     for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
     return settings.result;
 }
@@ -42452,6 +44335,31 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
+    const diti_vae_traits *traits = &vae->traits;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;
@@ -42619,6 +44527,7 @@ typedef struct diti_schedule_request {
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
         frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
     bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
@@ -43284,6 +45193,15 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
+/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
+   one line alone (docs/models.md 7.7). */
+static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -43304,6 +45222,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
+    else if (out->dynamic_shift && request->empirical)
+        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
@@ -48333,9 +50253,11 @@ typedef struct diti_job_shape {
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -48513,6 +50435,7 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
@@ -50749,7 +52672,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = traits ? traits->scheduler : NULL;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -52095,6 +54021,16 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
+/* What the encoder gives becomes latents as the sampler has them. */
+static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
+    uint32_t columns = diti_tensor_columns(graph, to), i;
+    if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
+    for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i],
+                       -vae->shifts[i] * vae->scales[i]);
+}
+
 /* The picture's latents, one for each picture that is made. */
 static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
                                diti_tensor latents) {
@@ -52106,8 +54042,9 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+        diti_start_scale(graph, vae,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         diti_start_part(job, graph, latents, i));
 }
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
@@ -53591,6 +55528,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
+}
+
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
@@ -53626,6 +55573,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 
@@ -53643,6 +55591,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -53683,7 +55632,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
@@ -53784,6 +55733,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -54279,11 +56229,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -54296,7 +56247,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
              pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
@@ -54553,6 +56506,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }
@@ -56852,7 +58807,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
@@ -56907,7 +58862,8 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
+           a->weighted == b->weighted &&
            a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
            !memcmp(a->holds, b->holds, sizeof a->holds);
 }
@@ -59343,63 +61299,64 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
-    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
-    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
-    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
-    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
-    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
-    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
-    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
-    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
-    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
-    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
-    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
-    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
-    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
-    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
-    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
-    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
-    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
-    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
-    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
-    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
-    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
-    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
-    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
-    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
-    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
-    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
-    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
-    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
-    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
-    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
-    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
-    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
-    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
-    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
-    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
-    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
-    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
-    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
-    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
-    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
-    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
-    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
-    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
-    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
-    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
-    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
-    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
-    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
-    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
-    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
-    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
-    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
-    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
-    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
+    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
+    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
+    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
+    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
+    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
+    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
+    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
+    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
+    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
+    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
+    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
+    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
+    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
+    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
+    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
+    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
+    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
+    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
+    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
+    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
+    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
+    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
+    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
+    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
+    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
+    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
+    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
+    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
+    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
+    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
+    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
+    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
+    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
+    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
+    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
+    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
+    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
+    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
+    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
+    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
+    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
+    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
+    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
+    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
+    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
+    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
+    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
+    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
+    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
+    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
+    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
+    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
+    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
+    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
+    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
+    "^mEh3cL*ZUs<1y'##",
     0};
-#define DITI_SPIRV_SIZES_norm 5491u, 10620u
+#define DITI_SPIRV_SIZES_norm 5549u, 10729u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -59538,22 +61495,28 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
-    "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
-    "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
-    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]xK%hODWm>6nHBj>pfuU8^4geak$OhGx=i4@_8kR^P<+2$JKB:Y8>^Y&ne"
-    "b+>DNlDOunHA>J]tGs]yyT`3OA`4&=6U'7SB')@'#X`l4RVW-_c**nOtp0ns-,o>sP6Vg6o51p>>;1sy89a7P^Ib40R=Vq0=ePn<:1g@-lngaw2Wp1&tH_"
-    "RbA;KfCZ8Nh$Plr9bdUXcA`)eY`vWuwf#Q3.YPuFTqd5tbf1l7bsf>&<BIV5/Y@*Uk_QKclax4'>yDhqpKof@'6Z'b3G5^UO&>,&/Ek4fGT'gDgROq`3C9"
-    "c-bca9H3c`+5ke(B:*_p[s&AMKm$<AVj7OJ+s8nd8TG)$9nyL>xFf>x2R.U:1Ihl1oHgbV9vSVSe@v[5A#*&6;*Ggcq]L1%xL^yw@s1k8oW3&VVo`iD7m9"
-    "Fqc&f>BjFcF'6s2>aT3:T@4PipSap]A,q$Jp$v36W3umR]F;v>Y>b7h.U8;]l<jp];m4ZNvIMGa7$*MiQ.5-g$5i240:OHta(S'Q4vX-/]1Q8(WGALt2UM"
-    "v+ZDr;F&=/LAFW1B8pZKOAv&cQjyB#&u+UForH[,N0a:%FmO](wu[vCHyQh>Xq3AH<k%4;4Z4vs<GEjm)Ftb:_MY>oD`d%PH[p-V#FkOYjmeYa-7jxiOJ7"
-    "9h.R<qv]ENi$P,x3nfBgptu7iZ/h_)Zsdes2V8jdrIUt<-KcVZ5V1f7odn5C75HqlnKLsx33Wy&lJL6J:EYuL3hq@>YCi%yv3;hi:16Hpt@a%FEVnr9N=6"
-    "*=Q[,oJ57P>G32/x;03;Xe$25410YkJ[0l8nVENh-0F>DZmhmO&w/n^y+lQ$&HVa6t:(l2ArsLr/.gD7^.-.p&KWZ,MT1_++VTXV4sb3V-XQEn,Gh'*B9X"
-    "QAJH:y:kHtvlrwxO;<#*^jWF'Q[M=Sw8ijbc%t$.GUD$]+W%3'jvdTSxeiqmS2Fs@Q)>U(6c0DrPL(e'X^s7b2qCg)tYZ_2);3LkOK$xKLRZH,yJ7A_l_A"
-    "k>,#9u+P5G>S/&atkVKLfaL+$0x/(/k4cl$b^*#_*l`1YxTS>MGowh1$okH.-pKfPt/_WF8:]B#*SD^L*)e'tr=0Il9_y/Z8@]f)+YpsN2e72vhhDp@xG6"
-    "BckMZ>[.-gpE_-AO(b8dJVnBU=^;QtkrClS]3@'VkQ>ccl(`<_bL5%E>p%###",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1316u, 2229u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
@@ -59605,41 +61568,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/HSTJ`=EBIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AOaN`j>4&,hm-VluTa'Ge]Aq4kOF)m.eu#2TM*a6&7FPavFS`:tEBGEFEQF$Vj;)'"
-    "&PpLlKigDsw`_+ssS,@J2j/6Wqt1m9M7e9WW-m&km`gjfI/MFj&4JZJyUM_P$9>Py#wA`[jTZ3OVbXN383Z#Gf1.'SX-4%3#2.B:<]*Puf$mf>%P(/-k0N"
-    "GU6T9bl/Vw_$lOer^rjtsNfX(Cr$Mm@,h'[FL@41'cX+VLdN*[_BFv7;6F<R#Rf0bRrAiA_0:Lc)8,,=[/$J^RrxkLCrUR%NL_+)tJyQ'F)j@O_ROm-+$P"
-    "W4<rV@8`31dn.(#D<u;4H$OQl46R^'/$FvB$@:=]<TcvLd1_7)m,nksedJUt_Y7<ePx2k97<n#<%@p'&_591M+;hFL;KRy<OLGPZ3hbgGt()v:O3H7g+K^"
-    "dbRG*s_2#Vp'Hnu2%YFvScm;s+s*8f)LHEWB46GNc)fe&D'8T9Nhl9WlXt[A(gp>+`2hEO9Io0fwU&Qbk]&QXfX<JS^.J,l0nDOYL4#wgvFkGfvm36fn,i"
-    "AH@ePSs&na2$dZLSZIe'Dj]:S>HJYfA`k%HvbXWCM`]8e.&[.I@T/g5:N1T`O>IW=+'OU.]&NHh`1Wb7iquRkfR]]6E&vpcqWUgVVtF5#5OK-77[6+$AwD"
-    "CD8/$tD0=<QI*NJ1vf9U&(N1@vEBWIKbUfR@nHGrgVRxI%)i5q)><>*=.NQ]#&.S>2[1eb14S(T*3=[pCC4iT$t+C/gIvm(ctodekZ)s)gXZ'Xv^OB;b=:"
-    "Mc+0ypK1=<xe--Z2yY]Y.2)(tscpfFO=s;f>N+8xH;,0TdH*Wtj%jC&xR4-@:KeP<K0xB0X:10(]cK'PeJ>*a$4ir,<&SEOS(96SxKslVtBBr)>[r3S)Bf"
-    "c#CHqA`P[_+-c$2J6A*I$9gq8V:kPBCudY1wxq_J%QtAvVS<c1ufZUSO:9qok'KFD)54*u6<R.q);L1dgbroXT@T2(ny9%17^A7iQJFqhg4<m@1Dty*jPv"
-    "[iv_2JIl)NAHrMd9/'J;y'#T:s*h9=,pogAG^dtJ+-hf>sBrvg/9)qp2(j494uT#vA'_>`MYYZ&XN6[fn@>h*'SQ^[JxGDTx[k(8=^2L[(e<W_0Q.7c&Y5"
-    "9*7+Su;TaJ#_`K&PD]k@Y]ulGRT[l@lhhi'*=sG<Kjc_=r5@;Wn1w[Zaws$($wFerJOU1V<@4SLI&O%U+Vn*/12sL)LO44&k+'Al)DQ'p%HRT)&BF1)s*7"
-    ">4;B+obRf[[(LhmhHR>d#bpquo*7xR[Uny'cP8/yde6L8(0l`$5h^r`hoEd8W>CD.l3m7uFp7MXb0(hpWnPhMPn;bj^uR,<hd.k]9;O[ec='4$@qys;l=."
-    "qRrl*HP,`I$KrCjX<)p3G(B#o_nS['TuG;fl(Ia,lZGvLVf1NLdxtLCW0.FIIlX]#&7-$jhcHebxrWFT,x&W+C+,+sr9f4@ZRK8Cj=n>q*@v[EglkY@hBL"
-    "$5P.CLe(c0S@LS3GB`pXe0SmW^ZJvG/*mk-F9PQfvUnY'JEV]UUK/9Dr0'=ig]<otO0bcRT63:iN8Od@HDYM0X/hka^Y6u]+(pF<aUp%1[e<P:mprnXfsy"
-    "y1Q/-..CV%oN4x2H]5.J;&DR9I/*8YX[qN,QP>Y]HG3[tSM$p`Ura7%Jumo=o#+xNN&inhr_HC2u0Q*Zn,5]lu[LFNu$e[6TO&sP9e%OnpD2Mvs]5Ea,'3"
-    "[,D/fdSJ32G'_nHW<PTo4[JQ.1e&glAI`j^)wrs.>ydiB/P5>b@_>c5YT`e;4eWooC8m.)=sku5&wGxK`H)ApbBOk5-,(ah'Nw_et0/UK:Zr]TosPi9HJW"
-    "rXC&W;nSwH*L<4*eKL0)@IIi/whIFy^^'wmwNXnKH9Rpu;A(GryKPgl&9/9>O(Wx>^#:&eQQSjD#6vu:l6oAx&Fr>2.j0A4_*ew.<0pN+<cM$Ro=O;Z:G]"
-    "YtNOxsr%Z$E69brKN(7#qqj;284eh+q5#`'gs&5GY5ds$TXsTo2wQn+V7B9>%0LX)*#3oGH8`E'RP7Pg9.C[fGROpV%lt#b>NZ]#/taZi/klDSL#3Q<]ou"
-    "Z0v6v`B=xhD>>pc:y&*vuT%$O^Mv](1IVry@*G++^aCK0:r-b/'UWcilYKH'Iaf[g/$q(a_jQa@954(7LXQknC6dj-ejcw.Y`e@Uq&iJyK,`F<an,e$A4e"
-    "bp:vcIRW[0Hw0EA65msf`<gH7P'F03OHRpE-OPn'R2;;%cZUX3<6:<hbFWw)7K)FpyM3fMyvk1Zy:+hnCR^ZCe4CS*.GB#&`OhG4l+_4ZA.NNm<HM%jQ*3"
-    "NhaI^tLkUE;RYPgK2uc`9=WrYC5&`*hU;A9YHi(`,8p@crEDyLbJesN_etcKh1weXl[:nY'V+Y.myM6G+C2aQZg+,sas.ZdC#&dSUB.<N<Wto/=5M0fgBr"
-    "o5l>52iB92gH@pMdQH<Jxvw2CW1N4AbBN3rx'g(xB9dQ=A9tW-GBTL-t)8CB1Y.jF02gh$/4p)*yWlW^f@UIp+(PYdYFWRS)OvdE2R4IA.eeB[LgwE.Wdq"
-    "[n7cjoK*iqWRJ)A$2BC'VxO.+W;02CT0a6>mqm;5+kCFE<tg%BK^E&yhq=*>1ii;,(30s]5J:<$-_Jj<=BR_U0kc1pXj*v7)S^WG4fpsQ(<I6wX(qh1gTe"
-    "s&5W9fgP+A6HOVI'W'cILh'phfog[3_p5AqV]ypOsw3xXAKy/'.wAJPr[U49v,I/IN[2,yJ>#&:#w#8su&@6HVoLBW`6ZBMC92KdN5)K(3W#$.&B>DvQVj"
-    "cRg_c;DGsZ'x0eHdpt*a^FZ'58N9Kdq<g,Su'lqSGj*KMFI(nX7/%OWk/B2kPip6,o(lP7+1=`_HVYGj10GULhvLke2]PHIE_D^G@-IG0f9Q7#B$g;^06`"
-    "(TyY*;po&L3D[P_*Ft_FHw,&KNC=5uM*G=@oPu4S0,QSrF[0v'wu7u51xsnRKtDugojJOe.d[sv9[c;4v0KHS6pe,4p9C<HHra^:y7r:IVDux$^(Lr_,C@"
-    "dNR9v[/n%0J7_f.Q'W*H<Hj_^fJcTksewMt7^v1uxA;51UC<Ro]v1l;Z9WVu%ZO>ofK#'2d>n#<'w6>*B,#8%C3Au_;vQqDm>_4`cbZby0J5.e+51JtQ9b"
-    "gm+'WHE_4;_MSBEaDKl&Dki5-59Y:f3b,nP(rF7E]_y#l>Nu>)XH[pf-KKNHZkS`S,*B2%IulV[=ITl34+Y3DYT6>j<LIYZ+3ZFe_#^D2[x]5JmoX%,o2F"
-    "pDY:^KJb4KSp)sx0bs$$9[e.jK%7`rvGU[T0mCAhvj&XOJOP[h2X9DVkfkE^R6-wL;<;lZE$3Fat>@a#hbEK>4t+>,-4VJ0lUShxH<gEpYR2MIhHDvT/j0"
-    "5%S#RamB57^C[>C2+@Hhp3qIk[e:=i>wvDpZ5H*p:+ka3gAHPVxWd'kjdE>0_Ddyc,qYY;AmI<f@i-2/#`fp&b[`6Fx]df>x7+6Y(CqKv,2BrbgaE7D#1("
-    "2xI.(9@L%)PBw((h;vov-WXAU0duJ;GiJSmIt7>1OY3*Cb_R>9f^)-v$gU)WmTg%Jp0N*b&;('ub<dmO(#d:jI]La>b&:,uB>eae*X;8,ZV(ue.p`NpJ/k"
-    "MoHD<K-$<ee>0*SsS=OtL''AY;&(TCg8Xo.w_w1>eVmk=`L+Q/AOF;P)k.xvp*PkFw:NQwdsr(LsY>+[H+x/Sa0bxg%_aO&QE;]he)$uSl6MvrU'(#1tQ&"
-    "v.5^aA5Vh-:ZK`*S43&",
+    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
+    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
+    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
+    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
+    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
+    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
+    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
+    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
+    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
+    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
+    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
+    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
+    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
+    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
+    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
+    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
+    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
+    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
+    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
+    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
+    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
+    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
+    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
+    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
+    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
+    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
+    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
+    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
+    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
+    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
+    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
+    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
+    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
     0};
-#define DITI_SPIRV_SIZES_pixels 3281u, 6218u
+#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

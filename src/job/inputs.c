@@ -28,6 +28,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }

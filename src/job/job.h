@@ -154,9 +154,11 @@ typedef struct diti_job_shape {
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -334,6 +336,7 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,

@@ -278,7 +278,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = traits ? traits->scheduler : NULL;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }

@@ -47,12 +47,22 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
+    if (loader->rename)
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
+    else
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+}
+
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
-    if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
-    else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {

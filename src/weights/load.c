@@ -591,6 +591,19 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
     diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+}
+
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name) {
+    diti_load_bare_rows(loader, out, 0, rows, rows, columns, name);
+}
+
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
                                  uint32_t frames, uint32_t kernel, bool biased, const char *name) {
     char full[160];

@@ -309,6 +309,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,

@@ -23,6 +23,9 @@
 #include "model/ltx.c"
 #include "model/hunyuanvideo.c"
 #include "model/wan.c"
+#include "model/zimage.c"
+#include "model/flux2.c"
+#include "model/qwenimage.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -37,7 +40,9 @@
 #include "golden_hunyuanvideo.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
+#include "golden_calls.h"
 #include "golden_clips.h"
+#include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -51,12 +56,14 @@
 #include "golden_video.h"
 #include "golden_wan.h"
 #include "golden_wan_pipe.h"
+#include "golden_zimage.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
 
 static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
@@ -78,6 +85,8 @@ static const golden_family families[] = {
     {"LTX-Video", golden_is_ltx, golden_run_ltx},
     {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
     {"Wan", golden_is_wan, golden_run_wan},
+    {"latents as tokens", golden_is_packed, golden_run_packed},
+    {"Z-Image", golden_is_zimage, golden_run_zimage},
     {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
@@ -200,7 +209,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2", "lumina2", "qwenimage", "sana*", "vae_dcae", "vae_flux2", "zimage"};
+    static const char *const later[] = {"lumina2", "sana*", "vae_dcae"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;
