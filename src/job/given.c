@@ -265,6 +265,10 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
                          (double)desc->loop_edit);
     }
+    if (align == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop_frames is %u; it must be less than the clip's %u latent frames", out->shape.loop_frames,
+                         most);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
                      out->shape.loop_frames, align, most);

@@ -19,6 +19,10 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
+    return model->transformer && model->transformer->traits.encodes_padding;
+}
+
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
@@ -36,7 +40,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !diti_prompts_read_padding(model)) result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -210,7 +214,9 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        item[3] = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model)
+                      ? tokens->lengths[branch]
+                      : count;
         for (i = 0; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
             out->weights[first + i].first = first;

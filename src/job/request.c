@@ -314,7 +314,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
    read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
 static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
     uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
-    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    for (branch = 0; branch < branches; branch++) {
+        bool whole = out->shape.encodes[branch] && diti_prompts_read_padding(model);
+        out->encoded[branch] = whole ? model->texts[DITI_TEXT_FIRST].tokens : lengths[branch];
+    }
     if (branches < 2 || model->fixed_text) return;
     if (out->shape.null_text) {
         out->encoded[0] = 0;
@@ -562,6 +565,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->frame_steps);
     diti_free(env, request->renoise);
     diti_free(env, request->given_noise);
+    diti_free(env, request->decode_noise);
+    diti_free(env, request->plane_noise);
     diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);

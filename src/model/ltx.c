@@ -181,9 +181,9 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 16;
+    traits->default_columns = 22;
     traits->default_frames = 21;
     traits->default_fps = 25;
-    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -192,7 +192,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->frame_steps = true;
+    traits->encodes_padding = true;
+    traits->frame_steps = traits->fixes_first = true;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */

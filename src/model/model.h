@@ -64,6 +64,7 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */

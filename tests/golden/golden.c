@@ -119,6 +119,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
     "tests/fixtures/pipe_wan22_i2v_a14b",
+    "tests/fixtures/pipe_ltx",
 };
 
 /* The other pipelines of clips, in full sweeps. */
