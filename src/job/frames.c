@@ -3,8 +3,8 @@
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which those
-   of previews and of the clip share. */
+/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
+   those of previews and of the clip share. */
 static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
     const diti_job_request *request = &share->job->request;
     const diti_vae *vae = share->job->model->vae;
@@ -36,9 +36,9 @@ static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const di
     diti_elementwise_desc mix = DITI_ZERO;
     if (!traits->timed || diti_graph_failed(graph)) return rows;
     mix.scale = 1 - traits->decode_noise;
-    mix.add = diti_tensor_view(graph, share->program.decode_noise,
-                               image * (uint32_t)diti_request_plane(&share->job->request),
-                               diti_tensor_rows(graph, rows), 0, traits->latent_channels);
+    mix.add =
+        diti_tensor_view(graph, share->program.decode_noise, image * (uint32_t)diti_request_plane(&share->job->request),
+                         diti_tensor_rows(graph, rows), 0, traits->latent_channels);
     mix.rows_per_add = 1;
     mix.out_f32 = true;
     mix.name = "noise before the decoder";
@@ -153,7 +153,8 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph, diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
+        diti_copy(graph,
+                  diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }

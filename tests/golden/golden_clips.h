@@ -204,7 +204,6 @@ static inline bool golden_is_clips(const golden_folder *folder) {
                                                                   diti_starts_with(folder->readme, "Latte"))));
 }
 
-
 /* JSON behind a marker in the README, to the line's end. */
 static inline diti_json *golden_clips_json(golden *g, const golden_folder *folder, const char *marker) {
     const char *start = strstr(folder->readme, marker), *end;

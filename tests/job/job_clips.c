@@ -335,11 +335,9 @@ static void test_first_frame(void) {
     desc.steps = 2;
     desc.init_image = image;
     desc.preview_interval = 1;
-    CHECK(run(&job, &desc) &&
-          dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, two, sizeof two, 0, &err) == DIT_OK);
+    CHECK(run(&job, &desc) && dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, two, sizeof two, 0, &err) == DIT_OK);
     desc.init_image = image + 1;
-    CHECK(run(&job, &desc) &&
-          dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, other, sizeof other, 0, &err) == DIT_OK);
+    CHECK(run(&job, &desc) && dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, other, sizeof other, 0, &err) == DIT_OK);
     dit_job_destroy(job);
     job = NULL;
     desc.init_image = image;
@@ -354,8 +352,7 @@ static void test_first_frame(void) {
     desc.conditioning = NULL;
     desc.conditioning_size = 0;
     desc.steps = 3;
-    CHECK(run(&job, &desc) &&
-          dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, three, sizeof three, 0, &err) == DIT_OK);
+    CHECK(run(&job, &desc) && dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, three, sizeof three, 0, &err) == DIT_OK);
     for (i = 0; i < VALUES; i++) {
         bool first = i % (2 * FRAME) < FRAME;
         same += first && memcmp(&two[i], &three[i], sizeof two[i]) == 0;
