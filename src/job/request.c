@@ -421,13 +421,29 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}
+
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (model->transformer->traits.divided &&
-        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
-         diti_patches_used(&request->shape)))
-        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
-               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
+    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_patches_used(&request->shape)))
+        return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
+               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+    if (by_frame && diti_patches_used(&request->shape))
+        return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
+    if (by_frame && ranks > request->shape.latent_frames)
+        return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->divided && ranks > diti_request_positions(model, request))
+        return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)

@@ -323,7 +323,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     if (p->denoise->still) return x;
     if (p->index == 0 && state->times) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.out = x;
         desc.name = "add_times";

@@ -323,13 +323,6 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_ltx_begin(diti_pass *p) {
     diti_ltx_state *state = diti_ltx_at(p->denoise);
-    if (p->denoise->frame_steps && p->image != p->denoise->token_range.all) {
-        diti_graph_fail(
-            p->graph, DIT_ERROR_INVALID_ARGUMENT,
-            "LTX-Video: frames with timesteps of their own want all rows on one device: no ulysses, ring or "
-            "pipefusion");
-        return;
-    }
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->denoise->same_timestep)

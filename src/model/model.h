@@ -73,8 +73,8 @@ typedef struct diti_model_traits {
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
-    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
-                     divide rows would have to exchange */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
+                     rows have whole frames, and exchange them for positions */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -95,7 +95,12 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
+                      within frames and within positions by turns; else 1 */
 } diti_token_range;
+/* Rows of the image that member i of a sequence has of `at`, and those before them. */
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -142,9 +147,9 @@ typedef struct diti_denoise {
     diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;          /* distilled guidance; read by write_inputs */
     diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
-                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
-                                timestep 0; 0: all have the step's */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
+                                the row of the tables that each frame has: the step's, or, of frames that are given,
+                                `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;   /* NULL: all is computed here */
@@ -276,6 +281,8 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
+/* Of frames that have timesteps of their own those whose rows are computed here. */
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
@@ -512,6 +519,8 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* Of a table [frames, columns] the rows of the frames at hand. */
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,

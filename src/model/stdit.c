@@ -429,7 +429,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);

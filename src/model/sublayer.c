@@ -52,6 +52,11 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
     return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
 }
 
+/* Whether other devices have some of the rows. */
+static bool diti_pass_divides(const diti_pass *p) {
+    return p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1;
+}
+
 /* ---- pairs of layers, fixed when a model is loaded ---- */
 
 static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
@@ -178,6 +183,7 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
     if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
@@ -386,15 +392,66 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     return diti_attend_end(p->graph, p->denoise, desc, &flow);
 }
 
+/* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
+   whose columns they exchange as Ulysses does heads. */
+static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    uint32_t i;
+    for (i = 0; i < sequence->count; i++)
+        frames[i] = diti_token_range_size(sequence, i, &p->denoise->token_range) / p->positions;
+    turn->group = sequence;
+    turn->rows = frames;
+    turn->items = p->items;
+    turn->heads = p->positions;
+    turn->head_dim = columns;
+}
+
+/* Attention by turns where devices have some frames each (docs/parallel.md 1.1): within frames it needs no others.
+   Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
+static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                                diti_tensor out) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    diti_graph *graph = p->graph;
+    uint32_t frames[DITI_MAX_DEVICES], width, all = p->denoise->token_range.all / p->positions, own = p->image;
+    diti_axes axes = *p->denoise->axes;
+    diti_denoise denoise = *p->denoise;
+    diti_pass here = *p;
+    diti_exchange_heads turn;
+    diti_tensor o;
+    memset(&axes.sequence, 0, sizeof axes.sequence);
+    axes.ulysses = axes.ring = axes.sequence;
+    denoise.axes = &axes;
+    here.denoise = &denoise;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.image = all * here.positions;
+        width = diti_tensor_columns(graph, h);
+        diti_sublayer_turn(p, width, frames, &turn);
+        h = diti_tensor_reshape(graph, h, p->items * own / p->positions, p->positions * width);
+        h = diti_tensor_reshape(graph, diti_gather_heads(graph, &turn, h, 1), p->items * here.image, width);
+    }
+    denoise.token_range.all = here.image;
+    o = diti_sublayer_attend(&here, h, sublayer, sublayer->axis == DITI_ATTEND_TEMPORAL ? 0 : out);
+    if (sublayer->axis != DITI_ATTEND_TEMPORAL || diti_graph_failed(graph)) return o;
+    width = diti_tensor_columns(graph, o);
+    diti_sublayer_turn(p, width, frames, &turn);
+    o = diti_tensor_reshape(graph, o, p->items * all, here.positions * width);
+    o = diti_tensor_reshape(graph, diti_scatter_heads(graph, &turn, o, 0), p->items * own, width);
+    if (!out) return o;
+    diti_copy(graph, o, out, "attention");
+    return out;
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->denoise->token_range.unit == p->positions)
+        return diti_sublayer_attend_divided(p, h, sublayer, out);
     if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "attention within frames and within positions by turns wants all rows on one device: "
-                               "no ulysses, ring or pipefusion");
+                               "attention within frames and within positions by turns goes without pipefusion");
     if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention that leaves padding of the text out wants all rows on one device: no "

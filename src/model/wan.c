@@ -387,16 +387,10 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
     diti_graph_scope(p->graph, NULL, 0);
 }
 
-/* Rows with timesteps of their own are those of whole frames, and a picture's tokens come from outside. */
+/* A picture's tokens come from outside. */
 static bool diti_wan_can(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    bool divides = denoise->patches > 1 || (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1);
-    if (denoise->frame_steps && divides)
-        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "frames of Wan with timesteps of their own want all rows on one device: no ulysses, ring or "
-                        "pipefusion; cfg, tensor and layers can");
-    if (model->config.image && !denoise->text2)
+    if (model->config.image && !p->denoise->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
                         model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
