@@ -15,6 +15,11 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch;
     out->joint = traits->joint;
+    if (traits->divided) {
+        out->frames = request->shape.latent_frames;
+        out->feeds = traits->feeds;
+        out->texts = traits->texts;
+    }
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
     out->weight_bytes = (double)weights->bytes;

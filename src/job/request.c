@@ -475,8 +475,10 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
-    uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
-    uint32_t columns = request->latent_width / model->transformer->traits.patch;
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t rows = request->latent_height / traits->patch * request->shape.latent_frames /
+                    (traits->patch_frames ? traits->patch_frames : 1),
+             patches = request->shape.patches, columns = request->latent_width / traits->patch;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
@@ -493,6 +495,9 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
+    else if (patches > 1 && request->latent_width * traits->patch % 4)
+        why = "PipeFusion's patches are whole lines of a latent, which are no multiple of four long here; choose "
+              "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
     if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;

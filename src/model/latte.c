@@ -212,6 +212,8 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->default_guidance = 7.5f;
     traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
     traits->divided = true;
+    traits->feeds = 2;
+    traits->texts = 1;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
