@@ -460,6 +460,10 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
+   would be very large. feed: of DITI_STREAMS_ONE. */
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 

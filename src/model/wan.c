@@ -552,12 +552,10 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_tensor h;
     diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->base.feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->base.feed, diti_sublayer_in(p, h, &w->base.feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
     return x;
 }
 
