@@ -444,6 +444,65 @@ static void test_memory(void) {
     dit_model_destroy(model);
 }
 
+/* What dit_job_memory says is what an allocator hands out at most while the clip is made, within a tenth. The devices
+   of these tests count staging and frames of the host as memory, too. */
+static void check_peak(const char *folder, const char *transformer, uint32_t side, uint32_t frames, bool moves) {
+    engine *e = (engine *)calloc(1, sizeof *e);
+    dit_image *image = stripes(side, side, 1);
+    dit_context_desc cd = {0};
+    dit_context *before = context;
+    dit_memory memory = {0};
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    dit_job_desc desc = {0};
+    e->maps_least = true;
+    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e);
+    cd.device_allocator.alloc = engine_alloc;
+    cd.device_allocator.free = engine_free;
+    cd.device_allocator.user = e;
+    cd.overrides = "rung=base,gflop_ns=100000000";
+    context = engine_context(e, &cd);
+    md.source.path = folder;
+    if (context && transformer)
+        model = load(folder, transformer, false);
+    else if (context)
+        CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s: %s", folder, err.message);
+    if (model) {
+        desc.model = model;
+        desc.prompt = "a fox runs through snow";
+        desc.width = desc.height = side;
+        desc.frame_count = dit_model_frames(model, frames);
+        desc.steps = 2;
+        if (moves) desc.init_image = image;
+        CHECK_MESSAGE(dit_job_memory(context, &desc, &memory, &err) == DIT_OK, "%s: %s", folder, err.message);
+        CHECK(run(&job, &desc));
+        printf("%s, %u frames of %u x %u: said %.2f MB, at most %.2f MB\n", folder, desc.frame_count, side, side,
+               (double)memory.peak / 1e6, (double)e->most / 1e6);
+        CHECK_MESSAGE((double)e->most <= 1.1 * (double)memory.peak && (double)e->most >= 0.9 * (double)memory.peak,
+                      "%s: said %llu, at most %llu were taken", folder, (unsigned long long)memory.peak,
+                      (unsigned long long)e->most);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = before;
+    engine_end(e);
+    free(e);
+    free_stripes(image);
+}
+
+static void test_peaks(bool sweep) {
+    check_peak("tests/fixtures/pipe_ltx", NULL, 128, 17, true);
+    if (!sweep) return;
+    check_peak(COGVIDEOX, NULL, 128, 17, false);
+    check_peak("tests/fixtures/pipe_latte", NULL, 128, 16, false);
+    check_peak("tests/fixtures/pipe_osp11", "tests/fixtures/pipe_osp11/65x512x512", 128, 17, false);
+    check_peak(OPEN_SORA, OPEN_SORA "/transformer", 128, 16, false);
+    check_peak("tests/fixtures/pipe_wan22_i2v_a14b", NULL, 128, 17, true);
+}
+
 /* --- on two devices --- */
 
 /* The branches of guidance on a device each give the same clip, from a clip, too. */
@@ -571,6 +630,7 @@ int main(void) {
         test_first_frame();
         test_holding();
         test_memory();
+        test_peaks(sweep);
         if (sweep) test_divided(); /* compiles every kernel anew */
         test_engine();
     }
