@@ -9,12 +9,17 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->hidden = traits->width;
     out->heads = traits->heads;
     out->feed = 4 * traits->width;
-    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch) *
+    out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch;
     out->joint = traits->joint;
+    if (traits->divided) {
+        out->frames = request->shape.latent_frames;
+        out->feeds = traits->feeds;
+        out->texts = traits->texts;
+    }
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
     out->weight_bytes = (double)weights->bytes;

@@ -191,14 +191,15 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped;
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped,
+             encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
     use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
-    use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+    use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = tokens;
-    prompts.rows = &length;
+    prompts.rows = &encoded;
     result = diti_encode_plan(ctx, model, &use, &plan, err);
     if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
     if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);

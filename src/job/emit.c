@@ -101,7 +101,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
+             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels), first;
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
@@ -129,7 +129,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
+                              share->assignment.branches * shape->image_count *
+                                  diti_axes_frames(&share->assignment.axes, shape->latent_frames, &first),
+                              "frame steps");
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -296,6 +298,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
+    share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);

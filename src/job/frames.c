@@ -3,12 +3,61 @@
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {shape->frames, shape->height, shape->width};
-    diti_vae_clip clip;
-    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
-    return clip;
+/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
+   those of previews and of the clip share. */
+static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
+    const diti_job_request *request = &share->job->request;
+    const diti_vae *vae = share->job->model->vae;
+    diti_program *program = &share->program;
+    diti_video size = {frames, request->shape.height, request->shape.width};
+    uint32_t rows = (uint32_t)diti_request_plane(request) * request->shape.image_count;
+    if (!diti_vae_clip_begin(clip, vae, graph, false, &size, request->shape.vae_tile, 0)) return false;
+    if (!diti_vae_get_traits(vae)->timed) return true;
+    if (!program->decode_timestep) {
+        diti_video latent = {request->shape.latent_frames, request->latent_height, request->latent_width};
+        uint32_t plane, count, values = 0;
+        for (plane = 0; (count = diti_vae_noise_plane(vae, &latent, plane)) != 0; plane++) values += count;
+        program->decode_timestep = diti_tensor_input(graph, DITI_F32, 1, DITI_VAE_TIMESTEP, "timestep of the decoder");
+        program->decode_noise = diti_tensor_input(graph, DITI_F32, rows, diti_vae_get_traits(vae)->latent_channels,
+                                                  "noise before the decoder");
+        program->plane_noise = values ? diti_tensor_input(graph, DITI_F32, values, 1, "noise in the decoder") : 0;
+    }
+    clip->timestep = program->decode_timestep;
+    clip->noise = program->plane_noise;
+    return !diti_graph_failed(graph);
+}
+
+/* Rows of a clip's latents as its decoder reads them, those of `image` from planes; with noise where it is told how
+   much there is. */
+static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, diti_tensor planes,
+                                  uint32_t image) {
+    const diti_vae_traits *traits = diti_vae_get_traits(clip->vae);
+    diti_tensor rows = diti_vae_clip_latents(clip, planes);
+    diti_elementwise_desc mix = DITI_ZERO;
+    if (!traits->timed || diti_graph_failed(graph)) return rows;
+    mix.scale = 1 - traits->decode_noise;
+    mix.add =
+        diti_tensor_view(graph, share->program.decode_noise, image * (uint32_t)diti_request_plane(&share->job->request),
+                         diti_tensor_rows(graph, rows), 0, traits->latent_channels);
+    mix.rows_per_add = 1;
+    mix.out_f32 = true;
+    mix.name = "noise before the decoder";
+    return diti_elementwise(graph, rows, &mix);
+}
+
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    const diti_program *program = &share->program;
+    const diti_vae *vae = share->job->model->vae;
+    float sinusoids[DITI_VAE_TIMESTEP];
+    if (!program->decode_timestep) return DIT_OK;
+    diti_vae_clip_timestep(vae, diti_vae_get_traits(vae)->decode_timestep, sinusoids);
+    DITI_TRY(diti_plan_write(program->plan, program->decode_timestep, sinusoids, sizeof sinusoids, err));
+    DITI_TRY(diti_plan_write(program->plan, program->decode_noise, request->decode_noise,
+                             diti_job_latent_values(share->job) * sizeof(float), err));
+    if (!program->plane_noise) return DIT_OK;
+    return diti_plan_write(program->plan, program->plane_noise, request->plane_noise,
+                           request->plane_values * sizeof(float), err);
 }
 
 /* The planes of a clip that are decoded. */
@@ -23,11 +72,10 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
 
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
     const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {1, shape->height, shape->width};
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
-    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
     rows = diti_vae_clip_all(&clip, rows);
     share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
     diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
@@ -99,14 +147,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
     if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
-    clip = diti_clip_decoder(share, graph);
-    if (diti_graph_failed(graph)) return;
+    if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+        diti_copy(graph,
+                  diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }

@@ -265,6 +265,10 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
                          (double)desc->loop_edit);
     }
+    if (align == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop_frames is %u; it must be less than the clip's %u latent frames", out->shape.loop_frames,
+                         most);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
                      out->shape.loop_frames, align, most);
@@ -602,18 +606,19 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
 /* A row for each step: for every frame of every evaluated clip the row of the timestep's table. */
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
-    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i,
-             columns = share->assignment.branches * request->shape.image_count * frames;
+    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i, first,
+             own = diti_axes_frames(&share->assignment.axes, frames, &first),
+             columns = share->assignment.branches * request->shape.image_count * own;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&share->job->env, (size_t)steps * columns, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the steps of frames");
     for (step = 0; step < steps; step++)
-        for (i = 0; i < columns; i++)
-            rows[(size_t)step * columns + i] =
-                (request->frame_steps ? request->frame_steps[(size_t)step * frames + i % frames].fresh > 0
-                                      : i % frames > 0)
-                    ? step
-                    : steps;
+        for (i = 0; i < columns; i++) {
+            uint32_t frame = first + i % own;
+            bool fresh =
+                request->frame_steps ? request->frame_steps[(size_t)step * frames + frame].fresh > 0 : frame > 0;
+            rows[(size_t)step * columns + i] = fresh ? step : steps;
+        }
     result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);

@@ -11,7 +11,7 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->has_fp16 = true;
     device->limits.storage_range = 0xffffffffu;
     device->limits.allocation = (VkDeviceSize)0xffe00000u; /* as NVIDIA's driver states it */
-    device->limits.block = (VkDeviceSize)1 << 30;
+    device->limits.block = device->limits.band = (VkDeviceSize)1 << 30;
     device->limits.storage_alignment = 256;
     device->limits.group_count = 65535;
     device->limits.group_invocations = 1024;

@@ -219,6 +219,9 @@ typedef struct diti_job_request {
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float *decode_noise;          /* [image_count, latent rows of a clip, C] where the decoder is told a timestep */
+    float *plane_noise;           /* planes that the decoder adds, one after the other */
+    size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
@@ -340,6 +343,7 @@ typedef struct diti_program {
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
+        decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
@@ -486,6 +490,7 @@ DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float 
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* what the decoder is told */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
@@ -513,6 +518,7 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const c
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
@@ -633,6 +639,8 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
+                                             const diti_job_request *request); /* tokens of a frame */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err); /* for PipeFusion, where there are patches */

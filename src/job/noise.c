@@ -177,6 +177,37 @@ static void diti_noise_image(const dit_model *model, uint32_t image, size_t valu
     }
 }
 
+/* What LTX-Video's decoder takes behind the steps: noise for every latent, which the pipeline mixes in, then planes. */
+static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env, diti_job_request *out,
+                                     dit_error *err) {
+    const diti_vae_traits *traits = model->vae ? diti_vae_get_traits(model->vae) : NULL;
+    diti_video latent = {out->shape.latent_frames, out->latent_height, out->latent_width};
+    uint32_t channels = model->transformer->traits.latent_channels, image, plane, count;
+    size_t rows = diti_request_plane(out), values = rows * channels, i;
+    float *scratch;
+    if (!traits || !traits->timed) return DIT_OK;
+    for (plane = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++)
+        out->plane_values += count;
+    scratch = (float *)diti_alloc_array(env, values, sizeof *scratch);
+    out->decode_noise = (float *)diti_alloc_array(env, values * out->shape.image_count, sizeof *out->decode_noise);
+    if (out->plane_values)
+        out->plane_noise = (float *)diti_alloc_array(env, out->plane_values, sizeof *out->plane_noise);
+    if (!scratch || !out->decode_noise || (out->plane_values && !out->plane_noise)) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (image = 0; image < out->shape.image_count; image++) {
+        float *own = out->decode_noise + image * values;
+        diti_noise_draw(&out->sources[image], scratch, values);
+        diti_noise_rows(scratch, channels, rows, own);
+        for (i = 0; i < values; i++) own[i] *= traits->decode_noise;
+    }
+    diti_free(env, scratch);
+    for (plane = 0, i = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++, i += count)
+        diti_noise_draw(&out->sources[0], out->plane_noise + i, count);
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
@@ -197,6 +228,7 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
     result = diti_noise_all_given(model, env, before, out, err);
     for (image = 0; image < out->shape.image_count && result >= 0; image++)
         diti_noise_image(model, image, values, scratch, out);
+    if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
     if (result < 0 || !given) return result;
     DITI_TRY(diti_request_floats(env, given, all, &noise, err));

@@ -19,6 +19,10 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
+    return model->transformer && model->transformer->traits.encodes_padding;
+}
+
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
@@ -36,7 +40,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !model->encoders[0].chat) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+        result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -226,7 +231,8 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
-    bool masks = !model->fixed_text || diti_encoders_mask(model) || diti_kind_is_decoder(encoder->kind);
+    bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
+                 diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
         uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;

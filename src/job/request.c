@@ -314,7 +314,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
    read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
 static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
     uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
-    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    for (branch = 0; branch < branches; branch++) {
+        bool whole = out->shape.encodes[branch] && diti_prompts_read_padding(model);
+        out->encoded[branch] = whole ? model->texts[DITI_TEXT_FIRST].tokens : lengths[branch];
+    }
     if (branches < 2 || model->fixed_text) return;
     if (out->shape.null_text) {
         out->encoded[0] = 0;
@@ -430,13 +433,29 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}
+
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (model->transformer->traits.divided &&
-        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
-         diti_patches_used(&request->shape)))
-        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
-               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
+    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_patches_used(&request->shape)))
+        return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
+               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+    if (by_frame && diti_patches_used(&request->shape))
+        return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
+    if (by_frame && ranks > request->shape.latent_frames)
+        return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->divided && ranks > diti_request_positions(model, request))
+        return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
@@ -468,8 +487,10 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
-    uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
-    uint32_t columns = request->latent_width / model->transformer->traits.patch;
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t rows = request->latent_height / traits->patch * request->shape.latent_frames /
+                    (traits->patch_frames ? traits->patch_frames : 1),
+             patches = request->shape.patches, columns = request->latent_width / traits->patch;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
@@ -486,6 +507,9 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
+    else if (patches > 1 && request->latent_width * traits->patch % 4)
+        why = "PipeFusion's patches are whole lines of a latent, which are no multiple of four long here; choose "
+              "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
     if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
@@ -575,6 +599,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->frame_steps);
     diti_free(env, request->renoise);
     diti_free(env, request->given_noise);
+    diti_free(env, request->decode_noise);
+    diti_free(env, request->plane_noise);
     diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);

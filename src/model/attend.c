@@ -112,7 +112,7 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->token_range.patch_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->token_range.patch_rows);
+    return text + diti_token_range_size(sequence, i, &denoise->token_range);
 }
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
@@ -144,9 +144,9 @@ static void diti_kept_kv_keep(diti_graph *graph, const diti_denoise *denoise, co
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
-            uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+            uint32_t rows = diti_token_range_size(sequence, i, at), to = item * (texts + at->all);
             diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
-            to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+            to += texts + at->patch_first + diti_token_range_before(sequence, i, at);
             diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }

@@ -12,6 +12,21 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
+    const diti_group *sequence = axes ? &axes->sequence : NULL;
+    uint32_t self = sequence ? sequence->index : 0;
+    *first = diti_group_first(sequence, self, frames);
+    return diti_group_size(sequence, self, frames);
+}
+
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                    diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
@@ -26,8 +41,10 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
     token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
-    token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
-    token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
+    token_range->unit =
+        patches == 1 && (transformer->traits.divided || denoise->frame_steps) ? grid.rows * grid.columns : 1;
+    token_range->first = token_range->patch_first + diti_token_range_before(sequence, self, token_range);
+    token_range->rows = diti_token_range_size(sequence, self, token_range);
     token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
     token_range->text = diti_group_size(sequence, self, token_range->patch_text);
 }
@@ -151,11 +168,18 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 /* ---- frames with timesteps of their own ---- */
 
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
-    uint32_t count = p->items * diti_transformer_grid(p->model, p->denoise).frames;
+    uint32_t first, frames = diti_transformer_grid(p->model, p->denoise).frames,
+                    count = p->items * diti_axes_frames(p->denoise->axes, frames, &first);
     diti_tensor row;
     if (!p->denoise->frame_steps || diti_graph_failed(p->graph)) return 0;
     row = diti_select_row(p->graph, p->denoise->frame_steps, p->denoise->step, "select_frames");
     return diti_tensor_view(p->graph, row, 0, 1, diti_tensor_columns(p->graph, row) - count, count);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table) {
+    const diti_token_range *at = &p->denoise->token_range;
+    return diti_tensor_view(p->graph, table, at->first / p->positions, at->rows / p->positions, 0,
+                            diti_tensor_columns(p->graph, table));
 }
 
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
@@ -175,6 +199,11 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     }
     if (denoise->frame_steps && !transformer->traits.frame_steps) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
+    if (denoise->patches > 1 && (denoise->frame_steps || transformer->traits.divided)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s: PipeFusion's patches are no whole frames",
                         transformer->family->title);
         return;
     }
@@ -320,6 +349,17 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
     transformer->family->begin(&p);
 }
 
+/* Rows of all devices of a sequence, [items * all, columns], of those at hand, which are gathered in units. */
+static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise *denoise, diti_tensor x,
+                                           uint32_t items) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    if (diti_group_count(&denoise->axes->sequence) == 1) return x;
+    x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
+    x = diti_all_gather(graph, &denoise->axes->sequence, x, items, at->patch_rows / at->unit, "rows");
+    return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
+}
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -338,8 +378,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
-    if (denoise->axes)
-        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    if (denoise->axes) x = diti_token_range_gather(graph, denoise, x, items);
     x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }

@@ -212,6 +212,8 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->default_guidance = 7.5f;
     traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
     traits->divided = true;
+    traits->feeds = 2;
+    traits->texts = 1;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -323,7 +325,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     if (p->denoise->still) return x;
     if (p->index == 0 && state->times) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.out = x;
         desc.name = "add_times";

@@ -181,9 +181,9 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 16;
+    traits->default_columns = 22;
     traits->default_frames = 21;
     traits->default_fps = 25;
-    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -192,7 +192,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->frame_steps = true;
+    traits->encodes_padding = true;
+    traits->frame_steps = traits->fixes_first = true;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -322,13 +323,6 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_ltx_begin(diti_pass *p) {
     diti_ltx_state *state = diti_ltx_at(p->denoise);
-    if (p->denoise->frame_steps && p->image != p->denoise->token_range.all) {
-        diti_graph_fail(
-            p->graph, DIT_ERROR_INVALID_ARGUMENT,
-            "LTX-Video: frames with timesteps of their own want all rows on one device: no ulysses, ring or "
-            "pipefusion");
-        return;
-    }
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->denoise->same_timestep)

@@ -77,6 +77,7 @@ typedef struct diti_model_traits {
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
+    bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -85,8 +86,9 @@ typedef struct diti_model_traits {
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
-    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
-                     divide rows would have to exchange */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
+                     rows have whole frames, and exchange them for positions */
+    uint32_t feeds, texts;        /* of a divided model: feed-forwards and attentions to the text in a block */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
     /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
@@ -110,7 +112,12 @@ typedef struct diti_token_range {
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
     uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
+    uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
+                      within frames and within positions by turns; else 1 */
 } diti_token_range;
+/* Rows of the image that member i of a sequence has of `at`, and those before them. */
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -159,9 +166,9 @@ typedef struct diti_denoise {
     diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;          /* distilled guidance; read by write_inputs */
     diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
-                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
-                                timestep 0; 0: all have the step's */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
+                                the row of the tables that each frame has: the step's, or, of frames that are given,
+                                `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;   /* NULL: all is computed here */
@@ -297,6 +304,8 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
+/* Of frames that have timesteps of their own those whose rows are computed here. */
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
@@ -482,6 +491,10 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
                                     const diti_sublayer *sublayer, diti_tensor h);
 /* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
+   would be very large. feed: of DITI_STREAMS_ONE. */
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -547,6 +560,8 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* Of a table [frames, columns] the rows of the frames at hand. */
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,

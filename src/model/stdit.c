@@ -236,6 +236,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->default_guidance = 7;
     traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
     traits->divided = traits->frame_steps = true;
+    traits->feeds = traits->texts = flows ? 2 : 1;
     traits->draws_frames = config->version != DITI_STDIT_1;
     traits->pads_patches = config->version != DITI_STDIT_1;
     traits->null_text = config->tokens ? &model->null_text : NULL;
@@ -429,7 +430,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);

@@ -52,6 +52,11 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
     return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
 }
 
+/* Whether other devices have some of the rows. */
+static bool diti_pass_divides(const diti_pass *p) {
+    return p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1;
+}
+
 /* ---- pairs of layers, fixed when a model is loaded ---- */
 
 static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
@@ -179,6 +184,7 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
     if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
@@ -439,15 +445,178 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     return diti_attend_end(p->graph, p->denoise, desc, &flow);
 }
 
+/* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
+   whose columns they exchange as Ulysses does heads. */
+static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    uint32_t i;
+    for (i = 0; i < sequence->count; i++)
+        frames[i] = diti_token_range_size(sequence, i, &p->denoise->token_range) / p->positions;
+    turn->group = sequence;
+    turn->rows = frames;
+    turn->items = p->items;
+    turn->heads = p->positions;
+    turn->head_dim = columns;
+}
+
+/* Attention by turns where devices have some frames each (docs/parallel.md 1.1): within frames it needs no others.
+   Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
+static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                                diti_tensor out) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    diti_graph *graph = p->graph;
+    uint32_t frames[DITI_MAX_DEVICES], width, all = p->denoise->token_range.all / p->positions, own = p->image;
+    diti_axes axes = *p->denoise->axes;
+    diti_denoise denoise = *p->denoise;
+    diti_pass here = *p;
+    diti_exchange_heads turn;
+    diti_tensor o;
+    memset(&axes.sequence, 0, sizeof axes.sequence);
+    axes.ulysses = axes.ring = axes.sequence;
+    denoise.axes = &axes;
+    here.denoise = &denoise;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.image = all * here.positions;
+        width = diti_tensor_columns(graph, h);
+        diti_sublayer_turn(p, width, frames, &turn);
+        h = diti_tensor_reshape(graph, h, p->items * own / p->positions, p->positions * width);
+        h = diti_tensor_reshape(graph, diti_gather_heads(graph, &turn, h, 1), p->items * here.image, width);
+    }
+    denoise.token_range.all = here.image;
+    o = diti_sublayer_attend(&here, h, sublayer, sublayer->axis == DITI_ATTEND_TEMPORAL ? 0 : out);
+    if (sublayer->axis != DITI_ATTEND_TEMPORAL || diti_graph_failed(graph)) return o;
+    width = diti_tensor_columns(graph, o);
+    diti_sublayer_turn(p, width, frames, &turn);
+    o = diti_tensor_reshape(graph, o, p->items * all, here.positions * width);
+    o = diti_tensor_reshape(graph, diti_scatter_heads(graph, &turn, o, 0), p->items * own, width);
+    if (!out) return o;
+    diti_copy(graph, o, out, "attention");
+    return out;
+}
+
+/* ---- bands: some rows after the other where a tensor between two layers would be very large ---- */
+
+/* Rows whose tensor of so many columns is no larger than a band may be (diti_limits.band), in whole units; all of them:
+ * no bands. Every row stays as it is, whatever the bands. */
+static uint32_t diti_pass_band(const diti_pass *p, uint32_t columns, uint32_t rows, uint32_t unit) {
+    uint64_t row = (uint64_t)columns * diti_element_size(p->graph->activation), most = p->graph->device->limits.band,
+             units, bands;
+    if (rows * row <= most) return rows;
+    bands = (rows * row + most - 1) / most;
+    units = (rows / unit + bands - 1) / bands;
+    if (!units) units = 1;
+    return (uint32_t)(units * unit < rows ? units * unit : rows);
+}
+
+/* A pass on `count` rows alone, from `first` on, as if they were one item's. */
+static diti_pass diti_pass_rows_alone(const diti_pass *p, uint32_t first, uint32_t count) {
+    uint32_t share = diti_modulation_share(p);
+    diti_pass here = *p;
+    if (count == diti_pass_all(p)) return here;
+    here.items = here.prompts = 1;
+    here.text = 0;
+    here.image = count;
+    if (share)
+        here.modulation.rows = diti_tensor_view(p->graph, p->modulation.rows, first / share, count / share, 0,
+                                                diti_tensor_columns(p->graph, p->modulation.rows));
+    return here;
+}
+
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed) {
+    uint32_t rows = diti_pass_all(p), share = diti_modulation_share(p), first, count,
+             band = diti_pass_band(p, feed->columns, rows, share ? share : 1);
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_pass here;
+        diti_tensor part = x, h;
+        count = rows - first < band ? rows - first : band;
+        here = diti_pass_rows_alone(p, first, count);
+        if (count < rows) part = diti_tensor_view(p->graph, x, first, count, 0, p->width);
+        h = diti_modulate(&here, part, shift, scale, feed);
+        diti_sublayer_add(&here, part, gate, feed, diti_sublayer_in(&here, h, feed, 0));
+    }
+}
+
+/* Attention within frames, or of whole items, some of them after the other: out or a new tensor. */
+static diti_tensor diti_sublayer_attend_rows(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                             diti_tensor out, uint32_t band) {
+    uint32_t rows = diti_pass_all(p), width = diti_column_shard_of(p, sublayer).count, first, count;
+    bool items = sublayer->axis == DITI_ATTEND_ALL;
+    if (!out) out = diti_tensor_new(p->graph, p->graph->activation, rows, width, "attention");
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        count = rows - first < band ? rows - first : band;
+        here.items = items ? count / (p->text + p->image) : 1;
+        if (!items) here.image = denoise.token_range.all = count;
+        here.denoise = &denoise;
+        if (p->keys)
+            here.keys = diti_tensor_view(p->graph, p->keys, first / (p->text + p->image), here.items, 0,
+                                         diti_tensor_columns(p->graph, p->keys));
+        diti_sublayer_attend(&here, diti_tensor_view(p->graph, h, first, count, 0, diti_tensor_columns(p->graph, h)),
+                             sublayer, diti_tensor_view(p->graph, out, first, count, 0, width));
+    }
+    return out;
+}
+
+/* Attention within positions, some of them after the other, which are copied out and back. */
+static diti_tensor diti_sublayer_attend_places(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                               uint32_t band) {
+    diti_graph *graph = p->graph;
+    uint32_t frames = p->items * p->image / p->positions, own = diti_tensor_columns(graph, h),
+             width = diti_column_shard_of(p, sublayer).count, first, count;
+    diti_tensor out = diti_tensor_new(graph, graph->activation, p->items * p->image, width, "attention");
+    diti_tensor from = diti_tensor_reshape(graph, h, frames, p->positions * own),
+                to = diti_tensor_reshape(graph, out, frames, p->positions * width);
+    for (first = 0; first < p->positions && !diti_graph_failed(graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        diti_tensor part, o;
+        count = p->positions - first < band ? p->positions - first : band;
+        part = diti_tensor_new(graph, diti_tensor_get(graph, h)->format, frames, count * own, "some positions");
+        diti_copy(graph, diti_tensor_view(graph, from, 0, frames, first * own, count * own), part, "some positions");
+        here.positions = count;
+        here.image = denoise.token_range.all = p->image / p->positions * count;
+        here.denoise = &denoise;
+        o = diti_sublayer_attend(&here, diti_tensor_reshape(graph, part, frames * count, own), sublayer, 0);
+        diti_copy(graph, diti_tensor_reshape(graph, o, frames, count * width),
+                  diti_tensor_view(graph, to, 0, frames, first * width, count * width), "some positions");
+    }
+    return out;
+}
+
+/* Whether the queries, keys and values of all rows would be too large for one tensor; then *out is made in bands. Not
+   where devices divide rows, and exchange them within. */
+static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                           diti_tensor *out) {
+    uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
+    if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
+        sublayer->streams == DITI_STREAMS_IMAGE)
+        return false;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        if (*out || diti_tensor_get(p->graph, h)->format == DITI_I8) return false;
+        unit = rows / p->positions;
+    }
+    band = diti_pass_band(p, 3 * sublayer->columns, rows, unit);
+    if (band >= rows) return false;
+    *out = sublayer->axis == DITI_ATTEND_TEMPORAL ? diti_sublayer_attend_places(p, h, sublayer, band / unit)
+                                                  : diti_sublayer_attend_rows(p, h, sublayer, *out, band);
+    return true;
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (diti_sublayer_attends_in_bands(p, h, sublayer, &out)) return out;
+    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->denoise->token_range.unit == p->positions)
+        return diti_sublayer_attend_divided(p, h, sublayer, out);
     if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "attention within frames and within positions by turns wants all rows on one device: "
-                               "no ulysses, ring or pipefusion");
+                               "attention within frames and within positions by turns goes without pipefusion");
     if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention that leaves padding of the text out wants all rows on one device: no "

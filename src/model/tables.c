@@ -69,12 +69,10 @@ DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const dit
 }
 
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
-    diti_tensor h;
     if (w->cross.columns) {
-        h = diti_sublayer_in(p, x, &w->cross, 0);
+        diti_tensor h = diti_sublayer_in(p, x, &w->cross, 0);
         if (w->cross.heads) w->cross.heads(p, h, 0);
         diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, text));
     }
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
 }

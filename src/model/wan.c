@@ -387,16 +387,10 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
     diti_graph_scope(p->graph, NULL, 0);
 }
 
-/* Rows with timesteps of their own are those of whole frames, and a picture's tokens come from outside. */
+/* A picture's tokens come from outside. */
 static bool diti_wan_can(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    bool divides = denoise->patches > 1 || (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1);
-    if (denoise->frame_steps && divides)
-        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "frames of Wan with timesteps of their own want all rows on one device: no ulysses, ring or "
-                        "pipefusion; cfg, tensor and layers can");
-    if (model->config.image && !denoise->text2)
+    if (model->config.image && !p->denoise->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
                         model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
@@ -558,12 +552,10 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_tensor h;
     diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->base.feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->base.feed, diti_sublayer_in(p, h, &w->base.feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
     return x;
 }
 

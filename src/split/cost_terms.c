@@ -11,17 +11,26 @@ DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
 }
 
 /* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
- * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
+ * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. By turns: two
+ * attentions, of s / f keys and of f. */
 DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
     diti_cost c;
     double layer;
     diti_cost_shape(&c, shape);
+    if (shape->frames) {
+        double f = shape->frames;
+        layer = c.s * (16 * c.d * c.d + shape->feeds * 4 * c.d * shape->feed + 4 * (c.s / f + f) * c.d) +
+                shape->texts * (c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d);
+        return c.layers * layer;
+    }
     layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
     if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
     return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
 }
 
 DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
+    double f = c->shape->frames;
+    if (f > 0) return c->layers * 4 * c->n * (c->n / f + f) * c->d / diti_split_flops(&c->q->shape);
     return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
@@ -84,19 +93,27 @@ DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
 
 /* ---- a step ---- */
 
+/* How much longer the device with most of it works than one with an equal part: heads count in attention, whole frames
+   of clips by turns in everything. */
+static double diti_cost_uneven(const diti_cost *c) {
+    bool turns = c->q->shape.frames > 0;
+    double parts = turns ? c->u : c->u * c->o, whole = turns ? c->q->shape.frames : c->q->shape.heads;
+    double more = ceil(whole / parts) * parts / whole - 1;
+    return 1 + (turns ? more : diti_cost_attention(c) * more);
+}
+
 /* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
- * branch counts. Where heads do not divide, a device with one more is waited for. */
+ * branch counts. Where heads, or frames, do not divide, a device with one more is waited for. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
     uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
+    double sum = 0, least = 0;
     for (rank = 0; rank < ranks; rank++) {
         sum += c->q->box.devices[rank].rate;
         if ((rank + 1) % each) continue;
         if (rank < each || sum < least) least = sum;
         sum = 0;
     }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
-           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least * diti_cost_uneven(c);
 }
 
 DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {

@@ -115,13 +115,16 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
 }
 
 /* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
-   tensor, devices that have the same outputs have the same heads. */
-static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
+   tensor, devices that have the same outputs have the same heads; where attention is by turns, ulysses leaves heads
+   alone. */
+static uint32_t diti_split_divisor(const diti_split *split, const diti_split_shape *shape, uint32_t thing) {
     uint32_t product = 1, axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
-        if (diti_split_method_of(axis).divides & thing)
-            product *=
-                axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        if (!(diti_split_method_of(axis).divides & thing)) continue;
+        if (axis == DITI_SPLIT_ULYSSES && thing == DITI_DIVIDES_HEADS && shape->frames) continue;
+        product *=
+            axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    }
     return product;
 }
 
@@ -141,20 +144,25 @@ static dit_result diti_split_check_pairs(const diti_split *split, const char *na
 DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
     char name[DITI_SPLIT_NAME];
     diti_split_print(split, name);
-    if (diti_split_divisor(split, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
                          (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (diti_split_divisor(split, DITI_DIVIDES_HEADS) > shape->heads)
+    if (shape->frames && split->degree[DITI_SPLIT_ULYSSES] > shape->frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ulysses gives each device whole latent frames, of which there are %u, fewer than "
+                         "devices",
+                         name, (unsigned)shape->frames);
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_HEADS) > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",
                          name, (unsigned)shape->heads);
     DITI_TRY(diti_split_check_pairs(split, name, err));
-    if (diti_split_divisor(split, DITI_DIVIDES_LAYERS) > shape->layers)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_LAYERS) > shape->layers)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
                          name, (unsigned)shape->layers);
-    if (diti_split_divisor(split, DITI_DIVIDES_ROWS) > shape->rows)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_ROWS) > shape->rows)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;

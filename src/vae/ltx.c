@@ -33,7 +33,7 @@ struct diti_ltx_vae {
     diti_ltx_vae_time time;
     diti_weight table; /* [2, channels]: of the last norm */
     uint32_t patch;
-    bool timed, residual;
+    bool residual;
 };
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
@@ -316,8 +316,10 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %u latent channels, or too many levels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
     own->patch = diti_setting_size(&settings, "patch_size", 4, 16);
-    own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
-    own->residual = own->timed; /* 0.9.1 and later */
+    vae->traits.timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
+    vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
+    vae->traits.decode_noise = 0.025f;
+    own->residual = vae->traits.timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
     diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
@@ -358,6 +360,26 @@ static bool diti_ltx_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
     out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
     return index == 0;
+}
+
+/* ---- noise that the decoder adds ---- */
+
+static uint32_t diti_ltx_vae_noises(const diti_ltx_vae_resnet *resnet) {
+    return (resnet->noises[0].part_count ? 1u : 0u) + (resnet->noises[1].part_count ? 1u : 0u);
+}
+
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    const diti_ltx_vae_half *half = &vae->ltx->decoder;
+    uint32_t area = latent->height * latent->width, seen = 0, i, k;
+    for (i = 0; i < half->level_count; i++) {
+        const diti_ltx_vae_level *level = &half->levels[i];
+        if (level->changes) seen += diti_ltx_vae_noises(&level->change);
+        if (index < seen) return area;
+        if (level->resample.weight.part_count) area *= 4;
+        for (k = 0; k < level->count; k++) seen += diti_ltx_vae_noises(&level->resnets[k]);
+        if (index < seen) return area;
+    }
+    return 0;
 }
 
 /* ---- computing ---- */
@@ -557,7 +579,7 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
     uint32_t i;
     size.frames = chunk->frames;
     clip->noise_next = 0;
-    if (!clip->encode && own->timed && !clip->timestep)
+    if (!clip->encode && clip->vae->traits.timed && !clip->timestep)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "the autoencoder wants a timestep for its decoder");
     if (clip->encode) {

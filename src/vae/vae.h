@@ -18,6 +18,10 @@ typedef struct diti_vae_traits {
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
+    /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
+       (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
+    bool timed;
+    float decode_timestep, decode_noise;
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
    whole or one half of it; config NULL: sizes from shapes. */
@@ -102,8 +106,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 #define DITI_VAE_TIMESTEP 256u
-DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
+DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
@@ -231,6 +237,7 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);

@@ -80,6 +80,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
     limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
     limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
+    limits->band = limits->block;
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);

@@ -79,10 +79,12 @@ static inline void golden_clips_latents(golden_pipe *p, dit_job *job, const char
     const diti_model_traits *traits = &p->model->transformer->traits;
     uint32_t frames = job->request.shape.latent_frames, channels = traits->latent_channels;
     size_t area = (size_t)job->request.latent_width * job->request.latent_height, count = channels * frames * area;
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
     float *latents = (float *)calloc(count, sizeof *latents), *reference = golden_clips_reference(p, name, count);
     dit_error err = DITI_ZERO;
     dit_result result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, count * sizeof *latents, 0, &err);
     if (traits->noise_by_frame) reference = golden_clips_swap(reference, frames, channels, area);
+    if (stored && stored->rank == 3) reference = golden_transpose(reference, (uint32_t)(frames * area), channels);
     if (golden_require(p->g, result == DIT_OK, "%s: %s", name, err.message))
         golden_compare(p->g, name, latents, reference, count, golden_clips_tolerance(p));
     free(latents);
@@ -189,12 +191,17 @@ static inline bool golden_clips_open(golden_pipe *p, golden *g, const golden_fol
            golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
 }
 
-/* --- diffusers: CogVideoX, Latte --- */
+/* --- diffusers: CogVideoX, Latte, LTX-Video, whose latents are recorded as tokens, [1, frames * h * w, C] --- */
+
+static inline bool golden_is_ltx_pipe(const golden_folder *folder) {
+    return diti_starts_with(folder->readme, "LTXPipeline");
+}
 
 static inline bool golden_is_clips(const golden_folder *folder) {
     const diti_stored_tensor *latents = folder->golden ? diti_checkpoint_find(folder->golden, "in.latents") : NULL;
-    return latents && latents->rank == 5 && folder->readme && golden_has(folder->path, "model_index.json") &&
-           (diti_starts_with(folder->readme, "CogVideoX") || diti_starts_with(folder->readme, "Latte"));
+    return latents && folder->readme && golden_has(folder->path, "model_index.json") &&
+           (golden_is_ltx_pipe(folder) || (latents->rank == 5 && (diti_starts_with(folder->readme, "CogVideoX") ||
+                                                                  diti_starts_with(folder->readme, "Latte"))));
 }
 
 /* JSON behind a marker in the README, to the line's end. */
@@ -221,18 +228,22 @@ static inline void golden_clips_desc(const golden_pipe *p, const diti_json *call
 
 static inline void golden_run_clips(golden *g, const golden_folder *folder) {
     diti_json *call = golden_clips_json(g, folder, "call arguments: ");
+    bool ltx = golden_is_ltx_pipe(folder);
     golden_pipe p = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
     dit_job *job = NULL;
     char last[64];
     if (call && golden_pipe_open(&p, g, folder, folder->path)) {
         golden_clips_desc(&p, call, &desc);
-        golden_draw_from(g, folder->golden, "in.latents", "sched_noise");
+        golden_draw_from(g, folder->golden, ltx ? "in.latents_unpacked" : "in.latents", ltx ? "noise" : "sched_noise");
+        if (ltx) /* prompts are recorded shorter than the pipeline's 128 tokens */
+            p.model->texts[DITI_TEXT_FIRST].tokens = p.model->encoders[0].tokens =
+                (uint32_t)diti_json_number(call, "max_sequence_length", 128);
         if (golden_clips_run(&p, &desc, &job)) {
             diti_format(last, sizeof last, "step%u.latents", (unsigned)desc.steps - 1);
             golden_clips_latents(&p, job, last);
             golden_clips_frames(&p, golden_clips_read(&p, job), desc.frame_count, (size_t)desc.width * desc.height,
-                                GOLDEN_FRAMES_01, "out.image01");
+                                GOLDEN_FRAMES_01, ltx ? "out.video01" : "out.image01");
         }
         dit_job_destroy(job);
     }

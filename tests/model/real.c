@@ -252,11 +252,12 @@ static void test_pipelines(void) {
 
 /* Wan 14B, 81 frames of 1280 x 720: 75,600 tokens of one branch of guidance. Activations are the residual stream in
    F32, queries, keys, values and the result of attention in F16, and keys and values that all blocks keep of the text.
-   Both branches in one evaluation have queries, keys and values of 4.6 GB, more than drivers allocate in one piece: the
-   message says so. */
+   Both branches in one evaluation would have queries, keys and values of 4.6 GB, more than drivers allocate in one
+   piece: those of one branch are made after those of the other, of the norm's results, which stay that long. */
 static void test_named_clip(void) {
     const uint64_t rows = 21 * 45 * 80, width = 5120;
-    const double least = (double)(rows * width * (4 + 3 * 2 + 2) + 40 * 512 * 2 * width * 2);
+    const double least = (double)(rows * width * (4 + 3 * 2 + 2) + 40 * 512 * 2 * width * 2),
+                 both = (double)(rows * width * (2 * (4 + 2 + 2) + 3 * 2) + 2 * 40 * 512 * 2 * width * 2);
     real_file file = {0};
     dit_model_desc desc = {0};
     dit_job_desc job = {0};
@@ -274,7 +275,10 @@ static void test_named_clip(void) {
     job.frame_count = 21; /* without an autoencoder a latent frame is a frame */
     if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message)) {
         job.model = model;
-        CHECK(dit_job_memory(NULL, &job, &memory, &err) < 0 && strstr(err.message, "qkv [151200, 15360]"));
+        if (CHECK_MESSAGE(dit_job_memory(NULL, &job, &memory, &err) == DIT_OK, "%s", err.message))
+            CHECK_MESSAGE((double)memory.activations >= both && (double)memory.activations < 1.1 * both,
+                          "activations of both branches take %.2f GB, at least %.2f", (double)memory.activations / 1e9,
+                          both / 1e9);
         job.guidance.scale = 1;
         if (CHECK_MESSAGE(dit_job_memory(NULL, &job, &memory, &err) == DIT_OK, "%s", err.message)) {
             CHECK_MESSAGE((double)memory.activations >= least && (double)memory.activations < 1.1 * least,

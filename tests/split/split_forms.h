@@ -15,6 +15,8 @@ typedef struct form_shape {
     uint64_t heads, head_dim;
     uint64_t feed;        /* columns of a feed-forward */
     uint64_t image, text; /* rows of an item; text: of those that attend with the image */
+    uint64_t unit;        /* rows of the image that stay together, a frame's; 0: 1 */
+    uint64_t turns;       /* attentions of a block to the same place in all frames; others are within frames */
     uint64_t layers;
     uint64_t dual;        /* bit i: block i has an attention of the image's rows besides */
     bool skips;           /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
@@ -121,8 +123,20 @@ static inline uint64_t form_payload(const form_rank *rank, uint64_t columns) {
 }
 
 static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
-    return form_part(shape->image, member, &rank->sequence) +
+    uint64_t unit = shape->unit ? shape->unit : 1;
+    return unit * form_part(shape->image / unit, member, &rank->sequence) +
            (text ? form_part(shape->text, member, &rank->sequence) : 0);
+}
+
+/* Bytes of an attention to the same place in all frames, for one item: frames against places before it, the whole
+   width, and back behind it, the heads that matrices have here. */
+static inline uint64_t form_turn(const form_shape *shape, const form_rank *rank) {
+    uint64_t width = shape->heads * shape->head_dim, all = shape->image / shape->unit, sum = 0, k;
+    uint64_t own = form_part(all, rank->ulysses, &rank->sequence),
+             places = form_part(shape->unit, rank->ulysses, &rank->sequence);
+    for (k = 0; k < rank->u; k++)
+        if (k != rank->ulysses) sum += own * form_payload(rank, form_part(shape->unit, k, &rank->sequence) * width);
+    return sum + (all - own) * form_payload(rank, places * rank->own_heads * shape->head_dim);
 }
 
 /* Bytes of one attention and one item: rows against heads, keys and values round the ring, heads against rows. */
@@ -225,7 +239,7 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
         return false;
     for (i = form_first(shape->layers, rank.stage, &rank.stages);
          i < form_first(shape->layers, rank.stage + 1, &rank.stages); i++) {
-        *bytes += items * form_attention(shape, &rank, true);
+        *bytes += items * (shape->turns ? shape->turns * form_turn(shape, &rank) : form_attention(shape, &rank, true));
         sums += form_sums(shape, &rank, items, image, rows - image, i);
         if (shape->dual >> i & 1) *bytes += items * form_attention(shape, &rank, false);
     }
@@ -270,7 +284,7 @@ static inline bool form_document(const form_shape *shape, const diti_split *spli
              (diti_split_bytes(&document, split, DITI_SPLIT_ULYSSES, FORM_ELEMENT) +
               diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT) +
               diti_split_bytes(&document, split, DITI_SPLIT_TENSOR, FORM_ELEMENT));
-    return !split->inputs && !shape->text && !shape->dual && shape->image % members == 0 &&
+    return !split->inputs && !shape->text && !shape->dual && !shape->unit && shape->image % members == 0 &&
            shape->heads % (split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_TENSOR]) == 0 &&
            (split->degree[DITI_SPLIT_TENSOR] == 1 ||
             (shape->sums == 2 && shape->image / members % split->degree[DITI_SPLIT_TENSOR] == 0)) &&

@@ -108,6 +108,8 @@ typedef struct asked {                              /* the differences between r
     float first, last;                              /* of guidance */
     const char *sampler;
     bool resumes;
+    uint32_t frames;         /* of a clip; 0: a picture */
+    const dit_image *begins; /* the picture that a clip begins with; NULL: none */
 } asked;
 
 static inline dit_job_desc request_asked(const maker *m, const asked *a, const char *split, generated_inputs *inputs) {
@@ -121,8 +123,8 @@ static inline dit_job_desc request_asked(const maker *m, const asked *a, const c
     desc.inputs = inputs->list;
     desc.input_count = inputs->count;
     desc.class_labels = classes ? labels : NULL;
-    desc.width = a->columns * m->model->info.size_multiple;
-    desc.height = a->rows * m->model->info.size_multiple;
+    desc.width = a->columns * m->model->info.size_multiple * (traits->pads_patches ? traits->patch : 1);
+    desc.height = a->rows * m->model->info.size_multiple * (traits->pads_patches ? traits->patch : 1);
     desc.image_count = a->images;
     desc.steps = a->steps;
     desc.preview_interval = a->preview;
@@ -132,6 +134,9 @@ static inline dit_job_desc request_asked(const maker *m, const asked *a, const c
     desc.guidance.first = guided ? a->first : 0;
     desc.guidance.last = guided ? a->last : 0;
     desc.resume_on_loss = a->resumes;
+    desc.frame_count = a->frames;
+    desc.float_frames = a->frames > 0;
+    desc.init_image = a->begins;
     desc.split = split;
     return desc;
 }

@@ -3,10 +3,10 @@
    link, and both against a closed form. A split that this version does not know is told and counted, and tested from
    the day it is there.
 
-   make test runs the rows of the bundled model; DIT_TEST_ALL=1 the whole table, row by row, and remembers in build/all
-   which rows have passed. By hand: build/tests/split_matrix WORD... runs the rows whose line has all words in it; an
-   argument with a slash in it is a folder of fixtures that are tested as well.
-   test-runs: lavapipe */
+   make test runs the rows of the bundled model and one of a clip; DIT_TEST_ALL=1 the whole table, row by row, and
+   remembers in build/all which rows have passed. By hand: build/tests/split_matrix WORD... runs the rows whose line has
+   all words in it; an argument with a slash in it is a folder of fixtures that are tested as well. test-runs: lavapipe
+ */
 #include "library.h"
 #include "model/hunyuandit.c"
 #include "model/sd3.c"
@@ -43,19 +43,31 @@ static const generated_model shapes[] = {
 typedef struct fixture { /* a file or folder, and what it lacks */
     const char *name, *path;
     uint32_t channels; /* 4 or 16: the decoder that is added; 0: it has one */
+    uint32_t frames;   /* of a clip; 0: pictures are made */
+    bool begins;       /* with a picture, whose frame has a timestep of its own */
 } fixture;
 static const fixture fixtures[] = {
-    {"bundled", bundled, 0},
-    {"pixart-sigma", tiny, 0},
-    {"dit", "tests/fixtures/pipe_dit", 0},
-    {"sd35-odd", "tests/fixtures/sd35_odd", 16},
-    {"flux-sdcpp", "tests/fixtures/gguf_flux_sdcpp/model.gguf", 16},
-    {"hunyuandit", "tests/fixtures/hunyuandit_v12", 4},
-    {"wan", "tests/fixtures/wan", 16},
-    {"pixart-alpha", "/pipe_pixart_alpha", 0}, /* below the folder that is named on the command line */
-    {"sd35-medium", "/sd35m", 16},
-    {"flux-schnell", "/flux_schnell", 16},
-    {"hunyuandit-pipe", "/pipe_hunyuandit", 0},
+    {"bundled", bundled, 0, 0, false},
+    {"pixart-sigma", tiny, 0, 0, false},
+    {"dit", "tests/fixtures/pipe_dit", 0, 0, false},
+    {"sd35-odd", "tests/fixtures/sd35_odd", 16, 0, false},
+    {"flux-sdcpp", "tests/fixtures/gguf_flux_sdcpp/model.gguf", 16, 0, false},
+    {"hunyuandit", "tests/fixtures/hunyuandit_v12", 4, 0, false},
+    {"wan", "tests/fixtures/wan", 16, 0, false},
+    {"wan clip", "tests/fixtures/wan", 16, 5, false},
+    {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false},
+    {"ltx from a picture", "tests/fixtures/pipe_ltx", 0, 17, true},
+    {"stdit1 clip", "tests/fixtures/stdit1", 4, 5, false},
+    {"stdit2 clip", "tests/fixtures/pipe_opensora11/transformer", 4, 5, false},
+    {"stdit3 clip", "tests/fixtures/pipe_opensora12/transformer", 4, 5, false},
+    {"latte clip", "tests/fixtures/pipe_latte/transformer", 4, 5, false},
+    {"plan clip", "tests/fixtures/osp11_lattet2v_rope", 4, 5, false},
+    {"cogvideox clip", "tests/fixtures/pipe_cogvideox_2b/transformer", 16, 5, false},
+    {"ltx clip", "tests/fixtures/pipe_ltx", 0, 17, false},
+    {"pixart-alpha", "/pipe_pixart_alpha", 0, 0, false}, /* below the folder that is named on the command line */
+    {"sd35-medium", "/sd35m", 16, 0, false},
+    {"flux-schnell", "/flux_schnell", 16, 0, false},
+    {"hunyuandit-pipe", "/pipe_hunyuandit", 0, 0, false},
 };
 static const char *fixture_folder;
 
@@ -76,12 +88,13 @@ typedef struct row {
     kind kind;
 } row;
 
-/* The bundled model, in make test. */
+/* The bundled model and a clip, in make test. */
 static const row quick[] = {
     {"bundled", "cfg2", "3", 5, 3, 1, NULL, NULL, EXACT},
     {"bundled", "ring3", "3", 5, 3, 1, NULL, NULL, EXACT},
     {"bundled", "ulysses3", "3", 5, 3, 1, NULL, NULL, EXACT},
     {"bundled", "cfg3", "3", 5, 3, 1, "two branches", NULL, EXACT},
+    {"latte clip", "ulysses3", "3", 3, 2, 1, NULL, NULL, EXACT},
 };
 
 #define EVERY(model, columns, rows)                                                                                    \
@@ -182,7 +195,50 @@ static const row quick[] = {
         model, PLAN("pipefusion2,ring2", ", \"patches\": 3", "0.1, 0.2, 0.32, 0.38"), "4", 8, 8, 1, NULL, NULL, STALE  \
     }
 
+/* Clips: more frames than devices, which divide neither frames nor tokens. */
+#define CLIP(model)                                                                                                    \
+    {model, "cfg2", "2", 3, 2, 1, NULL, NULL, EXACT}, {model, "ulysses2", "2", 3, 2, 1, NULL, NULL, EXACT},            \
+        {model, "ulysses3", "3", 3, 2, 1, NULL, NULL, EXACT},                                                          \
+        {model, "cfg2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},                                                     \
+        {model, "tensor2", "2", 3, 2, 1, NULL, NULL, EXACT},                                                           \
+        {model, "tensor2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},                                                  \
+        {model, "layers2", "2", 3, 2, 1, NULL, NULL, EXACT}, {                                                         \
+        model, "ulysses2,int8", "2", 3, 2, 1, NULL, NULL, LOSSY                                                        \
+    }
+#define CLIP_BY_TURNS(model)                                                                                           \
+    CLIP(model), {model, "ring2", "2", 3, 2, 1, "exchange frames for positions", NULL, EXACT}, {                       \
+        model, "pipefusion2", "2", 3, 2, 1, "exchange frames for positions", NULL, STALE                               \
+    }
+#define CLIP_WHOLE(model)                                                                                              \
+    CLIP(model), {model, "ring2", "2", 3, 2, 1, NULL, NULL, EXACT}, {model, "ring3", "3", 3, 2, 1, NULL, NULL, EXACT}, \
+        {model, "ulysses2,ring2", "4", 3, 2, 1, NULL, NULL, EXACT}, {                                                  \
+        model, "pipefusion2", "2", 3, 2, 1, NULL, NULL, STALE                                                          \
+    }
+
 static const row table[] = {
+    CLIP_BY_TURNS("stdit1 clip"),
+    CLIP_BY_TURNS("stdit2 clip"),
+    CLIP_BY_TURNS("stdit3 clip"),
+    CLIP_BY_TURNS("latte clip"),
+    CLIP_BY_TURNS("plan clip"),
+    {"latte clip", "ulysses2", "2", 3, 2, 2, NULL, NULL, EXACT},
+    {"latte clip", PLAN("ulysses3", "", "0.47, 0.31, 0.22"), "3", 3, 3, 1, NULL, NULL, EXACT},
+    {"short clip", "ulysses3", "3", 3, 2, 1, "fewer than devices", NULL, EXACT},
+    {"stdit1 clip", "ulysses3", "3", 2, 1, 1, "fewer than devices", NULL, EXACT},
+    CLIP_WHOLE("cogvideox clip"),
+    CLIP_WHOLE("wan clip"),
+    CLIP("ltx clip"),
+    {"ltx clip", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx clip", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx clip", "ulysses2,ring2", "4", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx clip", "pipefusion2", "2", 3, 2, 1, "no multiple of four", NULL, STALE},
+    {"ltx clip", "pipefusion2", "2", 4, 2, 1, NULL, NULL, STALE},
+    {"ltx from a picture", "ulysses2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx from a picture", "ulysses3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx from a picture", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx from a picture", "cfg2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},
+    {"ltx from a picture", "pipefusion2", "2", 3, 2, 1, "no whole frames", NULL, STALE},
+    {"ltx from a picture", "ulysses4", "4", 3, 2, 1, "fewer than devices", NULL, EXACT},
     GUIDED("pixart8", 8, 8),
     EVERY("pixart8", 8, 8),
     GUIDED("sd3-8", 8, 8),
@@ -391,8 +447,9 @@ static bool open_model(const row *r) {
         (!CHECK_MESSAGE(load_denoiser(&at, shape, DIT_TYPE_STORED, desc) == DIT_OK, "%s", err.message) || !take_flow()))
         return false;
     if (!CHECK_MESSAGE(at.model, "there is no model %s", r->model)) return false;
-    at.model->transformer->traits.default_frames = 0; /* clips of one frame are made as pictures are */
     shorten_texts(at.model);
+    if (f && f->frames) return take_flow();
+    at.model->transformer->traits.default_frames = 0; /* clips of one frame are made as pictures are */
     return true;
 }
 
@@ -410,11 +467,22 @@ typedef struct observed {
 } observed;
 
 static asked asked_of(const row *r, uint32_t steps) {
-    asked a = {0, 0, 0, 0, 0, 0, 0, "euler", false};
+    static uint8_t rgba[4 * 256 * 256];
+    static dit_image image;
+    const fixture *f = find_fixture(r->model);
+    asked a = {0, 0, 0, 0, 0, 0, 0, "euler", false, 0, NULL};
+    size_t i;
     a.columns = r->columns;
     a.rows = r->rows;
     a.images = r->images;
     a.steps = steps;
+    if (f) a.frames = f->frames;
+    if (!f || !f->begins) return a;
+    for (i = 0; i < sizeof rgba; i++) rgba[i] = (uint8_t)(i * 37 % 251);
+    image.rgba = rgba;
+    image.width = r->columns * at.model->info.size_multiple;
+    image.height = r->rows * at.model->info.size_multiple;
+    a.begins = &image;
     return a;
 }
 
@@ -509,6 +577,23 @@ static uint64_t total(const uint64_t links[LINKS][LINKS]) {
     return sum;
 }
 
+static bool is_begun(const row *r) {
+    const fixture *f = find_fixture(r->model);
+    return f && f->begins;
+}
+
+/* Open-Sora 1.2 has text and feed-forward behind either attention, Latte the feed-forward, versions before neither. */
+static uint64_t sums_by_turns(const diti_model_traits *traits) {
+    if (diti_equal(traits->family, "latte")) return 5;
+    return diti_equal(traits->variant, "v1.2") ? 6 : 4;
+}
+
+/* Frames of tokens. */
+static uint32_t frames_of(const row *r) {
+    const fixture *f = find_fixture(r->model);
+    return f && f->frames ? diti_vae_latent_frames(at.model->vae, f->frames, false, NULL) : 1;
+}
+
 static form_shape shape_of(const row *r) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t area = (uint64_t)traits->patch * traits->patch;
@@ -518,13 +603,17 @@ static form_shape shape_of(const row *r) {
     shape.feed = 4 * (uint64_t)traits->width;
     if (diti_equal(traits->family, "hunyuandit")) shape.feed = diti_hunyuandit_of(at.model->transformer)->config.inner;
     if (diti_equal(traits->family, "wan")) shape.feed = diti_wan_of(at.model->transformer)->config.feed;
-    if (diti_equal(traits->family, "wan")) shape.whole_norms = 3; /* of queries and keys, and of queries of the text */
-    shape.image = (uint64_t)r->columns * r->rows;
+    if (diti_equal(traits->family, "wan") || diti_equal(traits->family, "ltx"))
+        shape.whole_norms = 3; /* of queries and keys, and of queries of the text */
+    shape.image = (uint64_t)r->columns * r->rows * frames_of(r);
+    if (traits->divided || is_begun(r)) shape.unit = (uint64_t)r->columns * r->rows;
+    shape.turns = traits->divided;
     shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
     shape.layers = traits->layers;
     shape.skips = traits->skips;
     if (diti_equal(traits->family, "sd3")) shape.dual = diti_sd3_of(at.model->transformer)->config.dual;
     shape.sums = traits->joint || traits->class_count ? 2 : 3; /* the third: attention to a text of its own */
+    if (traits->divided) shape.sums = sums_by_turns(traits);
     shape.singles = traits->single_layers;
     shape.last_image = diti_equal(traits->family, "sd3");
     shape.items = r->images;
@@ -560,11 +649,17 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
     bool adaln = traits->class_count || diti_equal(traits->family, "hunyuandit");
     if (rank->matrices.members == 1) return 0;
 #define COLUMNS(count) form_columns((count)*width, rank->tensor, &rank->matrices)
-    if (diti_equal(traits->family, "pixart") || diti_equal(traits->family, "wan"))
+    if (diti_equal(traits->family, "stdit") && diti_equal(traits->variant, "v1.1"))
+        return steps * (COLUMNS(6) + COLUMNS(3)) * FORM_ELEMENT;
+    if (is_begun(r)) steps++; /* timestep 0 */
+    if (diti_equal(traits->family, "pixart") || diti_equal(traits->family, "wan") || traits->divided ||
+        diti_equal(traits->family, "ltx"))
         return steps * COLUMNS(6) * FORM_ELEMENT; /* for all blocks, branches */
     for (i = form_first(shape.layers, rank->stage, &rank->stages); i < end; i++) {
         if (adaln) {
             sum += COLUMNS(traits->class_count ? 6 : 1);
+        } else if (diti_equal(traits->family, "cogvideox")) {
+            sum += 2 * COLUMNS(6) + (i + 1 < shape.layers ? 0 : 2 * COLUMNS(1));
         } else if (diti_equal(traits->family, "flux")) {
             sum += i < doubles ? 2 * COLUMNS(6) : COLUMNS(3);
         } else {
@@ -595,6 +690,13 @@ static uint64_t text_keys_form(const row *r, const diti_split *split, const form
                FORM_ELEMENT;
 }
 
+/* Bytes of the picture that a clip begins with, encoded, which the first device sends to all others. */
+static uint64_t begun_form(const row *r, uint32_t devices) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t area = (uint64_t)traits->patch * traits->patch * r->columns * r->rows;
+    return is_begun(r) ? traits->latent_channels * area * FORM_ELEMENT * (devices - 1) : 0;
+}
+
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {
     const diti_split *split = &plan->split;
     const double *shares = out->shares[0] > 0 ? out->shares : NULL;
@@ -603,12 +705,14 @@ static void check_forms(const row *r, const diti_split_plan *plan, const observe
     double document;
     uint32_t i;
     layers.out_columns = layers.latent = 0;
-    for (i = 0; i < out->devices && form_steps(&shape, plan, shares, i, r->columns, r->rows, steps, &bytes); i++) {
+    for (i = 0;
+         i < out->devices && form_steps(&shape, plan, shares, i, r->columns, r->rows * frames_of(r), steps, &bytes);
+         i++) {
         form_rank rank = form_rank_of(&shape, plan, shares, i);
         CHECK_MESSAGE(out->in_steps[i] == bytes, "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
                       (unsigned long long)out->in_steps[i], steps, (unsigned long long)bytes);
         before = (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, &rank, steps) +
-                 text_keys_form(r, split, &rank, out);
+                 text_keys_form(r, split, &rank, out) + (i ? 0 : begun_form(r, out->devices));
         CHECK_MESSAGE(out->before[i] == before, "device %u sends %llu bytes before, not %llu", i,
                       (unsigned long long)out->before[i], (unsigned long long)before);
         if (shares || plan->int8 || !form_document(&shape, split, &document)) continue;
@@ -750,7 +854,8 @@ static const char *find_limit(const row *r) {
     diti_split_plan plan;
     if (diti_split_take(&at.model->env, r->split, &plan, &err) != DIT_OK) return NULL;
     degree = plan.split.degree;
-    if (degree[DITI_SPLIT_TENSOR] / (plan.split.inputs ? plan.split.inputs : 1) * degree[DITI_SPLIT_ULYSSES] >
+    if (degree[DITI_SPLIT_TENSOR] / (plan.split.inputs ? plan.split.inputs : 1) *
+            (traits->divided ? 1 : degree[DITI_SPLIT_ULYSSES]) >
         traits->heads)
         return "heads";
     return degree[DITI_SPLIT_LAYERS] * degree[DITI_SPLIT_PIPEFUSION] > traits->layers ? "layers" : NULL;
@@ -772,9 +877,11 @@ static void check_refused(const row *r, const char *name, const char *words) {
     printf("%s: refused, %s\n", name, err.message);
 }
 
-/* Every sum is that of one device, and so are the bytes. */
+/* Every sum is that of one device, and so are the bytes. Keys of a joint attention come device by device from Ulysses,
+   text and image of each, so that sums over them have another order. */
 static bool keeps_sums(const row *r, const diti_split *split) {
-    return r->kind == EXACT && !strchr(r->devices, '+') && split->degree[DITI_SPLIT_RING] == 1 &&
+    bool moved = at.model->transformer->traits.joint && split->degree[DITI_SPLIT_ULYSSES] > 1;
+    return r->kind == EXACT && !moved && !strchr(r->devices, '+') && split->degree[DITI_SPLIT_RING] == 1 &&
            split->degree[DITI_SPLIT_TENSOR] == 1;
 }
 
