@@ -51,8 +51,10 @@
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
+#include "golden_lora.h"
 
 static const golden_family families[] = {
+    {"adapters", golden_is_lora, golden_run_lora},
     {"pipeline", golden_is_pipe, golden_run_pipe},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
