@@ -35,12 +35,12 @@
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
-   - train, fine-tune or change weights;
+   - train or fine-tune;
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
+   - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
+     refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
      clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX-Video and HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
@@ -704,11 +704,28 @@ typedef struct dit_source {
     void *user; /* passed through */
 } dit_source;
 
-typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
-    dit_source source;
-    dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
-    float weight;  /* strength of a LoRA; 0: 1 */
+typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
+    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_role role;    /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight;     /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;       /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                         them, and packed types become F16; false: it is computed beside them */
+    dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
+
+typedef struct dit_lora_info { /* a LoRA of a model */
+    char name[64];             /* its file's name without folder and ending */
+    float weight;              /* strength that jobs give it by themselves */
+    bool merged;
+    uint32_t modules;     /* layers that it adds something to */
+    uint32_t left_out;    /* layers in its file that the model has not */
+    char first_left_out[128]; /* the first of those, as the file names it; empty: none */
+    uint32_t rank;        /* the largest */
+    uint32_t dense;       /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes;       /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps;       /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance;       /* likewise */
+} dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
@@ -779,6 +796,7 @@ typedef struct dit_model_info {
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
+    uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -890,7 +908,7 @@ typedef struct dit_guidance {
     float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a LoRA or a control model at run time */
+typedef struct dit_adapter { /* a control model at run time */
     const dit_model *model;  /* required */
     float weight;            /* 0: 1 */
     float first, last;       /* fraction of steps; 0, 0: all */
@@ -970,7 +988,10 @@ typedef struct dit_job_desc {
                                     number */
     float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
     bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const dit_adapter *adapters; /* NULL: none */
+    const float *lora_weights;   /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+                                    changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
+    uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
@@ -1188,6 +1209,19 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
    model: required. frames: as many as are wanted; 0: the model's default. Returns frames where that is possible, else
    the nearest number that is, 1 with models of pictures. Any thread. */
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
+
+/* Adds a LoRA to a loaded model, as one of dit_model_desc.components would be, but not merged; jobs that are made or
+   restarted from then on have it. Modules of its file that the model lacks are logged as a warning and told by
+   dit_model_lora.
+   model: required, not a dry run. lora: required; its role may be DIT_ROLE_NONE. number: may be NULL; out: its number.
+   err: may be NULL. Fails with DIT_ERROR_UNSUPPORTED_MODEL when no module of it fits, or one of another shape. One
+   thread, and no other call about the model meanwhile; jobs may run. */
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err);
+
+/* Tells about a LoRA of a model.
+   model: required. number: 0 .. dit_model_info.lora_count - 1. out: required. Returns DIT_ERROR_INVALID_ARGUMENT when
+   there is no such LoRA. Any thread. */
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out);
 
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
@@ -13419,9 +13453,10 @@ typedef struct diti_lora {
     uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
     diti_weights weights;
 } diti_lora;
-/* Makes what a file adds by these matches. */
+/* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would
+   be. */
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
-                                       const diti_lora_matches *matches, diti_lora **out, dit_error *err);
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
 /* The first adapter of a weight, and how many there are. */
 DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
@@ -13438,6 +13473,7 @@ typedef struct diti_lora_merges {
     diti_env env;
     diti_lora_file *files[DITI_LORA_MERGES];
     float weights[DITI_LORA_MERGES];
+    dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
     uint32_t count;
     diti_lora_merge *list; /* by address of tensor */
     size_t list_count, list_capacity;
@@ -14131,13 +14167,14 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
-    if (!table && diti_lora_merges_has(loader->merges, tensor)) type = diti_loader_merged_type(loader, type);
+    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
+    if (merged) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -16440,6 +16477,7 @@ typedef struct diti_lora_build {
     diti_lora *lora;
     const diti_lora_file *file;
     dit_type type; /* of all matrices */
+    bool measures; /* nothing is made on the device */
     dit_error *err;
 } diti_lora_build;
 
@@ -16744,7 +16782,7 @@ static dit_result diti_lora_make_memory(diti_lora_build *build) {
     lora->scales = (float *)diti_alloc_array(&lora->env, lora->scale_count, sizeof *lora->scales);
     if (!lora->scales) return diti_fail_memory(build->err, "a LoRA");
     for (i = 0; i < lora->weights.block_count; i++) lora->weights.bytes += lora->weights.blocks[i]->used;
-    if (!lora->device) return DIT_OK;
+    if (build->measures) return DIT_OK;
     lora->weights.replicas = diti_replicas_create(&lora->env, lora->device);
     if (!lora->weights.replicas) return diti_fail_memory(build->err, "a LoRA");
     for (i = 0; i < lora->weights.block_count; i++) {
@@ -16780,13 +16818,13 @@ static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_ma
     while (diti_lora_next_group(matches, &group)) DITI_TRY(diti_lora_place_group(build, &group));
     DITI_TRY(diti_lora_make_memory(build));
     memset(&group, 0, sizeof group);
-    while (build->lora->device && diti_lora_next_group(matches, &group))
+    while (!build->measures && diti_lora_next_group(matches, &group))
         DITI_TRY(diti_lora_write_group(build, &group, &next));
     return diti_lora_keep_names(build);
 }
 
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
-                                       const diti_lora_matches *matches, diti_lora **out, dit_error *err) {
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
     diti_lora_build build = DITI_ZERO;
     diti_lora *lora = (diti_lora *)diti_alloc_zero(env, sizeof *lora);
     dit_result result;
@@ -16798,7 +16836,8 @@ DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env,
     for (i = 0; i < file->module_count; i++) lora->modules += file->modules[i].fits;
     build.lora = lora;
     build.file = file;
-    build.type = device && device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    build.measures = measures || !device;
+    build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
     build.err = err;
     if (matches->count) qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
     result = diti_lora_build_all(&build, matches);
@@ -16882,10 +16921,12 @@ DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_rol
     diti_lora_scope scope;
     dit_result result = DIT_OK;
     uint32_t i;
-    scope.part = part;
+    bool low = part == DIT_ROLE_TRANSFORMER_2;
+    scope.part = low ? DIT_ROLE_TRANSFORMER : part;
     scope.weights = weights;
     for (i = 0; i < merges->count && result >= 0; i++) {
         diti_lora_matches matches = DITI_ZERO;
+        if (scope.part == DIT_ROLE_TRANSFORMER && low != (merges->of[i] == DIT_ROLE_TRANSFORMER_2)) continue;
         result = diti_lora_match_scopes(merges->files[i], &scope, 1, &matches, err);
         if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
         diti_free(&merges->env, matches.list);
@@ -49107,6 +49148,18 @@ typedef struct diti_encoder {
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_LORAS 32u
+typedef struct diti_model_lora {
+    diti_lora *lora; /* NULL: it is merged */
+    dit_lora_info info;
+} diti_model_lora;
+/* LoRAs in a plan. */
+typedef struct diti_lora_uses {
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    uint32_t count;
+    diti_tensor scales; /* 0: there are none */
+} diti_lora_uses;
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -49130,6 +49183,12 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    diti_model_lora loras[DITI_MAX_LORAS];
+    uint32_t lora_count;
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
+    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_merges merges;                    /* as long as weights are read */
 };
 
 /* A prompt's embedding on the host. */
@@ -49215,6 +49274,7 @@ typedef struct diti_job_shape {
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
+    uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -49251,6 +49311,7 @@ typedef struct diti_job_request {
     float *noise;                 /* [image_count, C, frames, h, w], unit normal */
     diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
     float fps;                    /* 0: the model's default */
+    float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
@@ -49355,6 +49416,7 @@ typedef struct diti_assignment {
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
 typedef struct diti_program {
     diti_plan *plan;
+    diti_lora_uses loras;
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
@@ -49543,6 +49605,20 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Bytes on the device, by the parts as they are measured. */
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+DIT_INTERNAL void diti_loras_free(dit_model *model);
+/* Strengths, and which LoRAs are not 0. */
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+/* Before the first op of a graph: those LoRAs are beside its layers. */
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out);
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
@@ -50970,9 +51046,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
-        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+        if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -51229,6 +51306,282 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
     return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
+/* ==== src/job/lora.c ==== */
+/* LoRAs of a model: which there are, what they add to which of its parts, and their strengths in a job. */
+
+/* --- files --- */
+
+static void diti_lora_describe(const diti_lora_file *file, const dit_component *component, dit_lora_info *out) {
+    const char *path = diti_checkpoint_name(file->checkpoint), *name = path, *slash, *dot;
+    memset(out, 0, sizeof *out);
+    if (component->source.path) name = component->source.path;
+    slash = strrchr(name, '/');
+    if (slash && slash[1]) name = slash + 1;
+    dot = strrchr(name, '.');
+    diti_format(out->name, sizeof out->name, "%.*s", (int)(dot && dot != name ? dot - name : (ptrdiff_t)strlen(name)),
+                name);
+    out->weight = component->weight != 0 ? component->weight : 1;
+    out->merged = component->merge;
+    diti_lora_defaults(file, &out->steps, &out->guidance);
+}
+
+/* What is known when all parts have been looked at. */
+static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        if (module->fits) {
+            out->modules++;
+            if (module->rank > out->rank) out->rank = module->rank;
+        } else if (!out->left_out++) {
+            diti_format(out->first_left_out, sizeof out->first_left_out, "%s", module->name);
+        }
+    }
+}
+
+static dit_result diti_lora_check_component(const dit_model *model, const dit_component *component, dit_error *err) {
+    if (model->lora_count == DITI_MAX_LORAS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a model has at most %u LoRAs", DITI_MAX_LORAS);
+    if (component->weight != component->weight || component->weight > 1e6f || component->weight < -1e6f)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_component: weight %g of a LoRA is out of range",
+                         (double)component->weight);
+    if (component->lora_of != DIT_ROLE_NONE && component->lora_of != DIT_ROLE_TRANSFORMER &&
+        component->lora_of != DIT_ROLE_TRANSFORMER_2)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_component: lora_of must be DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER or "
+                         "DIT_ROLE_TRANSFORMER_2");
+    return DIT_OK;
+}
+
+static dit_result diti_lora_open_one(dit_model *model, const dit_component *component, dit_error *err) {
+    uint32_t number = model->lora_count;
+    diti_lora_file *file;
+    DITI_TRY(diti_lora_check_component(model, component, err));
+    DITI_TRY(diti_lora_open(&model->env, &component->source, &file, err));
+    diti_lora_describe(file, component, &model->loras[number].info);
+    model->lora_parts[number] = component->lora_of;
+    if (component->merge) {
+        diti_lora_merges *merges = &model->merges;
+        merges->env = model->env;
+        merges->weights[merges->count] = model->loras[number].info.weight;
+        merges->of[merges->count] = component->lora_of;
+        merges->files[merges->count++] = file;
+    } else {
+        model->lora_files[number] = file;
+    }
+    model->lora_count++;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++)
+        if (desc->components[i].role == DIT_ROLE_LORA)
+            DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+    return DIT_OK;
+}
+
+/* --- what they fit --- */
+
+/* Scopes of the parts that there are; T5 goes as the third encoder in kohya's names, whichever it is. */
+#define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
+static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
+    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
+    size_t count = 0, i;
+    if (transformer) {
+        out[count].part = DIT_ROLE_TRANSFORMER;
+        out[count++].weights = &transformer->component.weights;
+    }
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+        if (!weights) continue;
+        out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+        out[count++].weights = weights;
+        if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
+            diti_encoder_weights(&model->encoders[DITI_ENCODERS - 1]))
+            continue;
+        out[count].part = DIT_ROLE_TEXT_3;
+        out[count++].weights = weights;
+    }
+    return count;
+}
+
+static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, dit_role of, bool measures,
+                                 diti_lora **out, dit_error *err) {
+    diti_lora_scope scopes[DITI_LORA_SCOPES];
+    diti_lora_matches matches = DITI_ZERO;
+    size_t count = diti_lora_scopes(model, of, scopes);
+    dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
+    if (result >= 0 && !measures) result = diti_lora_check_fits(file, err);
+    if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
+    diti_free(&model->env, matches.list);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err) {
+    uint32_t i;
+    model->lora_bytes = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora *lora = NULL;
+        if (!model->lora_files[i]) continue;
+        DITI_TRY(diti_lora_make(model, model->lora_files[i], model->lora_parts[i], true, &lora, err));
+        model->lora_bytes += lora->weights.bytes;
+        diti_lora_free(lora);
+    }
+    return DIT_OK;
+}
+
+/* A LoRA that was distilled to fewer steps says so to jobs that leave them to the model. */
+static void diti_lora_set_defaults(dit_model *model, const dit_lora_info *info) {
+    if (info->weight <= 0) return;
+    if (info->steps) model->info.default_steps = info->steps;
+    if (info->guidance > 0) model->info.default_guidance = info->guidance;
+    if (info->steps || info->guidance > 0)
+        diti_log(&model->env, DITI_LOG_INFO, "LoRA %s: %u steps, guidance %g by default", info->name,
+                 (unsigned)model->info.default_steps, (double)model->info.default_guidance);
+}
+
+static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *err) {
+    diti_model_lora *entry = &model->loras[number];
+    diti_lora_file *file = model->lora_files[number];
+    DITI_TRY(diti_lora_make(model, file, model->lora_parts[number], false, &entry->lora, err));
+    diti_lora_count(file, &entry->info);
+    entry->info.dense = entry->lora->dense;
+    entry->info.bytes = entry->lora->weights.bytes;
+    if (entry->info.dense)
+        diti_log(&model->env, DITI_LOG_WARNING,
+                 "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+                 "it is merged",
+                 entry->info.name, (unsigned)entry->info.dense);
+    diti_lora_close(file);
+    model->lora_files[number] = NULL;
+    diti_lora_set_defaults(model, &entry->info);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
+    uint32_t i, merged = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        if (model->lora_files[i]) {
+            DITI_TRY(diti_lora_add(model, i, err));
+            continue;
+        }
+        DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
+        diti_lora_set_defaults(model, &model->loras[i].info);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
+    return bytes;
+}
+
+DIT_INTERNAL void diti_loras_free(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_free(model->loras[i].lora);
+        diti_lora_close(model->lora_files[i]);
+    }
+    diti_lora_merges_free(&model->merges);
+    model->lora_count = 0;
+}
+
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err) {
+    dit_component component;
+    dit_result result;
+    if (!model || !lora)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: model and lora must be given");
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: the model was loaded as a dry run");
+    if (lora->merge)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_add_lora: weights that are loaded take no LoRA any more; merge must be false, or "
+                         "the LoRA one of dit_model_desc.components");
+    component = *lora;
+    DITI_TRY(diti_lora_open_one(model, &component, err));
+    result = diti_lora_add(model, model->lora_count - 1, err);
+    if (result < 0) {
+        diti_lora_close(model->lora_files[--model->lora_count]);
+        model->lora_files[model->lora_count] = NULL;
+        return result;
+    }
+    model->info.lora_count = model->lora_count;
+    model->info.weight_bytes += model->loras[model->lora_count - 1].info.bytes;
+    if (number) *number = model->lora_count - 1;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out) {
+    if (!model || !out || number >= model->lora_count) return DIT_ERROR_INVALID_ARGUMENT;
+    *out = model->loras[number].info;
+    return DIT_OK;
+}
+
+/* --- jobs --- */
+
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err) {
+    uint32_t i;
+    if (desc->lora_weight_count && !desc->lora_weights)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights is NULL, lora_weight_count is %u",
+                         desc->lora_weight_count);
+    if (desc->lora_weight_count > model->lora_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: lora_weight_count is %u, but the model has %u LoRAs", desc->lora_weight_count,
+                         model->lora_count);
+    for (i = 0; i < model->lora_count; i++) {
+        float weight = i < desc->lora_weight_count ? desc->lora_weights[i] : model->loras[i].info.weight;
+        if (weight != weight || weight > 1e6f || weight < -1e6f)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights[%u] is %g, out of range", i,
+                             (double)weight);
+        out->lora_weights[i] = weight;
+        if (weight != 0 && model->loras[i].lora) out->shape.loras |= 1u << i;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
+    uint32_t i, columns = 0;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_use *use = &out->list[out->count];
+        if (!(which & 1u << i) || !model->loras[i].lora) continue;
+        use->lora = model->loras[i].lora;
+        use->column = columns;
+        columns += use->lora->scale_count;
+        out->numbers[out->count++] = i;
+    }
+    if (!columns) return;
+    out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
+    graph->loras = out->list;
+    graph->lora_count = out->count;
+    graph->lora_scales = out->scales;
+}
+
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err) {
+    const diti_lora_use *last = uses->count ? &uses->list[uses->count - 1] : NULL;
+    uint32_t i, k, columns = last ? last->column + last->lora->scale_count : 0;
+    float *scales;
+    dit_result result;
+    if (!uses->scales) return DIT_OK;
+    scales = (float *)diti_alloc_array(&model->env, columns, sizeof *scales);
+    if (!scales) return diti_fail_memory(err, "the strengths of LoRAs");
+    for (i = 0; i < uses->count; i++) {
+        const diti_lora_use *use = &uses->list[i];
+        uint32_t number = uses->numbers[i];
+        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
+    }
+    result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
+    diti_free(&model->env, scales);
+    return result;
+}
+
 /* ==== src/job/model.c ==== */
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 
@@ -51251,7 +51604,10 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.adapts = role != DIT_ROLE_VAE;
+    options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
+    if (model->merges.count && options.adapts) options.merges = &model->merges;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -51522,6 +51878,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
+    info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -51601,9 +51958,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
+    model->merges.list_count = 0; /* tensors of what was measured */
     return result;
 }
 
@@ -51641,7 +52000,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -51709,6 +52068,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
+    bytes += diti_loras_bytes(model);
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -51731,6 +52091,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
+    DITI_TRY(diti_loras_open(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -51753,6 +52114,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
@@ -51826,8 +52188,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream && !desc->weights_by_need)
+    if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
+        diti_lora_merges_free(&model->merges);
+    }
     if (result != DIT_OK) {
         diti_model_free(model);
         return result;
@@ -51850,6 +52214,7 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
+    diti_loras_free(model);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);
@@ -52289,9 +52654,11 @@ static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, d
     return diti_elementwise(graph, text, &keep);
 }
 
+/* LoRAs have the strengths that jobs give them by themselves. */
 static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
                                    dit_error *err) {
     diti_text_use wanted = *use;
+    diti_lora_uses loras;
     diti_graph graph;
     dit_result result;
     bool again;
@@ -52300,6 +52667,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         *use = wanted;
         diti_graph_init(&graph, ctx->device);
         diti_guard_begin(&graph);
+        diti_loras_emit(model, UINT32_MAX, &graph, &loras);
         diti_graph_segment(&graph, "encode", false);
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
@@ -52309,7 +52677,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
     } while (again);
-    return result;
+    return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
@@ -53990,7 +54358,7 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
     if (desc->cache)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version skips no work; cache must be NULL");
@@ -54518,6 +54886,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    DITI_TRY(diti_loras_request(model, desc, out, err));
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
@@ -55211,6 +55580,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
+    diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
@@ -55422,6 +55792,8 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
+                              share->program.plan, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -56063,6 +56435,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
@@ -57612,7 +57985,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program. */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
@@ -57628,7 +58001,7 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
+           a->null_text == b->null_text && a->loras == b->loras && !memcmp(a->given, b->given, sizeof a->given) &&
            !memcmp(a->holds, b->holds, sizeof a->holds);
 }
 
@@ -57721,6 +58094,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+        request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);

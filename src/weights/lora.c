@@ -9,6 +9,7 @@ typedef struct diti_lora_build {
     diti_lora *lora;
     const diti_lora_file *file;
     dit_type type; /* of all matrices */
+    bool measures; /* nothing is made on the device */
     dit_error *err;
 } diti_lora_build;
 
@@ -313,7 +314,7 @@ static dit_result diti_lora_make_memory(diti_lora_build *build) {
     lora->scales = (float *)diti_alloc_array(&lora->env, lora->scale_count, sizeof *lora->scales);
     if (!lora->scales) return diti_fail_memory(build->err, "a LoRA");
     for (i = 0; i < lora->weights.block_count; i++) lora->weights.bytes += lora->weights.blocks[i]->used;
-    if (!lora->device) return DIT_OK;
+    if (build->measures) return DIT_OK;
     lora->weights.replicas = diti_replicas_create(&lora->env, lora->device);
     if (!lora->weights.replicas) return diti_fail_memory(build->err, "a LoRA");
     for (i = 0; i < lora->weights.block_count; i++) {
@@ -349,13 +350,13 @@ static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_ma
     while (diti_lora_next_group(matches, &group)) DITI_TRY(diti_lora_place_group(build, &group));
     DITI_TRY(diti_lora_make_memory(build));
     memset(&group, 0, sizeof group);
-    while (build->lora->device && diti_lora_next_group(matches, &group))
+    while (!build->measures && diti_lora_next_group(matches, &group))
         DITI_TRY(diti_lora_write_group(build, &group, &next));
     return diti_lora_keep_names(build);
 }
 
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
-                                       const diti_lora_matches *matches, diti_lora **out, dit_error *err) {
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
     diti_lora_build build = DITI_ZERO;
     diti_lora *lora = (diti_lora *)diti_alloc_zero(env, sizeof *lora);
     dit_result result;
@@ -367,7 +368,8 @@ DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env,
     for (i = 0; i < file->module_count; i++) lora->modules += file->modules[i].fits;
     build.lora = lora;
     build.file = file;
-    build.type = device && device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    build.measures = measures || !device;
+    build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
     build.err = err;
     if (matches->count) qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
     result = diti_lora_build_all(&build, matches);

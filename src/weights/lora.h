@@ -111,9 +111,10 @@ typedef struct diti_lora {
     uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
     diti_weights weights;
 } diti_lora;
-/* Makes what a file adds by these matches. */
+/* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would
+   be. */
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
-                                       const diti_lora_matches *matches, diti_lora **out, dit_error *err);
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
 /* The first adapter of a weight, and how many there are. */
 DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
@@ -130,6 +131,7 @@ typedef struct diti_lora_merges {
     diti_env env;
     diti_lora_file *files[DITI_LORA_MERGES];
     float weights[DITI_LORA_MERGES];
+    dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
     uint32_t count;
     diti_lora_merge *list; /* by address of tensor */
     size_t list_count, list_capacity;

@@ -44,10 +44,12 @@ DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_rol
     diti_lora_scope scope;
     dit_result result = DIT_OK;
     uint32_t i;
-    scope.part = part;
+    bool low = part == DIT_ROLE_TRANSFORMER_2;
+    scope.part = low ? DIT_ROLE_TRANSFORMER : part;
     scope.weights = weights;
     for (i = 0; i < merges->count && result >= 0; i++) {
         diti_lora_matches matches = DITI_ZERO;
+        if (scope.part == DIT_ROLE_TRANSFORMER && low != (merges->of[i] == DIT_ROLE_TRANSFORMER_2)) continue;
         result = diti_lora_match_scopes(merges->files[i], &scope, 1, &matches, err);
         if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
         diti_free(&merges->env, matches.list);

@@ -101,7 +101,7 @@ static inline bool golden_lora_load(golden_lora_run *r, bool merged) {
         result = diti_lora_match_scopes(r->files[i], &scope, 1, &matches[i], &err);
         if (result == DIT_OK) result = diti_lora_check_fits(r->files[i], &err);
         if (result == DIT_OK)
-            result = diti_lora_load(golden_shared.device, &r->g->env, r->files[i], &matches[i], &r->loras[i], &err);
+            result = diti_lora_load(golden_shared.device, &r->g->env, r->files[i], &matches[i], false, &r->loras[i], &err);
         diti_free(&r->g->env, matches[i].list);
     }
     for (i = 0; i < r->count && result == DIT_OK; i++) {
