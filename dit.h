@@ -17812,6 +17812,9 @@ DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, con
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Room for products that are added with gemm.parts, F32 [rows, columns]: what is added reads whole fours of columns, so
+   that zeros stand behind the last. */
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
@@ -21996,6 +21999,12 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm_whole(graph, &gemm);
 }
 
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns) {
+    diti_tensor partials = diti_tensor_new(graph, DITI_F32, rows, columns, "partial products");
+    if (columns % 4 && !diti_graph_failed(graph)) diti_fill_zeros(graph, diti_tensor_padded(graph, partials));
+    return partials;
+}
+
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
@@ -22005,7 +22014,7 @@ static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    sum.x = diti_op_partials(graph, parts * diti_split_rows(gemm), gemm->columns);
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;
@@ -22538,7 +22547,7 @@ static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t co
     diti_gemm all = diti_lora_columns(p, first, count), gemm = diti_lora_gemm(p, p->gemm->x, p->gemm->name);
     uint32_t part = 1, begin = p->desc->first + first;
     size_t i;
-    sums.tensor = diti_tensor_new(graph, DITI_F32, sums.items * sums.parts * sums.pitch, count, "sums with a LoRA");
+    sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
     gemm.columns = count;
     gemm.depth = p->gemm->depth;
     diti_lora_sums_put(p, &sums, 0, &gemm);

@@ -88,6 +88,9 @@ DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, con
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Room for products that are added with gemm.parts, F32 [rows, columns]: what is added reads whole fours of columns, so
+   that zeros stand behind the last. */
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);

@@ -206,7 +206,7 @@ static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t co
     diti_gemm all = diti_lora_columns(p, first, count), gemm = diti_lora_gemm(p, p->gemm->x, p->gemm->name);
     uint32_t part = 1, begin = p->desc->first + first;
     size_t i;
-    sums.tensor = diti_tensor_new(graph, DITI_F32, sums.items * sums.parts * sums.pitch, count, "sums with a LoRA");
+    sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
     gemm.columns = count;
     gemm.depth = p->gemm->depth;
     diti_lora_sums_put(p, &sums, 0, &gemm);
