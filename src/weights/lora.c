@@ -142,13 +142,12 @@ static uint32_t diti_lora_rank_before(const diti_lora_group *group, const diti_l
 
 static dit_result diti_lora_place_part(diti_lora_build *build, diti_adapter *adapter, const diti_lora_match *match,
                                        uint32_t first, uint32_t rank) {
-    const diti_target *target = match->target;
     diti_adapter_part *part = &adapter->parts[adapter->part_count++];
-    part->row = target->row;
-    part->rows = target->rows;
+    part->row = match->row;
+    part->rows = match->rows;
     part->first = first;
     part->rank = rank;
-    return diti_lora_place(build, &part->up, part->rows, rank ? rank : target->columns, match->module->name);
+    return diti_lora_place(build, &part->up, part->rows, rank ? rank : match->target->columns, match->module->name);
 }
 
 static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_group *group) {
@@ -174,7 +173,7 @@ static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_g
 static dit_result diti_lora_place_dense(diti_lora_build *build, const diti_lora_match *match) {
     diti_adapter *adapter = diti_lora_add_adapter(build, match->target->weight, 1);
     if (!adapter) return diti_fail_memory(build->err, "a LoRA");
-    build->lora->scale_count += (uint32_t)diti_align_up(match->target->rows, DITI_LORA_RANK);
+    build->lora->scale_count += (uint32_t)diti_align_up(match->rows, DITI_LORA_RANK);
     return diti_lora_place_part(build, adapter, match, 0, 0);
 }
 
@@ -185,7 +184,7 @@ static dit_result diti_lora_write_up(diti_lora_build *build, const diti_adapter_
     float *values = diti_lora_room(build, &part->up);
     dit_result result;
     if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
-    diti_lora_up(match->module, match->target->first, part->rows, part->rank, values);
+    diti_lora_up(match->module, match->first, part->rows, part->rank, values);
     diti_lora_lower(values, (size_t)part->rows * part->rank, exponent);
     result = diti_lora_write(build, &part->up, values);
     diti_free(&build->lora->env, values);
@@ -247,7 +246,7 @@ static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_
     dit_result result;
     if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     for (r = 0; r < part->rows; r++)
-        diti_lora_add_row(match->module, match->target->first + r, 1, values + (size_t)r * part->up.columns);
+        diti_lora_add_row(match->module, match->first + r, 1, values + (size_t)r * part->up.columns);
     for (i = 0; i < count; i++)
         if (fabsf(values[i]) > most) most = fabsf(values[i]);
     exponent = diti_lora_exponent(build, most);
@@ -264,8 +263,24 @@ static int diti_lora_match_order(const void *a, const void *b) {
     const diti_lora_match *x = (const diti_lora_match *)a, *y = (const diti_lora_match *)b;
     if (x->target->weight != y->target->weight)
         return (uintptr_t)x->target->weight < (uintptr_t)y->target->weight ? -1 : 1;
-    if (x->target->row != y->target->row) return x->target->row < y->target->row ? -1 : 1;
-    return x->module < y->module ? -1 : x->module > y->module;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of a module that follow each other in the weight, too, become one match: q, k and v. */
+static void diti_lora_join_matches(diti_lora_matches *matches) {
+    size_t i, last = 0;
+    qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    for (i = 1; i < matches->count; i++) {
+        diti_lora_match *before = &matches->list[last];
+        const diti_lora_match *match = &matches->list[i];
+        if (match->target->weight == before->target->weight && match->module == before->module &&
+            match->row == before->row + before->rows && match->first == before->first + before->rows)
+            before->rows += match->rows;
+        else
+            matches->list[++last] = *match;
+    }
+    matches->count = last + 1;
 }
 
 static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_group *group) {
@@ -371,7 +386,7 @@ DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env,
     build.measures = measures || !device;
     build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
     build.err = err;
-    if (matches->count) qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    if (matches->count) diti_lora_join_matches(matches);
     result = diti_lora_build_all(&build, matches);
     if (result < 0)
         diti_lora_free(lora);

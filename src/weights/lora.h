@@ -60,6 +60,7 @@ typedef struct diti_lora_scope { /* a part's weights */
 typedef struct diti_lora_match {
     diti_lora_module *module;
     const diti_target *target;
+    uint32_t first, row, rows; /* rows [first, first + rows) of the module are the weight's from row on */
 } diti_lora_match;
 typedef struct diti_lora_matches {
     diti_lora_match *list;
@@ -98,7 +99,7 @@ typedef struct diti_adapter { /* all that a LoRA adds to a weight */
     uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
                                  down, of the weight */
     diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
-    diti_adapter_part *parts; /* by row */
+    diti_adapter_part *parts;
     uint32_t part_count;
 } diti_adapter;
 typedef struct diti_lora {

@@ -115,7 +115,10 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
         if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
             return diti_fail_memory(err, "modules of a LoRA");
         out->list[out->count].module = module;
-        out->list[out->count++].target = target;
+        out->list[out->count].target = target;
+        out->list[out->count].first = target->first;
+        out->list[out->count].row = target->row;
+        out->list[out->count++].rows = target->rows;
         rows += target->rows;
     }
     if (rows < module->rows)
