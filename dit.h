@@ -35,13 +35,13 @@
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
-   - train, fine-tune or change weights;
+   - train or fine-tune;
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
-     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
+   - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
+     refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -704,11 +704,28 @@ typedef struct dit_source {
     void *user; /* passed through */
 } dit_source;
 
-typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
-    dit_source source;
-    dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
-    float weight;  /* strength of a LoRA; 0: 1 */
+typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
+    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_role role;    /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight;     /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;       /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                         them, and packed types become F16; false: it is computed beside them */
+    dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
+
+typedef struct dit_lora_info { /* a LoRA of a model */
+    char name[64];             /* its file's name without folder and ending */
+    float weight;              /* strength that jobs give it by themselves */
+    bool merged;
+    uint32_t modules;     /* layers that it adds something to */
+    uint32_t left_out;    /* layers in its file that the model has not */
+    char first_left_out[128]; /* the first of those, as the file names it; empty: none */
+    uint32_t rank;        /* the largest */
+    uint32_t dense;       /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes;       /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps;       /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance;       /* likewise */
+} dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
@@ -779,6 +796,7 @@ typedef struct dit_model_info {
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
+    uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -890,7 +908,7 @@ typedef struct dit_guidance {
     float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a LoRA or a control model at run time */
+typedef struct dit_adapter { /* a control model at run time */
     const dit_model *model;  /* required */
     float weight;            /* 0: 1 */
     float first, last;       /* fraction of steps; 0, 0: all */
@@ -970,7 +988,10 @@ typedef struct dit_job_desc {
                                     number */
     float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
     bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const dit_adapter *adapters; /* NULL: none */
+    const float *lora_weights;   /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+                                    changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
+    uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
@@ -1188,6 +1209,19 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
    model: required. frames: as many as are wanted; 0: the model's default. Returns frames where that is possible, else
    the nearest number that is, 1 with models of pictures. Any thread. */
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
+
+/* Adds a LoRA to a loaded model, as one of dit_model_desc.components would be, but not merged; jobs that are made or
+   restarted from then on have it. Modules of its file that the model lacks are logged as a warning and told by
+   dit_model_lora.
+   model: required, not a dry run. lora: required; its role may be DIT_ROLE_NONE. number: may be NULL; out: its number.
+   err: may be NULL. Fails with DIT_ERROR_UNSUPPORTED_MODEL when no module of it fits, or one of another shape. One
+   thread, and no other call about the model meanwhile; jobs may run. */
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err);
+
+/* Tells about a LoRA of a model.
+   model: required. number: 0 .. dit_model_info.lora_count - 1. out: required. Returns DIT_ERROR_INVALID_ARGUMENT when
+   there is no such LoRA. Any thread. */
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out);
 
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
@@ -12859,6 +12893,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -12882,7 +12917,9 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    dit_type merged;                       /* the type that they have then, F32, F16 or BF16, or i8 */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -12902,6 +12939,19 @@ typedef struct diti_weight_tally {
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
 } diti_weight_tally;
 #define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
+/* Rows of a module that are rows of a weight, under one of the module's names: what adapters are looked up by. A module
+   that files have fused or in parts has both kinds of names. */
+enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
+typedef struct diti_target {
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
+    uint32_t columns;
+    const char *weight;               /* diti_weight.name of the weight that has them: this very string */
+    uint32_t row;                     /* from here on */
+    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    uint32_t tensor_row;
+} diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
@@ -12912,6 +12962,9 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
+    diti_target *targets;           /* of parts that adapters may be for */
+    size_t target_count, target_capacity;
+    const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -12993,8 +13046,11 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
+    dit_role role;                   /* the part's, for adapters */
+    struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -13027,6 +13083,9 @@ typedef struct diti_loader {
     const struct diti_taps *taps; /* diti_load_options.taps */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
+    const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -13046,6 +13105,10 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
@@ -13222,6 +13285,237 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
                                    VkCommandBuffer commands);
 #endif
 
+/* ==== src/weights/component.h ==== */
+/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
+   sizes from shapes and config.json, memory, weights. */
+#ifndef DITI_COMPONENT_H
+#define DITI_COMPONENT_H
+
+/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
+   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
+   name. */
+typedef struct diti_key_table {
+    const char *before, *after;
+    const char *const (*pairs)[2];
+    size_t count;
+} diti_key_table;
+#define DITI_KEY_TABLES 4u
+/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
+   that are zero have none. */
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
+
+/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
+ */
+typedef struct diti_shape_key {
+    size_t member; /* offsetof a uint32_t */
+    const char *tensor;
+    uint32_t index;
+} diti_shape_key;
+typedef struct diti_size_key {
+    size_t member;
+    const char *key;
+    uint32_t most;
+} diti_size_key;
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
+
+/* Matrices that read the same (q, k, v), which other files have as one. */
+typedef struct diti_fused {
+    const char *fused, *names[3];
+    uint32_t count; /* number of names */
+} diti_fused;
+/* rows, columns: of each. The loader's rename says that the file has the fused one. */
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
+
+typedef struct diti_component diti_component;
+typedef struct diti_component_kind {
+    const char *what; /* "transformer": for progress and messages */
+    const char *role; /* rules of types name tensors ROLE.NAME */
+    size_t size;      /* bytes of the struct that begins with a diti_component */
+    /* The configuration, from shapes and config (may be NULL). */
+    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
+    /* The last word, when all weights are there; NULL: there is none. */
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
+} diti_component_kind;
+struct diti_component {  /* first member of every part's own struct */
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+    struct diti_component_block *arrays;
+};
+typedef struct diti_component_source {
+    diti_device *device; /* NULL: a dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_json *config; /* NULL: there is none */
+    const diti_checkpoint *checkpoint;
+    const char *prefix;               /* in front of every stored name */
+    const diti_load_options *options; /* NULL: nothing is asked for */
+    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
+    const diti_key_table *originals;  /* the original's names, whatever the file's; NULL: keys */
+} diti_component_source;
+/* Whether the file has a tensor of that name. */
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err);
+/* Zeroes that are freed with the component; NULL: the loader has failed. */
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
+DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
+#endif
+
+/* ==== src/weights/lora.h ==== */
+/* lora: adapters of linear layers (docs/models.md 10): files by any of their names, what they add to a weight, and
+   their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
+   weight's product, or added to its rows when they are loaded. */
+#ifndef DITI_LORA_H
+#define DITI_LORA_H
+
+/* --- files --- */
+typedef enum diti_lora_slot { /* what a tensor is to its module */
+    DITI_LORA_DOWN,           /* LoRA: down [r, columns], up [rows, r] */
+    DITI_LORA_UP,
+    DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+    DITI_LOHA_1B,
+    DITI_LOHA_2A,
+    DITI_LOHA_2B,
+    DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+    DITI_LOKR_1A,
+    DITI_LOKR_1B,
+    DITI_LOKR_2,
+    DITI_LOKR_2A,
+    DITI_LOKR_2B,
+    DITI_LORA_ALPHA,
+    DITI_LORA_REFUSED, /* known, and not supported */
+    DITI_LORA_SLOTS
+} diti_lora_slot;
+typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
+typedef struct diti_lora_module {
+    const char *name; /* as in the file, without what stands before and behind it; in the checkpoint's memory */
+    dit_role part;    /* DIT_ROLE_TRANSFORMER, or a text encoder */
+    diti_lora_kind kind;
+    const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
+    uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
+    uint32_t rows2, columns2;     /* LoKr: of the second factor */
+    double scale;
+    bool fits;                      /* the model has it */
+    float *values[DITI_LORA_SLOTS]; /* while they are needed; of LoKr 1 and 2 are whole then */
+} diti_lora_module;
+typedef struct diti_lora_file {
+    diti_env env;
+    diti_checkpoint *checkpoint;
+    diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
+    bool prefixed;     /* its keys begin with "transformer." */
+    diti_lora_module *modules;
+    size_t module_count, module_capacity;
+    uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */
+    const diti_stored_tensor *first_foreign;
+} diti_lora_file;
+/* Opens a file, or PEFT's or diffusers' folder with adapter_config.json. */
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err);
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file); /* NULL is fine */
+/* Steps and guidance that a distilled model wants with it, by its metadata or its name; 0: it says nothing. */
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance);
+
+/* --- modules of a model (lora_match.c) --- */
+typedef struct diti_lora_scope { /* a part's weights */
+    dit_role part;               /* the part that the file means */
+    const diti_weights *weights;
+} diti_lora_scope;
+typedef struct diti_lora_match {
+    diti_lora_module *module;
+    const diti_target *target;
+    uint32_t first, row, rows; /* rows [first, first + rows) of the module are the weight's from row on */
+} diti_lora_match;
+typedef struct diti_lora_matches {
+    diti_lora_match *list;
+    size_t count, capacity;
+} diti_lora_matches;
+/* Finds all modules of the file that are of one of the scopes. A module of another shape, or one of which some rows are
+   nowhere, is refused; those that a scope has not stay with fits false. */
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err);
+/* Refuses a file of which nothing fits, and warns of what does not. */
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err);
+
+/* --- values (lora_values.c) --- */
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
+/* out [columns] += weight * row `row` of what the module adds. */
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out);
+/* How many columns lie between up [rows, thin] and down [thin, columns], whose product is the module's delta without
+   its scale; 0: as many as would cost more than the delta itself. */
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module);
+/* Rows of up, and all of down; pitch: elements from row to row of up. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out);
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out);
+/* No value of either is larger. */
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down);
+
+/* --- on the device (lora.c) --- */
+typedef struct diti_adapter_part { /* rows of a weight */
+    uint32_t row, rows;
+    uint32_t first, rank; /* columns [first, first + rank) of x * down^T that up reads */
+    diti_weight up;       /* [rows, rank], or [rows, columns of the weight] */
+} diti_adapter_part;
+typedef struct diti_adapter { /* all that a LoRA adds to a weight */
+    const char *weight;       /* diti_weight.name: this very string */
+    uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
+                                 down, of the weight */
+    diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
+    diti_adapter_part *parts;
+    uint32_t part_count;
+} diti_adapter;
+typedef struct diti_lora {
+    diti_env env;
+    diti_device *device;    /* NULL: a dry run */
+    diti_adapter *adapters; /* by address of weight */
+    size_t adapter_count, adapter_capacity;
+    float *scales; /* at weight 1 */
+    uint32_t scale_count;
+    uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
+    diti_weights weights;
+} diti_lora;
+/* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would
+   be. */
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
+DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
+/* The first adapter of a weight, and how many there are. */
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
+
+/* --- merged when weights are loaded (lora_merge.c) --- */
+#define DITI_LORA_MERGES 32u
+typedef struct diti_lora_merge { /* rows of a stored tensor */
+    const diti_stored_tensor *tensor;
+    uint32_t row, rows, first; /* rows [row, row + rows) get the module's from first on */
+    const diti_lora_module *module;
+    double weight;
+} diti_lora_merge;
+typedef struct diti_lora_merges {
+    diti_env env;
+    diti_lora_file *files[DITI_LORA_MERGES];
+    float weights[DITI_LORA_MERGES];
+    dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
+    uint32_t count;
+    diti_lora_merge *list; /* by address of tensor */
+    size_t list_count, list_capacity;
+} diti_lora_merges;
+/* Notes what is added to a component's stored tensors; the values of these modules stay in memory. */
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err);
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
+/* values [columns] of a row of the tensor. */
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values);
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
+#endif
+
 /* ==== src/weights/i8.c ==== */
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
@@ -13257,12 +13551,29 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
     return result;
 }
 
-/* One stored row; values and stored have room for it. */
+/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
+static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
+                                   float *values, dit_error *err) {
+    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
+    dit_type type = source->tensor->type;
+    float scale;
+    if (!diti_type_is_i8(type)) {
+        DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
+        diti_type_to_float(type, stored, source->columns, values);
+        return DIT_OK;
+    }
+    DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
+    memcpy(&scale, stored + scale_at, sizeof scale);
+    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    return DIT_OK;
+}
+
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
     float scale = 0;
-    DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
-    diti_type_to_float(source->tensor->type, stored, source->columns, values);
+    DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
+    if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
     if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
     if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
@@ -13280,8 +13591,10 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
     uint64_t bytes = 0;
     dit_result result = DIT_OK;
     memset(out, 0, (size_t)rows * pitch);
-    if (diti_type_is_i8(source->tensor->type)) return diti_i8_copy_rows(source, first, rows, out, err);
-    diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    if (diti_type_is_i8(source->tensor->type) && !source->merges)
+        return diti_i8_copy_rows(source, first, rows, out, err);
+    bytes = pitch;
+    if (!diti_type_is_i8(source->tensor->type)) diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
     stored = (unsigned char *)diti_alloc(source->env, (size_t)bytes);
     values = (float *)diti_alloc_array(source->env, source->columns, sizeof(float));
     if (!stored || !values) result = diti_i8_no_memory(source->tensor, err);
@@ -13761,6 +14074,66 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
+/* --- what adapters are looked up by --- */
+
+static void diti_loader_add_target(diti_loader *loader, const diti_target *target, const char *module) {
+    diti_weights *weights = &loader->weights;
+    void *array = weights->targets;
+    char *copy = diti_copy_string(loader->env, module);
+    if (!copy || !diti_grow(loader->env, &array, &weights->target_capacity, weights->target_count, sizeof *target)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return;
+    }
+    weights->targets = (diti_target *)array;
+    weights->targets[weights->target_count] = *target;
+    weights->targets[weights->target_count++].module = copy;
+}
+
+/* name: as it is asked for, with ".weight". */
+static void diti_loader_note_target(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
+                                    uint32_t all, const char *name) {
+    static const char ending[] = ".weight";
+    diti_target target = DITI_ZERO;
+    char module[256];
+    size_t length;
+    if (!loader->adapts || !weight->part_count || loader->error.result ||
+        !diti_format(module, sizeof module, "%s%s", loader->scope, name))
+        return;
+    length = strlen(module);
+    if (diti_ends_with(module, ending)) module[length - strlen(ending)] = 0;
+    target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
+    target.first = target.tensor_row = loader->skip;
+    target.rows = weight->rows;
+    target.all = all;
+    target.columns = weight->columns;
+    target.weight = weight->name;
+    target.tensor = tensor;
+    diti_loader_add_target(loader, &target, module);
+}
+
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names) {
+    const diti_weights *weights = &loader->weights;
+    char full[256];
+    size_t i = weights->target_count;
+    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+        diti_target target = weights->targets[i];
+        if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
+            rows > target.rows)
+            continue;
+        target.tensor_row += row - target.row;
+        target.row = row;
+        target.rows = rows;
+        target.first = first;
+        target.all = all;
+        target.names = names;
+        if (diti_format(full, sizeof full, "%s%s", loader->scope, module))
+            diti_loader_add_target(loader, &target, full);
+        return;
+    }
+}
+
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
@@ -13770,7 +14143,11 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-    upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
+    if (diti_lora_merges_has(loader->merges, tensor)) {
+        upload.merges = loader->merges;
+        upload.merged = out->type;
+    }
+    upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
@@ -13807,17 +14184,25 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
+/* The type of a matrix with adapters in it: its own, but for packed ones, which nothing packs here. */
+static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
+    if (type <= DIT_TYPE_BF16 || diti_type_is_i8(type)) return type;
+    return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+}
+
 /* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
+    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
+    if (merged) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -13850,6 +14235,7 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
     out->frames = frames;
+    if (!table) diti_loader_note_target(loader, out, tensor, rows, name);
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -13876,6 +14262,8 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
     loader->taps = options->taps;
+    loader->adapts = options->adapts;
+    loader->merges = options->merges;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -13933,6 +14321,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     }
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
 
@@ -14100,14 +14489,30 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
     diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
+/* Targets in the matrices that have become one. */
+static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const char *joined) {
+    uint32_t i, row = out->layers[0].weight.rows;
+    size_t k;
+    for (i = 1; i < out->count; i++) {
+        for (k = 0; k < loader->weights.target_count; k++) {
+            diti_target *target = &loader->weights.targets[k];
+            if (target->weight != out->layers[i].weight.name) continue;
+            target->weight = joined;
+            target->row += row;
+        }
+        row += out->layers[i].weight.rows;
+    }
+}
+
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
+static void diti_join(diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
         if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
         if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
     }
+    diti_join_targets(loader, out, all.weight.name);
     out->layers[0] = all;
     out->count = 1;
 }
@@ -14319,6 +14724,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
+    diti_free(env, weights->targets);
     if (weights->streamed) {
         diti_free(env, weights->streamed->uploads);
         diti_free(env, weights->streamed->kept);
@@ -14337,7 +14744,10 @@ DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
 }
 
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+    uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
+    if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
+    if (upload->merges) return row;
     return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
@@ -14356,8 +14766,47 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     source.tensor = upload->tensor;
     source.type = upload->i8;
     source.columns = upload->columns;
+    source.merges = upload->merges;
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
+}
+
+static void diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        uint16_t small = type == DIT_TYPE_F16 ? diti_float_to_half(values[i]) : diti_float_to_bfloat(values[i]);
+        if (type == DIT_TYPE_F32)
+            memcpy(out + 4 * (size_t)i, &values[i], 4);
+        else
+            memcpy(out + 2 * (size_t)i, &small, 2);
+    }
+}
+
+/* Whole rows of floats or blocks with adapters added. */
+static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkpoint *checkpoint,
+                                          const diti_upload *upload, uint64_t done, uint64_t size, unsigned char *out,
+                                          dit_error *err) {
+    uint64_t stored_bytes = 0, row_bytes = 0, row;
+    uint32_t columns = upload->columns;
+    float *values = (float *)diti_alloc_array(env, columns, sizeof *values);
+    unsigned char *stored = NULL;
+    dit_result result = DIT_OK;
+    diti_type_bytes(upload->tensor->type, 1, columns, &stored_bytes);
+    diti_weight_bytes(upload->merged, 1, columns, &row_bytes);
+    stored = (unsigned char *)diti_alloc(env, (size_t)stored_bytes);
+    if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
+        uint64_t place = upload->first + row;
+        result = diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes,
+                                      err);
+        if (result < 0) break;
+        diti_type_to_float(upload->tensor->type, stored, columns, values);
+        diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
+        diti_upload_put_floats(upload->merged, values, columns, out);
+    }
+    diti_free(env, stored);
+    diti_free(env, values);
+    return result;
 }
 
 static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
@@ -14381,6 +14830,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    if (upload->merges)
+        return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
@@ -15083,87 +15534,6 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
     diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-/* ==== src/weights/component.h ==== */
-/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
-   sizes from shapes and config.json, memory, weights. */
-#ifndef DITI_COMPONENT_H
-#define DITI_COMPONENT_H
-
-/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
-   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
-   name. */
-typedef struct diti_key_table {
-    const char *before, *after;
-    const char *const (*pairs)[2];
-    size_t count;
-} diti_key_table;
-#define DITI_KEY_TABLES 4u
-/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
-   that are zero have none. */
-DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
-
-/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
- */
-typedef struct diti_shape_key {
-    size_t member; /* offsetof a uint32_t */
-    const char *tensor;
-    uint32_t index;
-} diti_shape_key;
-typedef struct diti_size_key {
-    size_t member;
-    const char *key;
-    uint32_t most;
-} diti_size_key;
-DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
-DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
-
-/* Matrices that read the same (q, k, v), which other files have as one. */
-typedef struct diti_fused {
-    const char *fused, *names[3];
-    uint32_t count; /* number of names */
-} diti_fused;
-/* rows, columns: of each. The loader's rename says that the file has the fused one. */
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
-                                  uint32_t columns);
-/* Matrices without biases. */
-DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
-                                       uint32_t rows, uint32_t columns);
-
-typedef struct diti_component diti_component;
-typedef struct diti_component_kind {
-    const char *what; /* "transformer": for progress and messages */
-    const char *role; /* rules of types name tensors ROLE.NAME */
-    size_t size;      /* bytes of the struct that begins with a diti_component */
-    /* The configuration, from shapes and config (may be NULL). */
-    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
-    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
-    /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
-} diti_component_kind;
-struct diti_component {  /* first member of every part's own struct */
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
-    struct diti_component_block *arrays;
-};
-typedef struct diti_component_source {
-    diti_device *device; /* NULL: a dry run, only shapes and sizes */
-    const diti_env *env;
-    const diti_json *config; /* NULL: there is none */
-    const diti_checkpoint *checkpoint;
-    const char *prefix;               /* in front of every stored name */
-    const diti_load_options *options; /* NULL: nothing is asked for */
-    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
-} diti_component_source;
-/* Whether the file has a tensor of that name. */
-DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
-DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
-                                            diti_component **out, dit_error *err);
-/* Zeroes that are freed with the component; NULL: the loader has failed. */
-DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
-DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
-#endif
-
 /* ==== src/weights/component.c ==== */
 
 /* ---- names ---- */
@@ -15215,10 +15585,20 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                    uint32_t columns, bool biased) {
+    uint32_t i;
     if (loader->rename)
         diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
     else
         diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+    for (i = 0; i < names->count && names->count > 1; i++) { /* the names that the file does not have */
+        bool joined = out->count == 1;
+        const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * rows : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, rows, names->names[i], 0, rows, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);
+    }
 }
 
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
@@ -15259,16 +15639,39 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
                                       diti_component *component, dit_error *err) {
     diti_loader loader;
     dit_result result;
-    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+    diti_loader_begin(&loader, component->device, &component->env, from->checkpoint, from->prefix, kind->what,
                       from->options ? from->options->progress : NULL);
     diti_loader_rules(&loader, kind->role, from->options);
     loader.rename = from->keys ? diti_rename_by_tables : NULL;
     loader.user = (void *)(uintptr_t)from->keys;
+    loader.weights.originals = from->originals ? from->originals : from->keys;
     result = kind->read(component, &loader, from->config, err);
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
     return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
+}
+
+/* Adapters that become part of the weights are looked up before: a matrix may change its type with them. */
+static dit_result diti_component_match_merges(const diti_component_kind *kind, const diti_component_source *from,
+                                              dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    diti_load_options options = DITI_ZERO;
+    diti_weight_sizes sizes = DITI_ZERO;
+    diti_component_source dry = *from;
+    dit_result result;
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
+    component->env = *from->env;
+    options.sizes = &sizes;
+    options.adapts = true;
+    options.types = from->options->types;
+    options.type_count = from->options->type_count;
+    dry.options = &options;
+    result = diti_component_fill(kind, &dry, component, err);
+    if (result == DIT_OK)
+        result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
+    diti_component_free(component);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
@@ -15279,7 +15682,8 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
-    result = diti_component_fill(kind, from, component, err);
+    result = from->options && from->options->merges ? diti_component_match_merges(kind, from, err) : DIT_OK;
+    if (result == DIT_OK) result = diti_component_fill(kind, from, component, err);
     if (result != DIT_OK)
         diti_component_free(component);
     else
@@ -15298,6 +15702,1341 @@ DIT_INTERNAL void diti_component_free(diti_component *component) {
         diti_free(&env, array);
     }
     diti_free(&env, component);
+}
+
+/* ==== src/weights/lora_file.c ==== */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 10). */
+
+/* --- names --- */
+
+typedef struct diti_lora_ending {
+    const char *text;
+    diti_lora_slot slot;
+} diti_lora_ending;
+static const diti_lora_ending diti_lora_endings[] = {
+    {".lora_A.weight", DITI_LORA_DOWN},         {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN}, {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},                {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},      {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},      {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},      {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN}, {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},               {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},               {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},                  {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},               {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},               {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},                {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED}, {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},            {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},            {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},        {".diff", DITI_LORA_REFUSED},
+    {".diff_b", DITI_LORA_REFUSED},
+};
+
+typedef struct diti_lora_prefix {
+    const char *text;
+    dit_role part; /* DIT_ROLE_NONE: more may follow */
+} diti_lora_prefix;
+static const diti_lora_prefix diti_lora_prefixes[] = {
+    {"base_model.model.", DIT_ROLE_NONE},       {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},       {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER}, {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},              {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},             {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},         {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"text_encoder_3.", DIT_ROLE_TEXT_3},
+};
+
+static const diti_lora_ending *diti_lora_ending_of(const char *name) {
+    const diti_lora_ending *best = NULL;
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_lora_endings); i++) {
+        const diti_lora_ending *ending = &diti_lora_endings[i];
+        if (diti_ends_with(name, ending->text) && (!best || strlen(ending->text) > strlen(best->text))) best = ending;
+    }
+    return best;
+}
+
+/* Skips what stands before a module's name. */
+static const char *diti_lora_part_of(const char *name, dit_role *part) {
+    size_t i = 0;
+    *part = DIT_ROLE_TRANSFORMER;
+    while (i < DITI_COUNT(diti_lora_prefixes)) {
+        const diti_lora_prefix *prefix = &diti_lora_prefixes[i++];
+        if (!diti_starts_with(name, prefix->text)) continue;
+        name += strlen(prefix->text);
+        if (prefix->part != DIT_ROLE_NONE) {
+            *part = prefix->part;
+            break;
+        }
+        i = 0;
+    }
+    return name;
+}
+
+static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *name, size_t length, dit_role part) {
+    size_t i;
+    void *array = file->modules;
+    diti_lora_module *module;
+    for (i = file->module_count; i-- > 0;) { /* tensors of a module are neighbours, mostly */
+        module = &file->modules[i];
+        if (module->part == part && strlen(module->name) == length && !memcmp(module->name, name, length))
+            return module;
+    }
+    if (!diti_grow(&file->env, &array, &file->module_capacity, file->module_count, sizeof *module)) return NULL;
+    file->modules = (diti_lora_module *)array;
+    module = &file->modules[file->module_count];
+    memset(module, 0, sizeof *module);
+    module->part = part;
+    module->name = diti_checkpoint_keep_text(file->checkpoint, name, length);
+    if (!module->name) return NULL;
+    file->module_count++;
+    return module;
+}
+
+static dit_result diti_lora_sort(diti_lora_file *file, dit_error *err) {
+    uint32_t i, count = diti_checkpoint_count(file->checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(file->checkpoint, i);
+        const diti_lora_ending *ending = diti_lora_ending_of(tensor->name);
+        dit_role part;
+        const char *name = diti_lora_part_of(tensor->name, &part);
+        size_t length = strlen(name), behind = ending ? strlen(ending->text) : 0;
+        diti_lora_module *module;
+        if (!ending || length <= behind) {
+            if (!file->foreign++) file->first_foreign = tensor;
+            continue;
+        }
+        module = diti_lora_module_of(file, name, length - behind, part);
+        if (!module) return diti_fail_memory(err, "the modules of %.200s", diti_checkpoint_name(file->checkpoint));
+        module->tensors[ending->slot] = tensor;
+    }
+    return DIT_OK;
+}
+
+/* --- shapes --- */
+
+static dit_result diti_lora_refuse(const diti_lora_file *file, const diti_stored_tensor *tensor, dit_error *err,
+                                   const char *problem) {
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: %s", diti_checkpoint_name(file->checkpoint),
+                     tensor->name, problem);
+}
+
+/* A tensor as a matrix: its first dimension, and all others together. */
+static bool diti_lora_matrix(const diti_stored_tensor *tensor, uint32_t *rows, uint32_t *columns) {
+    const uint64_t most = 1u << 24;
+    uint64_t wide = 1;
+    uint32_t i;
+    *rows = *columns = 0;
+    if (!tensor || tensor->rank < 2 || !tensor->shape[0] || tensor->shape[0] > most) return false;
+    for (i = 1; i < tensor->rank; i++) {
+        if (!tensor->shape[i] || tensor->shape[i] > most / wide) return false;
+        wide *= tensor->shape[i];
+    }
+    *rows = (uint32_t)tensor->shape[0];
+    *columns = (uint32_t)wide;
+    return true;
+}
+
+/* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
+static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
+                                    diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
+                                    dit_error *err) {
+    uint32_t inner;
+    const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
+    if (!module->tensors[a] || !module->tensors[b])
+        return diti_lora_refuse(file, there, err, "the other half of the pair is missing; the file is incomplete");
+    if (!diti_lora_matrix(module->tensors[a], rows, &inner))
+        return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
+    if (!diti_lora_matrix(module->tensors[b], rank, columns))
+        return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
+    if (inner == *rank) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+                     diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
+                     module->tensors[b]->name, (unsigned)*rank);
+}
+
+static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, rank, columns;
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank,
+                               &module->columns, err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
+    if (rows == module->rows && columns == module->columns) return DIT_OK;
+    return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
+}
+
+/* One factor of a LoKr; *rank: of its product, 0 where it is whole. */
+static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot whole,
+                                   uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
+    diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
+    uint32_t i;
+    *rank = 0;
+    if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
+        return diti_lora_product(file, module, a, b, rows, rank, columns, err);
+    if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
+    if (module->tensors[whole]) return diti_lora_refuse(file, module->tensors[whole], err, "not a matrix");
+    for (i = DITI_LOKR_1; i <= DITI_LOKR_2B && !module->tensors[i]; i++) {
+    }
+    return diti_lora_refuse(file, module->tensors[i], err, "one of LoKr's factors is missing");
+}
+
+static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, columns, rank;
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_1, &rows, &module->rank, &columns, err));
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_2, &module->rows2, &rank, &module->columns2, err));
+    if (rank) module->rank = rank; /* the second one's counts */
+    if ((uint64_t)rows * module->rows2 > 1u << 24 || (uint64_t)columns * module->columns2 > 1u << 24)
+        return diti_lora_refuse(file, module->tensors[module->tensors[DITI_LOKR_2] ? DITI_LOKR_2 : DITI_LOKR_2A], err,
+                                "LoKr's product is absurdly large");
+    module->rows = rows * module->rows2;
+    module->columns = columns * module->columns2;
+    return DIT_OK;
+}
+
+static bool diti_lora_has(const diti_lora_module *module, diti_lora_slot first, diti_lora_slot last) {
+    int i;
+    for (i = (int)first; i <= (int)last; i++)
+        if (module->tensors[i]) return true;
+    return false;
+}
+
+static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
+    bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
+    bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
+    if (module->tensors[DITI_LORA_REFUSED])
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+                         "this adapter into the model with the program that trained it",
+                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+    if (!lora && !loha && !lokr)
+        return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
+    if (lora + loha + lokr > 1)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
+    if (loha) return diti_loha_shape(file, module, err);
+    if (lokr) return diti_lokr_shape(file, module, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank,
+                             &module->columns, err);
+}
+
+/* --- scales --- */
+
+/* A value of the configuration; text encoders' stand behind their own prefix. */
+static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
+    static const char *const parts[] = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3"};
+    uint32_t part = module->part == DIT_ROLE_TRANSFORMER ? 0 : (uint32_t)module->part - DIT_ROLE_TEXT_1 + 1;
+    char full[64];
+    const diti_json *value;
+    diti_format(full, sizeof full, "%s%s%s", file->prefixed ? parts[part] : "", file->prefixed ? "." : "", key);
+    value = diti_json_get(file->config, full);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+/* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module,
+                                          const char *key) {
+    const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
+    if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
+    for (entry = patterns->first; entry; entry = entry->next) {
+        size_t length = strlen(module->name);
+        if (entry->kind != DITI_JSON_NUMBER || !diti_ends_with(module->name, entry->key)) continue;
+        if (length == entry->key_length || module->name[length - entry->key_length - 1] == '.') return entry;
+    }
+    return NULL;
+}
+
+static double diti_lora_number(const diti_lora_file *file, const diti_lora_module *module, const char *pattern,
+                               const char *key, double otherwise) {
+    const diti_json *value = diti_lora_pattern(file, module, pattern);
+    if (!value) value = diti_lora_setting(file, module, key);
+    return value && value->kind == DITI_JSON_NUMBER ? value->number : otherwise;
+}
+
+/* Without an alpha tensor: PEFT's configuration, else 1. */
+static double diti_lora_configured(const diti_lora_file *file, const diti_lora_module *module) {
+    const diti_json *rooted = diti_lora_setting(file, module, "use_rslora");
+    double alpha = diti_lora_number(file, module, "alpha_pattern", "lora_alpha",
+                                    diti_lora_number(file, module, "alpha_pattern", "alpha", 0));
+    double rank = module->rank;
+    if (!file->config || alpha == 0) return 1;
+    if (module->kind == DITI_KIND_LOKR) rank = diti_lora_number(file, module, "rank_pattern", "r", rank);
+    if (module->kind == DITI_KIND_LORA && rooted && rooted->kind == DITI_JSON_BOOL && rooted->number != 0)
+        rank = sqrt(rank);
+    return rank > 0 ? alpha / rank : 1;
+}
+
+static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[DITI_LORA_ALPHA];
+    float alpha = 0;
+    module->scale = tensor ? 1 : diti_lora_configured(file, module);
+    if (!isfinite(module->scale))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the scale of module %.200s is not finite",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    if (!tensor || !module->rank) return DIT_OK;
+    if (diti_stored_tensor_elements(tensor) != 1) return diti_lora_refuse(file, tensor, err, "alpha is one number");
+    if (file->env.headers_only) return DIT_OK;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, &alpha, 1, err));
+    if (!isfinite(alpha)) return diti_lora_refuse(file, tensor, err, "alpha is not finite");
+    module->scale = (double)alpha / module->rank;
+    return DIT_OK;
+}
+
+/* --- opening --- */
+
+static dit_result diti_lora_parse_config(diti_lora_file *file, const char *text, size_t size, const char *what,
+                                         dit_error *err) {
+    DITI_TRY(diti_json_parse(&file->env, text, size, what, &file->config, err));
+    if (file->config->kind == DITI_JSON_OBJECT) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s is not an object", diti_checkpoint_name(file->checkpoint), what);
+}
+
+static dit_result diti_lora_read_config(diti_lora_file *file, const dit_source *folder, dit_error *err) {
+    static const char name[] = "adapter_config.json", key[] = "lora_adapter_metadata";
+    const char *metadata = diti_checkpoint_text(file->checkpoint, key);
+    diti_file *config = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    dit_result result = DIT_OK;
+    if (metadata) {
+        file->prefixed = true;
+        return diti_lora_parse_config(file, metadata, strlen(metadata), key, err);
+    }
+    if (!folder) return DIT_OK;
+    result = diti_file_open_member(&file->env, folder, name, &config, err);
+    if (result >= 0 && config) result = diti_file_read_all(&file->env, config, &text, &size, err);
+    if (result >= 0 && text) result = diti_lora_parse_config(file, text, size, name, err);
+    diti_free(&file->env, text);
+    diti_file_close(config);
+    return result;
+}
+
+/* PEFT writes adapter_model.safetensors and adapter_config.json, diffusers pytorch_lora_weights.safetensors. */
+static dit_result diti_lora_open_folder(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char *const names[] = {"adapter_model.safetensors", "pytorch_lora_weights.safetensors",
+                                        "adapter_model.bin", "pytorch_lora_weights.bin"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names) && !file->checkpoint; i++)
+        DITI_TRY(diti_checkpoint_open_member(&file->env, source, names[i], &file->checkpoint, err));
+    if (file->checkpoint) return diti_lora_read_config(file, source, err);
+    return diti_fail(err, DIT_ERROR_IO, "%s: a folder without %s or %s", source->path ? source->path : "the LoRA",
+                     names[0], names[1]);
+}
+
+/* A file of PEFT's has its configuration beside it. */
+static dit_result diti_lora_open_file(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char peft[] = "adapter_model.safetensors";
+    dit_source folder = DITI_ZERO;
+    char *path;
+    dit_result result;
+    DITI_TRY(diti_checkpoint_open(&file->env, source, &file->checkpoint, err));
+    if (!source->path || !diti_ends_with(source->path, peft)) return diti_lora_read_config(file, NULL, err);
+    path = diti_copy_string(&file->env, source->path);
+    if (!path) return diti_fail_memory(err, "%.200s", source->path);
+    path[strlen(path) - strlen(peft)] = 0;
+    folder.path = path[0] ? path : ".";
+    result = diti_lora_read_config(file, &folder, err);
+    diti_free(&file->env, path);
+    return result;
+}
+
+static dit_result diti_lora_fill(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    size_t i;
+    if (diti_source_is_folder(source))
+        DITI_TRY(diti_lora_open_folder(file, source, err));
+    else
+        DITI_TRY(diti_lora_open_file(file, source, err));
+    DITI_TRY(diti_lora_sort(file, err));
+    for (i = 0; i < file->module_count; i++) {
+        DITI_TRY(diti_lora_shape(file, &file->modules[i], err));
+        DITI_TRY(diti_lora_scale(file, &file->modules[i], err));
+    }
+    if (file->module_count) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a LoRA, LoHa or LoKr: none of its tensors is a factor of one (the first is %.200s)",
+                     diti_checkpoint_name(file->checkpoint), file->first_foreign ? file->first_foreign->name : "none");
+}
+
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err) {
+    diti_lora_file *file = (diti_lora_file *)diti_alloc_zero(env, sizeof *file);
+    dit_result result;
+    *out = NULL;
+    if (!file) return diti_fail_memory(err, "a LoRA");
+    file->env = *env;
+    result = diti_lora_fill(file, source, err);
+    if (result < 0)
+        diti_lora_close(file);
+    else
+        *out = file;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file) {
+    diti_env env;
+    size_t i;
+    if (!file) return;
+    env = file->env;
+    for (i = 0; i < file->module_count; i++) diti_lora_forget(file, &file->modules[i]);
+    diti_free(&env, file->modules);
+    diti_json_free(&env, file->config);
+    diti_checkpoint_close(file->checkpoint);
+    diti_free(&env, file);
+}
+
+/* --- what it says of steps --- */
+
+/* The number before "step" or "-step" in a file's name: "Qwen-Image-Lightning-8steps-V1.0". */
+static uint32_t diti_lora_named_steps(const char *name) {
+    const char *slash = strrchr(name, '/'), *at = slash ? slash + 1 : name, *end;
+    while ((end = strstr(at, "step")) != NULL) {
+        const char *digits = end;
+        uint32_t steps = 0;
+        if (digits > at && (digits[-1] == '-' || digits[-1] == '_')) digits--;
+        while (digits > at && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+        while (*digits >= '0' && *digits <= '9' && steps < 1000) steps = 10 * steps + (uint32_t)(*digits++ - '0');
+        if (steps && steps <= 64) return steps; /* more are steps of a training */
+        at = end + 4;
+    }
+    return 0;
+}
+
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance) {
+    const char *told = diti_checkpoint_text(file->checkpoint, "dit.steps");
+    const char *scale = diti_checkpoint_text(file->checkpoint, "dit.guidance");
+    const char *name = diti_checkpoint_name(file->checkpoint), *slash = strrchr(name, '/');
+    double count = told ? diti_parse_double(told) : 0, value = scale ? diti_parse_double(scale) : 0;
+    *steps = count >= 1 && count <= 1000 ? (uint32_t)count : 0;
+    *guidance = value > 0 && value <= 1000 ? (float)value : 0;
+    if (*steps || *guidance > 0) return;
+    *steps = diti_lora_named_steps(name);
+    if (*steps && !strstr(slash ? slash : name, "CFG")) *guidance = 1; /* distilled with the guidance in it */
+}
+
+/* ==== src/weights/lora_match.c ==== */
+/* Which rows of a model's weights a module of an adapter is about: by diffusers' names and, through the key tables of
+   families, by the original's, both with dots or with underscores. */
+
+typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
+    const char *text;
+    const diti_target *target;
+} diti_lora_name;
+typedef struct diti_lora_names {
+    diti_env env;
+    diti_lora_name *list; /* by text */
+    size_t count, capacity;
+    char *memory; /* behind all texts */
+    size_t used, size;
+} diti_lora_names;
+
+#define DITI_LORA_NAME 256u
+
+static void diti_lora_underscore(char *text) {
+    for (; *text; text++)
+        if (*text == '.') *text = '_';
+}
+
+static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name) {
+    size_t length = strlen(name) + 1;
+    if (length > names->size - names->used || names->count == names->capacity) return false;
+    memcpy(names->memory + names->used, name, length);
+    diti_lora_underscore(names->memory + names->used);
+    names->list[names->count].text = names->memory + names->used;
+    names->list[names->count++].target = target;
+    names->used += length;
+    return true;
+}
+
+/* The original's name of a target; NULL: the original has none for it. */
+static const char *diti_lora_original(const diti_weights *weights, const diti_target *target,
+                                      char out[DITI_LORA_NAME]) {
+    if (!(target->names & DITI_NAMES_ORIGINAL) || !weights->originals) return NULL;
+    return diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
+}
+
+static int diti_lora_name_order(const void *a, const void *b) {
+    return strcmp(((const diti_lora_name *)a)->text, ((const diti_lora_name *)b)->text);
+}
+
+static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *weights, diti_lora_names *names,
+                                       dit_error *err) {
+    char original[DITI_LORA_NAME];
+    const char *name;
+    size_t i;
+    memset(names, 0, sizeof *names);
+    names->env = *env;
+    names->capacity = 2 * weights->target_count + 1;
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        names->size += strlen(target->module) + 1;
+        name = diti_lora_original(weights, target, original);
+        names->size += name ? strlen(name) + 1 : 0;
+    }
+    names->list = (diti_lora_name *)diti_alloc_array(env, names->capacity, sizeof *names->list);
+    names->memory = (char *)diti_alloc_array(env, names->size + 1, 1);
+    if (!names->list || !names->memory) return diti_fail_memory(err, "names of modules");
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        name = diti_lora_original(weights, target, original);
+        if (target->names & DITI_NAMES_DIFFUSERS) diti_lora_names_add(names, target, target->module);
+        if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
+            diti_lora_names_add(names, target, name);
+    }
+    qsort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
+    return DIT_OK;
+}
+
+static void diti_lora_names_free(diti_lora_names *names) {
+    diti_free(&names->env, names->list);
+    diti_free(&names->env, names->memory);
+}
+
+/* The first entry of that name, and behind the last. */
+static size_t diti_lora_names_find(const diti_lora_names *names, const char *text, size_t *end) {
+    size_t low = 0, high = names->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(names->list[middle].text, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*end = low; *end < names->count && !strcmp(names->list[*end].text, text); ++*end) {
+    }
+    return low;
+}
+
+static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_lora_module *module,
+                                        const diti_target *target, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: module %.200s is [%u, %u], and the model's is [%u, %u]: the adapter is for another model",
+                     diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows,
+                     (unsigned)module->columns, (unsigned)target->all, (unsigned)target->columns);
+}
+
+static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
+                                         const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
+    char name[DITI_LORA_NAME];
+    size_t i, end;
+    uint32_t rows = 0;
+    if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
+    diti_lora_underscore(name);
+    i = diti_lora_names_find(names, name, &end);
+    if (i == end) return DIT_OK;
+    for (; i < end; i++) {
+        const diti_target *target = names->list[i].target;
+        if (target->all != module->rows || target->columns != module->columns)
+            return diti_lora_wrong_shape(file, module, target, err);
+        if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        out->list[out->count].module = module;
+        out->list[out->count].target = target;
+        out->list[out->count].first = target->first;
+        out->list[out->count].row = target->row;
+        out->list[out->count++].rows = target->rows;
+        rows += target->rows;
+    }
+    if (rows < module->rows)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: module %.200s has %u rows, of which the model has %u in its weights",
+                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows, (unsigned)rows);
+    module->fits = true;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i, k;
+    for (i = 0; i < count && result >= 0; i++) {
+        diti_lora_names names;
+        result = diti_lora_names_make(&file->env, scopes[i].weights, &names, err);
+        for (k = 0; k < file->module_count && result >= 0; k++)
+            if (file->modules[k].part == scopes[i].part)
+                result = diti_lora_match_module(file, &file->modules[k], &names, out, err);
+        diti_lora_names_free(&names);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
+    const char *name = diti_checkpoint_name(file->checkpoint), *first = NULL;
+    uint32_t missing = 0, told = 0, fits = 0;
+    char names[500] = "";
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        size_t length = strlen(names);
+        if (module->fits) {
+            fits++;
+            continue;
+        }
+        missing++;
+        if (!first) first = module->name;
+        if (told++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+    }
+    if (!fits)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: none of its %u modules fits this model (the first is %.200s): the adapter is for another "
+                         "model, or has names that dit does not know",
+                         name, (unsigned)file->module_count, first ? first : "");
+    if (missing)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
+                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? ", ..." : "");
+    if (file->foreign)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
+                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? ", ..." : "");
+    return DIT_OK;
+}
+
+/* ==== src/weights/lora_values.c ==== */
+/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+   deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
+
+static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_module *module, uint32_t slot,
+                                      dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[slot];
+    uint64_t i, count = diti_stored_tensor_elements(tensor);
+    float *values = count <= SIZE_MAX / sizeof(float)
+                        ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float))
+                        : NULL;
+    if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
+    module->values[slot] = values;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
+    for (i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s holds values that are not finite",
+                             diti_checkpoint_name(file->checkpoint), tensor->name);
+    return DIT_OK;
+}
+
+static uint32_t diti_lora_rank(const diti_lora_module *module, uint32_t slot) { /* rows of b */
+    return (uint32_t)module->tensors[slot]->shape[0];
+}
+
+/* A factor of LoKr as a whole, [rows, columns], where it is a product. */
+static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_module *module, uint32_t whole,
+                                     uint32_t rows, uint32_t columns, dit_error *err) {
+    uint32_t r, k, c, rank;
+    float *out;
+    const float *a = module->values[whole + 1], *b = module->values[whole + 2];
+    if (module->values[whole]) return DIT_OK;
+    rank = diti_lora_rank(module, whole + 2);
+    out = module->values[whole] = (float *)diti_alloc_array(&file->env, (size_t)rows * columns, sizeof(float));
+    if (!out) return diti_fail_memory(err, "module %.200s", module->name);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) {
+            double sum = 0;
+            for (k = 0; k < rank; k++) sum += (double)a[(size_t)r * rank + k] * (double)b[(size_t)k * columns + c];
+            out[(size_t)r * columns + c] = (float)sum;
+        }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
+        if (module->tensors[i] && !module->values[i]) result = diti_lora_read_slot(file, module, i, err);
+    if (result >= 0 && module->kind == DITI_KIND_LOKR) {
+        result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
+                                    module->columns / module->columns2, err);
+        if (result >= 0)
+            result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+    }
+    if (result < 0) diti_lora_forget(file, module);
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module) {
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_SLOTS; i++) {
+        diti_free(&file->env, module->values[i]);
+        module->values[i] = NULL;
+    }
+}
+
+/* --- rows --- */
+
+static double diti_loha_at(const diti_lora_module *module, uint32_t a, uint32_t row, uint32_t column) {
+    uint32_t k, rank = diti_lora_rank(module, a + 1);
+    const float *left = module->values[a] + (size_t)row * rank, *right = module->values[a + 1] + column;
+    double sum = 0;
+    for (k = 0; k < rank; k++) sum += (double)left[k] * (double)right[(size_t)k * module->columns];
+    return sum;
+}
+
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out) {
+    uint32_t k, c, columns = module->columns;
+    double scale = weight * module->scale;
+    if (module->kind == DITI_KIND_LORA) {
+        for (k = 0; k < module->rank; k++) {
+            float factor = (float)(scale * (double)module->values[DITI_LORA_UP][(size_t)row * module->rank + k]);
+            const float *down = module->values[DITI_LORA_DOWN] + (size_t)k * columns;
+            for (c = 0; c < columns; c++) out[c] += factor * down[c];
+        }
+    } else if (module->kind == DITI_KIND_LOHA) {
+        for (c = 0; c < columns; c++)
+            out[c] += (float)(scale * diti_loha_at(module, DITI_LOHA_1A, row, c) *
+                              diti_loha_at(module, DITI_LOHA_2A, row, c));
+    } else {
+        uint32_t wide = columns / module->columns2;
+        const float *one = module->values[DITI_LOKR_1] + (size_t)(row / module->rows2) * wide;
+        const float *two = module->values[DITI_LOKR_2] + (size_t)(row % module->rows2) * module->columns2;
+        for (k = 0; k < wide; k++)
+            for (c = 0; c < module->columns2; c++)
+                out[(size_t)k * module->columns2 + c] += (float)(scale * (double)one[k] * (double)two[c]);
+    }
+}
+
+/* --- two thin matrices --- */
+
+/* A factor of LoKr, [rows, columns], as left [rows, rank] * right [rank, columns], one of which may be 1. */
+typedef struct diti_lokr_split {
+    const float *left, *right; /* NULL: 1 */
+    uint32_t rows, rank, columns;
+} diti_lokr_split;
+
+static diti_lokr_split diti_lokr_split_of(const diti_lora_module *module, bool second) {
+    uint32_t whole = second ? DITI_LOKR_2 : DITI_LOKR_1;
+    diti_lokr_split split;
+    split.rows = second ? module->rows2 : module->rows / module->rows2;
+    split.columns = second ? module->columns2 : module->columns / module->columns2;
+    split.left = split.right = NULL;
+    split.rank = split.rows < split.columns ? split.rows : split.columns;
+    if (module->tensors[whole + 2] && !module->tensors[whole] && diti_lora_rank(module, whole + 2) < split.rank) {
+        split.left = module->values[whole + 1];
+        split.right = module->values[whole + 2];
+        split.rank = diti_lora_rank(module, whole + 2);
+    } else if (split.rows < split.columns) {
+        split.right = module->values[whole];
+    } else {
+        split.left = module->values[whole];
+    }
+    return split;
+}
+
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
+    uint64_t thin = module->rank;
+    if (module->kind == DITI_KIND_LOHA)
+        thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
+    if (module->kind == DITI_KIND_LOKR)
+        thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns
+               ? (uint32_t)thin
+               : 0;
+}
+
+static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
+    return split->left ? split->left[(size_t)row * split->rank + k] : row == k ? 1.0f : 0.0f;
+}
+
+static float diti_lokr_right(const diti_lokr_split *split, uint32_t k, uint32_t column) {
+    return split->right ? split->right[(size_t)k * split->columns + column] : column == k ? 1.0f : 0.0f;
+}
+
+/* Column k of up belongs to row k of down: of LoHa and LoKr (i, j), a row of either factor. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out) {
+    uint32_t r, i, j, inner;
+    for (r = first; r < first + rows; r++, out += pitch) {
+        if (module->kind == DITI_KIND_LORA) {
+            memcpy(out, module->values[DITI_LORA_UP] + (size_t)r * module->rank, module->rank * sizeof *out);
+        } else if (module->kind == DITI_KIND_LOHA) {
+            uint32_t outer = diti_lora_rank(module, DITI_LOHA_1B);
+            inner = diti_lora_rank(module, DITI_LOHA_2B);
+            for (i = 0; i < outer; i++)
+                for (j = 0; j < inner; j++)
+                    out[i * inner + j] = module->values[DITI_LOHA_1A][(size_t)r * outer + i] *
+                                         module->values[DITI_LOHA_2A][(size_t)r * inner + j];
+        } else {
+            diti_lokr_split one = diti_lokr_split_of(module, false), two = diti_lokr_split_of(module, true);
+            for (i = 0; i < one.rank; i++)
+                for (j = 0; j < two.rank; j++)
+                    out[i * two.rank + j] =
+                        diti_lokr_left(&one, r / two.rows, i) * diti_lokr_left(&two, r % two.rows, j);
+        }
+    }
+}
+
+static void diti_loha_down(const diti_lora_module *module, float *out) {
+    uint32_t i, j, c, outer = diti_lora_rank(module, DITI_LOHA_1B), inner = diti_lora_rank(module, DITI_LOHA_2B);
+    for (i = 0; i < outer; i++)
+        for (j = 0; j < inner; j++)
+            for (c = 0; c < module->columns; c++)
+                *out++ = module->values[DITI_LOHA_1B][(size_t)i * module->columns + c] *
+                         module->values[DITI_LOHA_2B][(size_t)j * module->columns + c];
+}
+
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out) {
+    diti_lokr_split one, two;
+    uint32_t i, j, a, b;
+    if (module->kind == DITI_KIND_LORA) {
+        memcpy(out, module->values[DITI_LORA_DOWN], (size_t)module->rank * module->columns * sizeof *out);
+        return;
+    }
+    if (module->kind == DITI_KIND_LOHA) {
+        diti_loha_down(module, out);
+        return;
+    }
+    one = diti_lokr_split_of(module, false);
+    two = diti_lokr_split_of(module, true);
+    for (i = 0; i < one.rank; i++)
+        for (j = 0; j < two.rank; j++)
+            for (a = 0; a < one.columns; a++)
+                for (b = 0; b < two.columns; b++) *out++ = diti_lokr_right(&one, i, a) * diti_lokr_right(&two, j, b);
+}
+
+/* --- magnitudes --- */
+
+static float diti_lora_largest(const float *values, uint64_t count) {
+    float most = 0;
+    uint64_t i;
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    return most;
+}
+
+static float diti_lora_slot_largest(const diti_lora_module *module, uint32_t slot) {
+    return diti_lora_largest(module->values[slot], diti_stored_tensor_elements(module->tensors[slot]));
+}
+
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down) {
+    uint32_t i;
+    *up = *down = 1;
+    if (module->kind == DITI_KIND_LORA) {
+        *up = diti_lora_slot_largest(module, DITI_LORA_UP);
+        *down = diti_lora_slot_largest(module, DITI_LORA_DOWN);
+    } else if (module->kind == DITI_KIND_LOHA) {
+        *up = diti_lora_slot_largest(module, DITI_LOHA_1A) * diti_lora_slot_largest(module, DITI_LOHA_2A);
+        *down = diti_lora_slot_largest(module, DITI_LOHA_1B) * diti_lora_slot_largest(module, DITI_LOHA_2B);
+    }
+    for (i = 0; i < 2 && module->kind == DITI_KIND_LOKR; i++) {
+        diti_lokr_split split = diti_lokr_split_of(module, i == 1);
+        if (split.left) *up *= diti_lora_largest(split.left, (uint64_t)split.rows * split.rank);
+        if (split.right) *down *= diti_lora_largest(split.right, (uint64_t)split.rank * split.columns);
+    }
+}
+
+/* ==== src/weights/lora.c ==== */
+/* Adapters on the device: for each weight that a file adds to, down of all its modules as one matrix, and up of each
+   run of the weight's rows. */
+
+#define DITI_LORA_ALIGN 16u
+#define DITI_LORA_RANK 4u /* ranks are filled up with zeros to multiples, as kernels want operands */
+
+typedef struct diti_lora_build {
+    diti_lora *lora;
+    const diti_lora_file *file;
+    dit_type type; /* of all matrices */
+    bool measures; /* nothing is made on the device */
+    dit_error *err;
+} diti_lora_build;
+
+static uint32_t diti_lora_padded(uint32_t rank) { return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK; }
+
+/* --- places --- */
+
+static dit_result diti_lora_new_block(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    diti_weight_block *block = (diti_weight_block *)diti_alloc_zero(env, sizeof *block);
+    void *array = weights->blocks;
+    if (!block || !diti_grow(env, &array, &weights->block_capacity, weights->block_count, sizeof block)) {
+        diti_free(env, block);
+        return diti_fail_memory(build->err, "a LoRA");
+    }
+    weights->blocks = (diti_weight_block **)array;
+    weights->blocks[weights->block_count++] = block;
+    return DIT_OK;
+}
+
+/* A matrix as one part of the newest block. */
+static dit_result diti_lora_place(diti_lora_build *build, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    const diti_device *device = build->lora->device;
+    diti_weights *weights = &build->lora->weights;
+    uint64_t bytes = 0, limit = UINT64_MAX / 4, range = UINT64_MAX / 4;
+    diti_weight_block *block;
+    if (device) {
+        limit = device->limits.block & ~(VkDeviceSize)0xffff;
+        range = device->limits.storage_range - device->limits.storage_alignment;
+    }
+    if (!diti_type_bytes(build->type, rows, columns, &bytes) || bytes > (range < limit ? range : limit))
+        return diti_fail(build->err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "%s: module %.200s: a matrix [%u, %u] is larger than this device's storage buffer limit; have "
+                         "the adapter merged",
+                         diti_checkpoint_name(build->file->checkpoint), name, (unsigned)rows, (unsigned)columns);
+    bytes = diti_align_up(bytes, DITI_LORA_ALIGN);
+    block = weights->block_count ? weights->blocks[weights->block_count - 1] : NULL;
+    if (!block || block->used > limit - bytes) {
+        DITI_TRY(diti_lora_new_block(build));
+        block = weights->blocks[weights->block_count - 1];
+    }
+    out->name = name;
+    out->type = build->type;
+    out->rows = rows;
+    out->columns = columns;
+    out->kernel = 1;
+    out->part_count = 1;
+    out->parts[0].block = block;
+    out->parts[0].offset = block->used;
+    out->parts[0].rows = rows;
+    block->used += bytes;
+    weights->parameters += (uint64_t)rows * columns;
+    return DIT_OK;
+}
+
+static diti_adapter *diti_lora_add_adapter(diti_lora_build *build, const char *weight, size_t parts) {
+    diti_lora *lora = build->lora;
+    diti_adapter *adapter;
+    if (!diti_grow(&lora->env, (void **)&lora->adapters, &lora->adapter_capacity, lora->adapter_count,
+                   sizeof *lora->adapters))
+        return NULL;
+    adapter = &lora->adapters[lora->adapter_count];
+    memset(adapter, 0, sizeof *adapter);
+    adapter->parts = (diti_adapter_part *)diti_alloc_array(&lora->env, parts, sizeof *adapter->parts);
+    if (!adapter->parts) return NULL;
+    lora->adapter_count++;
+    adapter->weight = weight;
+    adapter->scale = lora->scale_count;
+    return adapter;
+}
+
+/* --- numbers --- */
+
+/* Exponent of the power of two that brings such values below 1: halves keep all eleven bits then, and the power goes
+   into the scale. F32 needs none. */
+static int diti_lora_exponent(const diti_lora_build *build, float most) {
+    int exponent = 0;
+    if (build->type == DIT_TYPE_F16 && most > 0) frexpf(most, &exponent);
+    return exponent;
+}
+
+static void diti_lora_lower(float *values, size_t count, int exponent) {
+    size_t i;
+    for (i = 0; i < count && exponent; i++) values[i] = ldexpf(values[i], -exponent);
+}
+
+static dit_result diti_lora_write(diti_lora_build *build, const diti_weight *weight, float *values) {
+    size_t i, count = (size_t)weight->rows * weight->columns, size = build->type == DIT_TYPE_F16 ? 2 : 4;
+    diti_buffer *buffer = (diti_buffer *)(uintptr_t)&weight->parts[0].block->buffer;
+    for (i = 0; i < count && size == 2; i++) { /* in place, from the front */
+        uint16_t half = diti_float_to_half(values[i]);
+        memcpy((unsigned char *)values + 2 * i, &half, 2);
+    }
+    return diti_buffer_write(build->lora->device, buffer, weight->parts[0].offset, values, count * size, build->err);
+}
+
+static float *diti_lora_room(diti_lora_build *build, const diti_weight *weight) {
+    float *values = (float *)diti_alloc_array(&build->lora->env, (size_t)weight->rows * weight->columns, sizeof(float));
+    if (!values) diti_fail_memory(build->err, "module %.200s", weight->name);
+    return values;
+}
+
+/* --- one weight --- */
+
+/* A run of matches of one weight, whose thin modules share a matrix down, while dense ones stand alone. */
+typedef struct diti_lora_group {
+    const diti_lora_match *matches;
+    size_t count;
+} diti_lora_group;
+
+static bool diti_lora_is_first(const diti_lora_group *group, size_t index) { /* match of its module */
+    size_t i;
+    for (i = 0; i < index; i++)
+        if (group->matches[i].module == group->matches[index].module) return false;
+    return true;
+}
+
+/* The first row of down that belongs to a module; NULL: the rows of all. */
+static uint32_t diti_lora_rank_before(const diti_lora_group *group, const diti_lora_module *module) {
+    uint32_t rank = 0;
+    size_t i;
+    for (i = 0; i < group->count; i++) {
+        if (group->matches[i].module == module) return rank;
+        if (diti_lora_is_first(group, i)) rank += diti_lora_padded(diti_lora_thin(group->matches[i].module));
+    }
+    return rank;
+}
+
+static dit_result diti_lora_place_part(diti_lora_build *build, diti_adapter *adapter, const diti_lora_match *match,
+                                       uint32_t first, uint32_t rank) {
+    diti_adapter_part *part = &adapter->parts[adapter->part_count++];
+    part->row = match->row;
+    part->rows = match->rows;
+    part->first = first;
+    part->rank = rank;
+    return diti_lora_place(build, &part->up, part->rows, rank ? rank : match->target->columns, match->module->name);
+}
+
+static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_group *group) {
+    const diti_target *target = group->matches[0].target;
+    uint32_t rank = diti_lora_rank_before(group, NULL);
+    diti_adapter *adapter;
+    size_t i;
+    if (!rank) return DIT_OK;
+    adapter = diti_lora_add_adapter(build, target->weight, group->count);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += rank;
+    DITI_TRY(diti_lora_place(build, &adapter->down, rank, target->columns, group->matches[0].module->name));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        if (thin)
+            DITI_TRY(diti_lora_place_part(build, adapter, &group->matches[i], diti_lora_rank_before(group, module),
+                                          diti_lora_padded(thin)));
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_place_dense(diti_lora_build *build, const diti_lora_match *match) {
+    diti_adapter *adapter = diti_lora_add_adapter(build, match->target->weight, 1);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += (uint32_t)diti_align_up(match->rows, DITI_LORA_RANK);
+    return diti_lora_place_part(build, adapter, match, 0, 0);
+}
+
+/* --- writing, in the order of placing --- */
+
+static dit_result diti_lora_write_up(diti_lora_build *build, const diti_adapter_part *part,
+                                     const diti_lora_match *match, int exponent) {
+    float *values = diti_lora_room(build, &part->up);
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    diti_lora_up(match->module, match->first, part->rows, part->rank, values);
+    diti_lora_lower(values, (size_t)part->rows * part->rank, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_down(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    float *values = diti_lora_room(build, &adapter->down);
+    uint32_t columns = adapter->down.columns;
+    dit_result result;
+    size_t i;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        float *rows = values + (size_t)diti_lora_rank_before(group, module) * columns, up, down;
+        uint32_t thin = diti_lora_thin(module);
+        if (!thin || !diti_lora_is_first(group, i)) continue;
+        diti_lora_down(module, rows);
+        diti_lora_bounds(module, &up, &down);
+        diti_lora_lower(rows, (size_t)thin * columns, diti_lora_exponent(build, down));
+    }
+    result = diti_lora_write(build, &adapter->down, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_thin(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    uint32_t k;
+    size_t i;
+    DITI_TRY(diti_lora_write_down(build, group, adapter));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        int exponent;
+        float up, down;
+        if (!thin) continue;
+        diti_lora_bounds(module, &up, &down);
+        exponent = diti_lora_exponent(build, up);
+        DITI_TRY(diti_lora_write_up(build, part, &group->matches[i], exponent));
+        for (k = 0; k < thin; k++)
+            build->lora->scales[adapter->scale + part->first + k] =
+                (float)ldexp(module->scale, exponent + diti_lora_exponent(build, down));
+        part++;
+    }
+    return DIT_OK;
+}
+
+/* The delta itself, with the scale of the file in it. */
+static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_match *match,
+                                        const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    size_t i, count = (size_t)part->rows * part->up.columns;
+    float *values = diti_lora_room(build, &part->up), most = 0;
+    int exponent;
+    uint32_t r;
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (r = 0; r < part->rows; r++)
+        diti_lora_add_row(match->module, match->first + r, 1, values + (size_t)r * part->up.columns);
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    exponent = diti_lora_exponent(build, most);
+    diti_lora_lower(values, count, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    for (r = 0; r < part->rows; r++) build->lora->scales[adapter->scale + r] = ldexpf(1, exponent);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+/* --- groups --- */
+
+static int diti_lora_match_order(const void *a, const void *b) {
+    const diti_lora_match *x = (const diti_lora_match *)a, *y = (const diti_lora_match *)b;
+    if (x->target->weight != y->target->weight)
+        return (uintptr_t)x->target->weight < (uintptr_t)y->target->weight ? -1 : 1;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of a module that follow each other in the weight, too, become one match: q, k and v. */
+static void diti_lora_join_matches(diti_lora_matches *matches) {
+    size_t i, last = 0;
+    qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    for (i = 1; i < matches->count; i++) {
+        diti_lora_match *before = &matches->list[last];
+        const diti_lora_match *match = &matches->list[i];
+        if (match->target->weight == before->target->weight && match->module == before->module &&
+            match->row == before->row + before->rows && match->first == before->first + before->rows)
+            before->rows += match->rows;
+        else
+            matches->list[++last] = *match;
+    }
+    matches->count = last + 1;
+}
+
+static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_group *group) {
+    size_t i;
+    DITI_TRY(diti_lora_place_thin(build, group));
+    for (i = 0; i < group->count; i++) {
+        if (diti_lora_thin(group->matches[i].module)) continue;
+        DITI_TRY(diti_lora_place_dense(build, &group->matches[i]));
+        build->lora->dense++;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_matches(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    size_t i;
+    if (diti_lora_rank_before(group, NULL))
+        DITI_TRY(diti_lora_write_thin(build, group, &build->lora->adapters[(*next)++]));
+    for (i = 0; i < group->count; i++)
+        if (!diti_lora_thin(group->matches[i].module))
+            DITI_TRY(diti_lora_write_dense(build, &group->matches[i], &build->lora->adapters[(*next)++]));
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_group(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < group->count && result >= 0; i++)
+        result = diti_lora_read(build->file, group->matches[i].module, build->err);
+    if (result >= 0) result = diti_lora_write_matches(build, group, next);
+    for (i = 0; i < group->count; i++) diti_lora_forget(build->file, group->matches[i].module);
+    return result;
+}
+
+/* The matches of one weight, behind those of the group before. */
+static bool diti_lora_next_group(const diti_lora_matches *matches, diti_lora_group *group) {
+    size_t begin = group->matches ? (size_t)(group->matches - matches->list) + group->count : 0, end = begin;
+    while (end < matches->count && matches->list[end].target->weight == matches->list[begin].target->weight) end++;
+    group->matches = matches->list + begin;
+    group->count = end - begin;
+    return end > begin;
+}
+
+static dit_result diti_lora_make_memory(diti_lora_build *build) {
+    diti_lora *lora = build->lora;
+    size_t i;
+    lora->scales = (float *)diti_alloc_array(&lora->env, lora->scale_count, sizeof *lora->scales);
+    if (!lora->scales) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) lora->weights.bytes += lora->weights.blocks[i]->used;
+    if (build->measures) return DIT_OK;
+    lora->weights.replicas = diti_replicas_create(&lora->env, lora->device);
+    if (!lora->weights.replicas) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) {
+        diti_weight_block *block = lora->weights.blocks[i];
+        block->replicas = lora->weights.replicas;
+        DITI_TRY(diti_buffer_create_shared(lora->device, block->used, "LoRA", &block->buffer, build->err));
+    }
+    return DIT_OK;
+}
+
+/* Names are in the file, which is closed; the messages of a plan want them. */
+static dit_result diti_lora_keep_names(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    size_t i;
+    uint32_t p;
+    weights->names = (char **)diti_alloc_array(env, build->lora->adapter_count + 1, sizeof *weights->names);
+    if (!weights->names) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < build->lora->adapter_count; i++) {
+        diti_adapter *adapter = &build->lora->adapters[i];
+        char *name = diti_copy_string(env, adapter->parts[0].up.name);
+        if (!name) return diti_fail_memory(build->err, "a LoRA");
+        weights->names[weights->name_count++] = name;
+        adapter->down.name = name;
+        for (p = 0; p < adapter->part_count; p++) adapter->parts[p].up.name = name;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_matches *matches) {
+    diti_lora_group group = DITI_ZERO;
+    size_t next = 0;
+    while (diti_lora_next_group(matches, &group)) DITI_TRY(diti_lora_place_group(build, &group));
+    DITI_TRY(diti_lora_make_memory(build));
+    memset(&group, 0, sizeof group);
+    while (!build->measures && diti_lora_next_group(matches, &group))
+        DITI_TRY(diti_lora_write_group(build, &group, &next));
+    return diti_lora_keep_names(build);
+}
+
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
+    diti_lora_build build = DITI_ZERO;
+    diti_lora *lora = (diti_lora *)diti_alloc_zero(env, sizeof *lora);
+    dit_result result;
+    size_t i;
+    *out = NULL;
+    if (!lora) return diti_fail_memory(err, "a LoRA");
+    lora->env = *env;
+    lora->device = device;
+    for (i = 0; i < file->module_count; i++) lora->modules += file->modules[i].fits;
+    build.lora = lora;
+    build.file = file;
+    build.measures = measures || !device;
+    build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    build.err = err;
+    if (matches->count) diti_lora_join_matches(matches);
+    result = diti_lora_build_all(&build, matches);
+    if (result < 0)
+        diti_lora_free(lora);
+    else
+        *out = lora;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_free(diti_lora *lora) {
+    diti_env env;
+    size_t i;
+    if (!lora) return;
+    env = lora->env;
+    for (i = 0; i < lora->adapter_count; i++) diti_free(&env, lora->adapters[i].parts);
+    diti_free(&env, lora->adapters);
+    diti_free(&env, lora->scales);
+    diti_weights_free(lora->device, &env, &lora->weights);
+    diti_free(&env, lora);
+}
+
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count) {
+    uintptr_t name = (uintptr_t)weight->name;
+    size_t low = 0, high = lora->adapter_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)lora->adapters[middle].weight < name)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*count = 0; low + *count < lora->adapter_count && lora->adapters[low + *count].weight == weight->name;)
+        ++*count;
+    return lora->adapters + low;
+}
+
+/* ==== src/weights/lora_merge.c ==== */
+/* Adapters that become part of the weights: their rows are added to those of stored tensors when these are read. */
+
+static int diti_lora_merge_order(const void *a, const void *b) {
+    const diti_lora_merge *x = (const diti_lora_merge *)a, *y = (const diti_lora_merge *)b;
+    if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* A component is loaded again where its values do not fit halves. */
+static bool diti_lora_merges_noted(const diti_lora_merges *merges, const diti_lora_match *match) {
+    size_t i;
+    for (i = 0; i < merges->list_count; i++)
+        if (merges->list[i].tensor == match->target->tensor && merges->list[i].row == match->target->tensor_row &&
+            merges->list[i].module == match->module)
+            return true;
+    return false;
+}
+
+static dit_result diti_lora_merges_note(diti_lora_merges *merges, uint32_t file, const diti_lora_matches *matches,
+                                        dit_error *err) {
+    size_t i;
+    for (i = 0; i < matches->count; i++) {
+        const diti_lora_match *match = &matches->list[i];
+        diti_lora_merge *merge;
+        if (diti_lora_merges_noted(merges, match)) continue;
+        DITI_TRY(diti_lora_read(merges->files[file], match->module, err));
+        if (!diti_grow(&merges->env, (void **)&merges->list, &merges->list_capacity, merges->list_count,
+                       sizeof *merges->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        merge = &merges->list[merges->list_count++];
+        merge->tensor = match->target->tensor;
+        merge->row = match->target->tensor_row;
+        merge->rows = match->target->rows;
+        merge->first = match->target->first;
+        merge->module = match->module;
+        merge->weight = (double)merges->weights[file];
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err) {
+    diti_lora_scope scope;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    bool low = part == DIT_ROLE_TRANSFORMER_2;
+    scope.part = low ? DIT_ROLE_TRANSFORMER : part;
+    scope.weights = weights;
+    for (i = 0; i < merges->count && result >= 0; i++) {
+        diti_lora_matches matches = DITI_ZERO;
+        if (scope.part == DIT_ROLE_TRANSFORMER && low != (merges->of[i] == DIT_ROLE_TRANSFORMER_2)) continue;
+        result = diti_lora_match_scopes(merges->files[i], &scope, 1, &matches, err);
+        if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
+        diti_free(&merges->env, matches.list);
+    }
+    if (merges->list_count) qsort(merges->list, merges->list_count, sizeof *merges->list, diti_lora_merge_order);
+    return result;
+}
+
+static size_t diti_lora_merges_first(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t low = 0, high = merges->list_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (merges->list[middle].tensor < tensor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t first = merges ? diti_lora_merges_first(merges, tensor) : 0;
+    return merges && first < merges->list_count && merges->list[first].tensor == tensor;
+}
+
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values) {
+    size_t i;
+    for (i = diti_lora_merges_first(merges, tensor); i < merges->list_count && merges->list[i].tensor == tensor; i++) {
+        const diti_lora_merge *merge = &merges->list[i];
+        if (row >= merge->row && row - merge->row < merge->rows)
+            diti_lora_add_row(merge->module, merge->first + row - merge->row, merge->weight, values);
+    }
+}
+
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
+    uint32_t i;
+    for (i = 0; i < merges->count; i++) diti_lora_close(merges->files[i]);
+    diti_free(&merges->env, merges->list);
+    memset(merges, 0, sizeof *merges);
 }
 
 /* ==== src/graph/graph.h ==== */
@@ -15333,6 +17072,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -15432,6 +17172,10 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool has_result;
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
+    const struct diti_lora *lora;
+    uint32_t column; /* the first of its scales in lora_scales */
+} diti_lora_use;
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -15467,6 +17211,9 @@ typedef struct diti_graph {
     diti_mark *marks;
     size_t mark_count, mark_capacity;
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
+    const diti_lora_use *loras;
+    uint32_t lora_count;
+    diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -15696,6 +17443,8 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* Whether a LoRA of the graph adds something to that weight. Its product wants floats, beside int8 rows too. */
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight);
 /* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
 /* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
@@ -16129,12 +17878,25 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
+/* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
+   counted from begin on (ops_linear.c). */
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end);
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Room for products that are added with gemm.parts, F32 [rows, columns]: what is added reads whole fours of columns, so
+   that zeros stand behind the last. */
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
@@ -18785,6 +20547,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
     op.agreed = agreed;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
+    graph->tensors[op.out].floats = x;
     diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;
@@ -20348,6 +22111,12 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm_whole(graph, &gemm);
 }
 
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns) {
+    diti_tensor partials = diti_tensor_new(graph, DITI_F32, rows, columns, "partial products");
+    if (columns % 4 && !diti_graph_failed(graph)) diti_fill_zeros(graph, diti_tensor_padded(graph, partials));
+    return partials;
+}
+
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
@@ -20357,7 +22126,7 @@ static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    sum.x = diti_op_partials(graph, parts * diti_split_rows(gemm), gemm->columns);
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;
@@ -20411,27 +22180,27 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
-static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     diti_tensor_info info = *diti_tensor_get(graph, tensor);
     if (!tensor || info.columns == count) return tensor;
     return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
-static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
 }
 
 /* One product for the rows of each item: the weight is expanded once for all. */
 static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
-    uint32_t row;
+    uint32_t row, item = 0;
     if (!which->of) diti_op_gemm(graph, all);
-    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of, item++) {
         diti_gemm gemm = *all;
         gemm.rows = which->count;
         gemm.x = diti_linear_rows(graph, all->x, row, which->count);
         gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
         gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
-        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, all->out_step ? item * all->out_step : row, which->count);
         if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
         gemm.rows_per_gate = 0;
         diti_op_gemm(graph, &gemm);
@@ -20464,9 +22233,8 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
-/* Rows [begin, end) of the weight. */
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which, uint32_t begin, uint32_t end) {
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
@@ -20500,6 +22268,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     uint32_t all_rows = weight->rows, rows;
+    const diti_weight *whole = weight;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
@@ -20522,7 +22291,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
+    if (diti_graph_adapts(graph, whole))
+        diti_lora_linear(graph, &gemm, weight, whole, desc);
+    else
+        diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 
@@ -20678,6 +22450,292 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
         column += layer->weight.rows;
     }
     return one.out;
+}
+
+/* ==== src/graph/ops_lora.c ==== */
+/* LoRAs beside linear layers: y = x W^T + s (x down^T) up^T, two thin products for each LoRA. The scales s are a table
+   that the host writes before a run, a column for each row of down, so that other weights of LoRAs need no other plan.
+   A sum in F32 gets the second product in place; what is activated, or stored as F16, is summed in F32 before. */
+
+#define DITI_LORA_BYTES ((uint64_t)48 << 20) /* most of the sums in F32 at a time */
+
+/* A part of an adapter: columns [first, end) of the product get gate * (x up^T). */
+typedef struct diti_lora_term {
+    uint32_t first, end;
+    diti_tensor x, gate; /* gate F32 [1, columns], 0: it is in x */
+    const diti_weight *up;
+} diti_lora_term;
+typedef struct diti_lora_beside {
+    diti_graph *graph;
+    const diti_gemm *gemm; /* product without LoRAs */
+    const diti_weight *weight;
+    const diti_linear_desc *desc;
+    uint32_t row; /* of the whole weight, which makes column 0 */
+    diti_tensor x;
+    diti_lora_term *terms;
+    size_t count, capacity;
+    bool dense;
+} diti_lora_beside;
+
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight) {
+    size_t count = 0;
+    uint32_t i;
+    for (i = 0; i < graph->lora_count && !count; i++) diti_lora_find(graph->loras[i].lora, weight, &count);
+    return count > 0;
+}
+
+/* The floats of int8 rows, or of some of them. */
+static diti_tensor diti_lora_floats(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    if (diti_graph_failed(graph) || info.format != DITI_I8) return diti_op_align(graph, x, name);
+    if (!info.floats)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: a LoRA wants the floats of %s", name,
+                               info.name);
+    return diti_op_align(graph, diti_linear_rows(graph, info.floats, (uint32_t)(info.first / info.pitch), info.rows),
+                         name);
+}
+
+static diti_gemm diti_lora_gemm(const diti_lora_beside *p, diti_tensor x, const char *name) {
+    diti_gemm gemm = DITI_ZERO;
+    gemm.x = x;
+    gemm.rows = p->gemm->rows;
+    gemm.depth = diti_tensor_columns(p->graph, x);
+    gemm.name = name;
+    return gemm;
+}
+
+/* --- terms --- */
+
+/* The columns of the product that a part is about; false: none. */
+static bool diti_lora_overlap(const diti_lora_beside *p, const diti_adapter_part *part, uint32_t *first,
+                              uint32_t *end) {
+    uint32_t last = p->row + p->gemm->columns, behind = part->row + part->rows;
+    *first = part->row > p->row ? part->row : p->row;
+    *end = behind < last ? behind : last;
+    if (*first >= *end) return false;
+    *first -= p->row;
+    *end -= p->row;
+    return true;
+}
+
+static void diti_lora_add_term(diti_lora_beside *p, const diti_adapter_part *part, diti_tensor x, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    diti_lora_term *term;
+    diti_cut cut = DITI_ZERO;
+    uint32_t first, end;
+    if (!diti_lora_overlap(p, part, &first, &end)) return;
+    if (!diti_grow(&graph->device->env, (void **)&p->terms, &p->capacity, p->count, sizeof *p->terms)) {
+        diti_graph_fail_memory(graph, "the plan");
+        return;
+    }
+    cut.row = p->row + first - part->row;
+    cut.rows = end - first < part->rows ? end - first : 0;
+    if (!part->rank) memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    term = &p->terms[p->count++];
+    memset(term, 0, sizeof *term);
+    term->first = first;
+    term->end = end;
+    term->x = x;
+    if (!part->rank) {
+        term->gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + cut.row, end - first);
+        p->dense = true;
+    }
+    term->up = diti_weight_cut(graph, &part->up, &cut);
+}
+
+/* s (x down^T), of those rows of down whose results are wanted, and what reads it. */
+static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    uint32_t i, first, end, low = UINT32_MAX, high = 0;
+    const diti_weight *down;
+    diti_cut cut = DITI_ZERO;
+    diti_gemm gemm;
+    for (i = 0; i < adapter->part_count; i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (!diti_lora_overlap(p, part, &first, &end)) continue;
+        if (part->first < low) low = part->first;
+        if (part->first + part->rank > high) high = part->first + part->rank;
+    }
+    for (i = 0; i < adapter->part_count && !adapter->down.part_count; i++)
+        diti_lora_add_term(p, &adapter->parts[i], p->x, scale);
+    if (!adapter->down.part_count || low >= high) return;
+    memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    down = diti_weight_cut(graph, &adapter->down, &cut);
+    gemm = diti_lora_gemm(p, p->x, "lora_down");
+    gemm.gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + low, high - low);
+    gemm.out = diti_tensor_new(graph, graph->activation, gemm.rows, high - low, "lora_down");
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, down, &p->desc->rows, low, high);
+    for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (diti_lora_overlap(p, part, &first, &end))
+            diti_lora_add_term(
+                p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank), 0);
+    }
+}
+
+/* --- in place --- */
+
+static void diti_lora_add_in_place(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    size_t i;
+    diti_linear_chunks(graph, p->gemm, p->weight, &p->desc->rows, p->desc->first, p->desc->first + p->gemm->columns);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        uint32_t columns = term->end - term->first;
+        diti_gemm gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.multiply = diti_linear_columns(graph, p->gemm->multiply, term->first, columns);
+        gemm.gate = diti_linear_columns(graph, p->gemm->gate, term->first, columns);
+        gemm.rows_per_gate = p->gemm->rows_per_gate;
+        gemm.out = gemm.residual = diti_linear_columns(graph, p->gemm->out, term->first, columns);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, 0, columns);
+    }
+}
+
+/* --- by a sum in F32 before the epilogue --- */
+
+/* Some columns of the product, with its epilogue. */
+static diti_gemm diti_lora_columns(const diti_lora_beside *p, uint32_t first, uint32_t count) {
+    diti_gemm gemm = *p->gemm;
+    gemm.columns = count;
+    gemm.bias = diti_linear_columns(p->graph, gemm.bias, first, count);
+    gemm.multiply = diti_linear_columns(p->graph, gemm.multiply, first, count);
+    gemm.gate = diti_linear_columns(p->graph, gemm.gate, first, count);
+    gemm.residual = diti_linear_columns(p->graph, gemm.residual, first, count);
+    gemm.out = diti_linear_columns(p->graph, gemm.out, first, count);
+    return gemm;
+}
+
+/* The sums' rows: for each item the parts, one behind the other, as shaders/gemm_gpu.comp adds them. */
+typedef struct diti_lora_sums {
+    diti_tensor tensor;
+    uint32_t items, rows, pitch, parts; /* pitch: rows from part to part */
+} diti_lora_sums;
+
+static diti_lora_sums diti_lora_sums_of(const diti_lora_beside *p, uint32_t parts) {
+    const diti_rows *which = &p->desc->rows;
+    diti_lora_sums sums;
+    sums.tensor = 0;
+    sums.items = which->of ? p->gemm->rows / which->of : 1;
+    sums.rows = which->of ? which->count : p->gemm->rows;
+    sums.pitch = (uint32_t)diti_align_up(sums.rows, 16);
+    sums.parts = parts;
+    return sums;
+}
+
+static void diti_lora_sums_put(const diti_lora_beside *p, const diti_lora_sums *sums, uint32_t part, diti_gemm *gemm) {
+    uint32_t first = part * sums->pitch, all = sums->items * sums->parts * sums->pitch;
+    gemm->out_step = sums->parts * sums->pitch;
+    gemm->out = diti_linear_rows(p->graph, sums->tensor, first, p->desc->rows.of ? all - first : sums->rows);
+}
+
+static void diti_lora_sums_add(const diti_lora_beside *p, const diti_lora_sums *sums, const diti_gemm *all) {
+    const diti_rows *which = &p->desc->rows;
+    diti_graph *graph = p->graph;
+    uint32_t item;
+    for (item = 0; item < sums->items && !diti_graph_failed(graph); item++) {
+        uint32_t row = which->of ? item * which->of + which->first : 0, share = all->rows_per_gate;
+        diti_gemm gemm = *all;
+        gemm.x = diti_linear_rows(graph, sums->tensor, item * sums->parts * sums->pitch, sums->parts * sums->pitch);
+        gemm.weight = 0;
+        gemm.rows = sums->rows;
+        gemm.depth = gemm.parts = sums->parts;
+        gemm.multiply = diti_linear_rows(graph, all->multiply, row, sums->rows);
+        gemm.residual = diti_linear_rows(graph, all->residual, row, sums->rows);
+        gemm.out = diti_linear_rows(graph, all->out, row, sums->rows);
+        if (share && which->of) gemm.gate = diti_linear_rows(graph, all->gate, row / share, 1);
+        if (which->of) gemm.rows_per_gate = 0;
+        diti_op_gemm_whole(graph, &gemm);
+    }
+}
+
+static bool diti_lora_covers(const diti_lora_term *term, uint32_t first) {
+    return term->first <= first && first < term->end;
+}
+
+/* Columns [first, first + count), which the same terms cover. */
+static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t count, diti_lora_sums sums) {
+    diti_graph *graph = p->graph;
+    diti_gemm all = diti_lora_columns(p, first, count), gemm = diti_lora_gemm(p, p->gemm->x, p->gemm->name);
+    uint32_t part = 1, begin = p->desc->first + first;
+    size_t i;
+    sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
+    gemm.columns = count;
+    gemm.depth = p->gemm->depth;
+    diti_lora_sums_put(p, &sums, 0, &gemm);
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        if (!diti_lora_covers(term, first)) continue;
+        gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.gate = term->gate ? diti_linear_columns(graph, term->gate, first - term->first, count) : 0;
+        diti_lora_sums_put(p, &sums, part++, &gemm);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, first - term->first, first - term->first + count);
+    }
+    diti_lora_sums_add(p, &sums, &all);
+}
+
+/* How many columns from first on are covered by the same terms, and by how many. */
+static uint32_t diti_lora_run(const diti_lora_beside *p, uint32_t first, uint32_t *terms) {
+    uint32_t end = p->gemm->columns;
+    size_t i;
+    *terms = 0;
+    for (i = 0; i < p->count; i++) {
+        const diti_lora_term *term = &p->terms[i];
+        *terms += diti_lora_covers(term, first);
+        if (term->first > first && term->first < end) end = term->first;
+        if (term->end > first && term->end < end) end = term->end;
+    }
+    return end - first;
+}
+
+static void diti_lora_add_before(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    uint32_t first, count, terms;
+    for (first = 0; first < p->gemm->columns && !diti_graph_failed(graph); first += count) {
+        diti_lora_sums sums;
+        uint64_t most;
+        count = diti_lora_run(p, first, &terms);
+        sums = diti_lora_sums_of(p, 1 + terms);
+        if (!terms) {
+            diti_gemm gemm = diti_lora_columns(p, first, count);
+            uint32_t begin = p->desc->first + first;
+            diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+            continue;
+        }
+        most = DITI_LORA_BYTES / sizeof(float) / ((uint64_t)sums.items * sums.parts * sums.pitch) / 64 * 64;
+        if (most < 64) most = 64;
+        if (count > most) count = (uint32_t)most;
+        diti_lora_sum(p, first, count, sums);
+    }
+}
+
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc) {
+    diti_lora_beside p = DITI_ZERO;
+    diti_gemm all = *gemm;
+    uint32_t i;
+    all.columns = desc->count ? desc->count : weight->rows;
+    p.graph = graph;
+    p.gemm = &all;
+    p.weight = weight;
+    p.desc = desc;
+    p.row = desc->cut.row + desc->first;
+    p.x = diti_lora_floats(graph, gemm->x, gemm->name);
+    for (i = 0; i < graph->lora_count; i++) {
+        const diti_lora_use *use = &graph->loras[i];
+        size_t count = 0, k;
+        const diti_adapter *adapters = diti_lora_find(use->lora, whole, &count);
+        for (k = 0; k < count && !diti_graph_failed(graph); k++)
+            diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
+    }
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation &&
+        diti_tensor_get(graph, all.out)->format == DITI_F32)
+        diti_lora_add_in_place(&p);
+    else if (!diti_graph_failed(graph))
+        diti_lora_add_before(&p);
+    diti_free(&graph->device->env, p.terms);
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
@@ -28681,7 +30739,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
                                              diti_t5_read,   diti_t5_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (diti_component_has(&from, "token_embedding.weight"))
@@ -28996,7 +31054,7 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     diti_clip_block *block = &clip->blocks[index];
-    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
     diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
@@ -29006,6 +31064,8 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
+    for (i = 0; i < 3 && loader->rename; i++)
+        diti_loader_alias(loader, &block->qkv.layers[0].weight, i * d, d, qkv[i], 0, d, DITI_NAMES_ALL);
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
     diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
@@ -29045,7 +31105,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
                                              diti_clip_read, diti_clip_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
@@ -29399,7 +31459,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
                                              diti_bert_read, diti_bert_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;
@@ -31532,8 +33592,16 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
     return true;
 }
 
+static bool diti_layers_adapted(const diti_pass *p, const diti_layer *layers, uint32_t count) {
+    uint32_t i;
+    for (i = 0; i < count; i++)
+        if (diti_graph_adapts(p->graph, &layers[i].weight)) return true;
+    return false;
+}
+
 /* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
-   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+   int8. NULL where they are of other types, where LoRAs read it too, or where each device quantizes its own columns
+   later. */
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
@@ -31542,8 +33610,11 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
-            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
-            if (sublayer->gate && !diti_reader_agrees(&sublayer->gate[i], 1, &reader)) return NULL;
+            uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
+            if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
+            if (sublayer->gate &&
+                (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1)))
+                return NULL;
         }
     }
     return reader;
@@ -31621,8 +33692,8 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
 }
 
 /* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
-static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
-                                       diti_tensor multiply, diti_tensor out) {
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
     bool whole = diti_group_count(column_shard.in) == 1;
@@ -32913,12 +34984,16 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
-    uint32_t i;
+    uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
+        loader->names = own;
         diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        loader->names = 0;
+        diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
+                          DITI_NAMES_ALL - own);
     }
 }
 
@@ -33155,6 +35230,25 @@ static void diti_single_block_pair(diti_single_block *block, uint32_t width, uin
     block->attention.out_name = "out";
 }
 
+/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four. */
+static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        bool joined = block->qkv.count == 1;
+        const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * width : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 7 * width, DITI_NAMES_ALL);
+    }
+    if (loader->rename)
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "proj_mlp", 0, 4 * width, DITI_NAMES_ALL);
+    else
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "qkv_mlp", 3 * width, 7 * width, DITI_NAMES_ALL);
+}
+
 /* Original files have q, k, v and the feed-forward's first layer in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
                                          uint32_t head_dim) {
@@ -33171,6 +35265,7 @@ DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block 
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
+    diti_single_block_alias(loader, block, width);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
@@ -34401,7 +36496,12 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
         diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
     }
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
+    loader->names = config->original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS; /* either has another half first */
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
+    for (i = 0; i < 2; i++)
+        diti_loader_alias(loader, &model->norm_out.weight, i * width, width, "norm_out.linear", (1 - i) * width,
+                          2 * width, DITI_NAMES_ALL - loader->names);
+    loader->names = 0;
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
@@ -40490,6 +42590,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
+    from.originals = family->keys;
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
@@ -44678,7 +46779,7 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
                                              diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (options) plain = *options;
@@ -50443,6 +52544,18 @@ typedef struct diti_encoder {
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_LORAS 32u
+typedef struct diti_model_lora {
+    diti_lora *lora; /* NULL: it is merged */
+    dit_lora_info info;
+} diti_model_lora;
+/* LoRAs in a plan. */
+typedef struct diti_lora_uses {
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    uint32_t count;
+    diti_tensor scales; /* 0: there are none */
+} diti_lora_uses;
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -50466,6 +52579,12 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    diti_model_lora loras[DITI_MAX_LORAS];
+    uint32_t lora_count;
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
+    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_merges merges;                    /* as long as weights are read */
 };
 
 /* A prompt's embedding on the host. */
@@ -50553,6 +52672,7 @@ typedef struct diti_job_shape {
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
+    uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -50589,6 +52709,7 @@ typedef struct diti_job_request {
     float *noise;                 /* [image_count, C, frames, h, w], unit normal */
     diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
     float fps;                    /* 0: the model's default */
+    float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
@@ -50697,6 +52818,7 @@ typedef struct diti_assignment {
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
 typedef struct diti_program {
     diti_plan *plan;
+    diti_lora_uses loras;
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
@@ -50891,6 +53013,20 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Bytes on the device, by the parts as they are measured. */
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+DIT_INTERNAL void diti_loras_free(dit_model *model);
+/* Strengths, and which LoRAs are not 0. */
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+/* Before the first op of a graph: those LoRAs are beside its layers. */
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out);
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
@@ -52355,9 +54491,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
-        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+        if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -52675,6 +54812,282 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
     return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
+/* ==== src/job/lora.c ==== */
+/* LoRAs of a model: which there are, what they add to which of its parts, and their strengths in a job. */
+
+/* --- files --- */
+
+static void diti_lora_describe(const diti_lora_file *file, const dit_component *component, dit_lora_info *out) {
+    const char *path = diti_checkpoint_name(file->checkpoint), *name = path, *slash, *dot;
+    memset(out, 0, sizeof *out);
+    if (component->source.path) name = component->source.path;
+    slash = strrchr(name, '/');
+    if (slash && slash[1]) name = slash + 1;
+    dot = strrchr(name, '.');
+    diti_format(out->name, sizeof out->name, "%.*s", (int)(dot && dot != name ? dot - name : (ptrdiff_t)strlen(name)),
+                name);
+    out->weight = component->weight != 0 ? component->weight : 1;
+    out->merged = component->merge;
+    diti_lora_defaults(file, &out->steps, &out->guidance);
+}
+
+/* What is known when all parts have been looked at. */
+static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        if (module->fits) {
+            out->modules++;
+            if (module->rank > out->rank) out->rank = module->rank;
+        } else if (!out->left_out++) {
+            diti_format(out->first_left_out, sizeof out->first_left_out, "%s", module->name);
+        }
+    }
+}
+
+static dit_result diti_lora_check_component(const dit_model *model, const dit_component *component, dit_error *err) {
+    if (model->lora_count == DITI_MAX_LORAS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a model has at most %u LoRAs", DITI_MAX_LORAS);
+    if (component->weight != component->weight || component->weight > 1e6f || component->weight < -1e6f)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_component: weight %g of a LoRA is out of range",
+                         (double)component->weight);
+    if (component->lora_of != DIT_ROLE_NONE && component->lora_of != DIT_ROLE_TRANSFORMER &&
+        component->lora_of != DIT_ROLE_TRANSFORMER_2)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_component: lora_of must be DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER or "
+                         "DIT_ROLE_TRANSFORMER_2");
+    return DIT_OK;
+}
+
+static dit_result diti_lora_open_one(dit_model *model, const dit_component *component, dit_error *err) {
+    uint32_t number = model->lora_count;
+    diti_lora_file *file;
+    DITI_TRY(diti_lora_check_component(model, component, err));
+    DITI_TRY(diti_lora_open(&model->env, &component->source, &file, err));
+    diti_lora_describe(file, component, &model->loras[number].info);
+    model->lora_parts[number] = component->lora_of;
+    if (component->merge) {
+        diti_lora_merges *merges = &model->merges;
+        merges->env = model->env;
+        merges->weights[merges->count] = model->loras[number].info.weight;
+        merges->of[merges->count] = component->lora_of;
+        merges->files[merges->count++] = file;
+    } else {
+        model->lora_files[number] = file;
+    }
+    model->lora_count++;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++)
+        if (desc->components[i].role == DIT_ROLE_LORA)
+            DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+    return DIT_OK;
+}
+
+/* --- what they fit --- */
+
+/* Scopes of the parts that there are; T5 goes as the third encoder in kohya's names, whichever it is. */
+#define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
+static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
+    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
+    size_t count = 0, i;
+    if (transformer) {
+        out[count].part = DIT_ROLE_TRANSFORMER;
+        out[count++].weights = &transformer->component.weights;
+    }
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+        if (!weights) continue;
+        out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+        out[count++].weights = weights;
+        if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
+            diti_encoder_weights(&model->encoders[DITI_ENCODERS - 1]))
+            continue;
+        out[count].part = DIT_ROLE_TEXT_3;
+        out[count++].weights = weights;
+    }
+    return count;
+}
+
+static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, dit_role of, bool measures,
+                                 diti_lora **out, dit_error *err) {
+    diti_lora_scope scopes[DITI_LORA_SCOPES];
+    diti_lora_matches matches = DITI_ZERO;
+    size_t count = diti_lora_scopes(model, of, scopes);
+    dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
+    if (result >= 0 && !measures) result = diti_lora_check_fits(file, err);
+    if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
+    diti_free(&model->env, matches.list);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err) {
+    uint32_t i;
+    model->lora_bytes = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora *lora = NULL;
+        if (!model->lora_files[i]) continue;
+        DITI_TRY(diti_lora_make(model, model->lora_files[i], model->lora_parts[i], true, &lora, err));
+        model->lora_bytes += lora->weights.bytes;
+        diti_lora_free(lora);
+    }
+    return DIT_OK;
+}
+
+/* A LoRA that was distilled to fewer steps says so to jobs that leave them to the model. */
+static void diti_lora_set_defaults(dit_model *model, const dit_lora_info *info) {
+    if (info->weight <= 0) return;
+    if (info->steps) model->info.default_steps = info->steps;
+    if (info->guidance > 0) model->info.default_guidance = info->guidance;
+    if (info->steps || info->guidance > 0)
+        diti_log(&model->env, DITI_LOG_INFO, "LoRA %s: %u steps, guidance %g by default", info->name,
+                 (unsigned)model->info.default_steps, (double)model->info.default_guidance);
+}
+
+static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *err) {
+    diti_model_lora *entry = &model->loras[number];
+    diti_lora_file *file = model->lora_files[number];
+    DITI_TRY(diti_lora_make(model, file, model->lora_parts[number], false, &entry->lora, err));
+    diti_lora_count(file, &entry->info);
+    entry->info.dense = entry->lora->dense;
+    entry->info.bytes = entry->lora->weights.bytes;
+    if (entry->info.dense)
+        diti_log(&model->env, DITI_LOG_WARNING,
+                 "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+                 "it is merged",
+                 entry->info.name, (unsigned)entry->info.dense);
+    diti_lora_close(file);
+    model->lora_files[number] = NULL;
+    diti_lora_set_defaults(model, &entry->info);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
+    uint32_t i, merged = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        if (model->lora_files[i]) {
+            DITI_TRY(diti_lora_add(model, i, err));
+            continue;
+        }
+        DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
+        diti_lora_set_defaults(model, &model->loras[i].info);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
+    return bytes;
+}
+
+DIT_INTERNAL void diti_loras_free(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_free(model->loras[i].lora);
+        diti_lora_close(model->lora_files[i]);
+    }
+    diti_lora_merges_free(&model->merges);
+    model->lora_count = 0;
+}
+
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err) {
+    dit_component component;
+    dit_result result;
+    if (!model || !lora)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: model and lora must be given");
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: the model was loaded as a dry run");
+    if (lora->merge)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_add_lora: weights that are loaded take no LoRA any more; merge must be false, or "
+                         "the LoRA one of dit_model_desc.components");
+    component = *lora;
+    DITI_TRY(diti_lora_open_one(model, &component, err));
+    result = diti_lora_add(model, model->lora_count - 1, err);
+    if (result < 0) {
+        diti_lora_close(model->lora_files[--model->lora_count]);
+        model->lora_files[model->lora_count] = NULL;
+        return result;
+    }
+    model->info.lora_count = model->lora_count;
+    model->info.weight_bytes += model->loras[model->lora_count - 1].info.bytes;
+    if (number) *number = model->lora_count - 1;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out) {
+    if (!model || !out || number >= model->lora_count) return DIT_ERROR_INVALID_ARGUMENT;
+    *out = model->loras[number].info;
+    return DIT_OK;
+}
+
+/* --- jobs --- */
+
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err) {
+    uint32_t i;
+    if (desc->lora_weight_count && !desc->lora_weights)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights is NULL, lora_weight_count is %u",
+                         desc->lora_weight_count);
+    if (desc->lora_weight_count > model->lora_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: lora_weight_count is %u, but the model has %u LoRAs", desc->lora_weight_count,
+                         model->lora_count);
+    for (i = 0; i < model->lora_count; i++) {
+        float weight = i < desc->lora_weight_count ? desc->lora_weights[i] : model->loras[i].info.weight;
+        if (weight != weight || weight > 1e6f || weight < -1e6f)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights[%u] is %g, out of range", i,
+                             (double)weight);
+        out->lora_weights[i] = weight;
+        if (weight != 0 && model->loras[i].lora) out->shape.loras |= 1u << i;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
+    uint32_t i, columns = 0;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_use *use = &out->list[out->count];
+        if (!(which & 1u << i) || !model->loras[i].lora) continue;
+        use->lora = model->loras[i].lora;
+        use->column = columns;
+        columns += use->lora->scale_count;
+        out->numbers[out->count++] = i;
+    }
+    if (!columns) return;
+    out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
+    graph->loras = out->list;
+    graph->lora_count = out->count;
+    graph->lora_scales = out->scales;
+}
+
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err) {
+    const diti_lora_use *last = uses->count ? &uses->list[uses->count - 1] : NULL;
+    uint32_t i, k, columns = last ? last->column + last->lora->scale_count : 0;
+    float *scales;
+    dit_result result;
+    if (!uses->scales) return DIT_OK;
+    scales = (float *)diti_alloc_array(&model->env, columns, sizeof *scales);
+    if (!scales) return diti_fail_memory(err, "the strengths of LoRAs");
+    for (i = 0; i < uses->count; i++) {
+        const diti_lora_use *use = &uses->list[i];
+        uint32_t number = uses->numbers[i];
+        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
+    }
+    result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
+    diti_free(&model->env, scales);
+    return result;
+}
+
 /* ==== src/job/model.c ==== */
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 
@@ -52697,7 +55110,10 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.adapts = role != DIT_ROLE_VAE;
+    options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
+    if (model->merges.count && options.adapts) options.merges = &model->merges;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -52974,6 +55390,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
+    info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -53053,9 +55470,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
+    model->merges.list_count = 0; /* tensors of what was measured */
     return result;
 }
 
@@ -53093,7 +55512,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -53161,6 +55580,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
+    bytes += diti_loras_bytes(model);
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -53183,6 +55603,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
+    DITI_TRY(diti_loras_open(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -53205,6 +55626,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
@@ -53278,8 +55700,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream && !desc->weights_by_need)
+    if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
+        diti_lora_merges_free(&model->merges);
+    }
     if (result != DIT_OK) {
         diti_model_free(model);
         return result;
@@ -53302,6 +55726,7 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
+    diti_loras_free(model);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);
@@ -53777,9 +56202,11 @@ static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, d
     return diti_elementwise(graph, text, &keep);
 }
 
+/* LoRAs have the strengths that jobs give them by themselves. */
 static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
                                    dit_error *err) {
     diti_text_use wanted = *use;
+    diti_lora_uses loras;
     diti_graph graph;
     dit_result result;
     bool again;
@@ -53788,6 +56215,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         *use = wanted;
         diti_graph_init(&graph, ctx->device);
         diti_guard_begin(&graph);
+        diti_loras_emit(model, UINT32_MAX, &graph, &loras);
         diti_graph_segment(&graph, "encode", false);
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
@@ -53797,7 +56225,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
     } while (again);
-    return result;
+    return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
@@ -55528,7 +57956,7 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
     if (desc->cache)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version skips no work; cache must be NULL");
@@ -56093,6 +58521,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    DITI_TRY(diti_loras_request(model, desc, out, err));
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
@@ -56837,6 +59266,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
+    diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
@@ -57052,6 +59482,8 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
+    DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
+                              share->program.plan, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -57703,6 +60135,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
@@ -59257,7 +61690,8 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program.
+ */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
@@ -59273,9 +61707,8 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
-           a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds);
+           a->weighted == b->weighted && a->null_text == b->null_text && a->loras == b->loras &&
+           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -59367,6 +61800,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+        request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);

@@ -31,6 +31,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -130,6 +131,10 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool has_result;
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
+    const struct diti_lora *lora;
+    uint32_t column; /* the first of its scales in lora_scales */
+} diti_lora_use;
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -165,6 +170,9 @@ typedef struct diti_graph {
     diti_mark *marks;
     size_t mark_count, mark_capacity;
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
+    const diti_lora_use *loras;
+    uint32_t lora_count;
+    diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);

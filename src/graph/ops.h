@@ -45,6 +45,8 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* Whether a LoRA of the graph adds something to that weight. Its product wants floats, beside int8 rows too. */
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight);
 /* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
 /* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut

@@ -37,27 +37,27 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
-static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     diti_tensor_info info = *diti_tensor_get(graph, tensor);
     if (!tensor || info.columns == count) return tensor;
     return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
-static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
 }
 
 /* One product for the rows of each item: the weight is expanded once for all. */
 static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
-    uint32_t row;
+    uint32_t row, item = 0;
     if (!which->of) diti_op_gemm(graph, all);
-    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of, item++) {
         diti_gemm gemm = *all;
         gemm.rows = which->count;
         gemm.x = diti_linear_rows(graph, all->x, row, which->count);
         gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
         gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
-        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, all->out_step ? item * all->out_step : row, which->count);
         if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
         gemm.rows_per_gate = 0;
         diti_op_gemm(graph, &gemm);
@@ -90,9 +90,8 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
-/* Rows [begin, end) of the weight. */
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which, uint32_t begin, uint32_t end) {
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
@@ -126,6 +125,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     uint32_t all_rows = weight->rows, rows;
+    const diti_weight *whole = weight;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
@@ -148,7 +148,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
+    if (diti_graph_adapts(graph, whole))
+        diti_lora_linear(graph, &gemm, weight, whole, desc);
+    else
+        diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 

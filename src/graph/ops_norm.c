@@ -209,6 +209,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
     op.agreed = agreed;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
+    graph->tensors[op.out].floats = x;
     diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;

@@ -40,6 +40,12 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm_whole(graph, &gemm);
 }
 
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns) {
+    diti_tensor partials = diti_tensor_new(graph, DITI_F32, rows, columns, "partial products");
+    if (columns % 4 && !diti_graph_failed(graph)) diti_fill_zeros(graph, diti_tensor_padded(graph, partials));
+    return partials;
+}
+
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
@@ -49,7 +55,7 @@ static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    sum.x = diti_op_partials(graph, parts * diti_split_rows(gemm), gemm->columns);
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;

@@ -148,9 +148,11 @@ static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, d
     return diti_elementwise(graph, text, &keep);
 }
 
+/* LoRAs have the strengths that jobs give them by themselves. */
 static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
                                    dit_error *err) {
     diti_text_use wanted = *use;
+    diti_lora_uses loras;
     diti_graph graph;
     dit_result result;
     bool again;
@@ -159,6 +161,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         *use = wanted;
         diti_graph_init(&graph, ctx->device);
         diti_guard_begin(&graph);
+        diti_loras_emit(model, UINT32_MAX, &graph, &loras);
         diti_graph_segment(&graph, "encode", false);
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
@@ -168,7 +171,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
     } while (again);
-    return result;
+    return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
 /* The texts one after the other, with zeros behind rows that a plan does not have. */

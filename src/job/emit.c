@@ -293,6 +293,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
+    diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);

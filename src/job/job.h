@@ -9,6 +9,7 @@
 #include "split/split.h"
 #include "text/text.h"
 #include "vae/vae.h"
+#include "weights/lora.h"
 
 /* Self-tests that have begun (selftest.c): that of the moment, and those that an earlier start, or a device, did not
    survive. */
@@ -69,6 +70,18 @@ typedef struct diti_encoder {
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_LORAS 32u
+typedef struct diti_model_lora {
+    diti_lora *lora; /* NULL: it is merged */
+    dit_lora_info info;
+} diti_model_lora;
+/* LoRAs in a plan. */
+typedef struct diti_lora_uses {
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    uint32_t count;
+    diti_tensor scales; /* 0: there are none */
+} diti_lora_uses;
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -92,6 +105,12 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    diti_model_lora loras[DITI_MAX_LORAS];
+    uint32_t lora_count;
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
+    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_merges merges;                    /* as long as weights are read */
 };
 
 /* A prompt's embedding on the host. */
@@ -179,6 +198,7 @@ typedef struct diti_job_shape {
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
+    uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -215,6 +235,7 @@ typedef struct diti_job_request {
     float *noise;                 /* [image_count, C, frames, h, w], unit normal */
     diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
     float fps;                    /* 0: the model's default */
+    float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
@@ -323,6 +344,7 @@ typedef struct diti_assignment {
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
 typedef struct diti_program {
     diti_plan *plan;
+    diti_lora_uses loras;
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
@@ -517,6 +539,20 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Bytes on the device, by the parts as they are measured. */
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+DIT_INTERNAL void diti_loras_free(dit_model *model);
+/* Strengths, and which LoRAs are not 0. */
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+/* Before the first op of a graph: those LoRAs are beside its layers. */
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out);
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */

@@ -20,7 +20,10 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.adapts = role != DIT_ROLE_VAE;
+    options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
+    if (model->merges.count && options.adapts) options.merges = &model->merges;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -297,6 +300,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
+    info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -376,9 +380,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
+    model->merges.list_count = 0; /* tensors of what was measured */
     return result;
 }
 
@@ -416,7 +422,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -484,6 +490,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
+    bytes += diti_loras_bytes(model);
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -506,6 +513,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
+    DITI_TRY(diti_loras_open(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -528,6 +536,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
@@ -601,8 +610,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream && !desc->weights_by_need)
+    if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
+        diti_lora_merges_free(&model->merges);
+    }
     if (result != DIT_OK) {
         diti_model_free(model);
         return result;
@@ -625,6 +636,7 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
+    diti_loras_free(model);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);

@@ -292,9 +292,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
-        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+        if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "

@@ -95,6 +95,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;

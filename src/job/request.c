@@ -8,7 +8,7 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
     if (desc->cache)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version skips no work; cache must be NULL");
@@ -573,6 +573,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    DITI_TRY(diti_loras_request(model, desc, out, err));
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));

@@ -301,7 +301,12 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
         diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
     }
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
+    loader->names = config->original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS; /* either has another half first */
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
+    for (i = 0; i < 2; i++)
+        diti_loader_alias(loader, &model->norm_out.weight, i * width, width, "norm_out.linear", (1 - i) * width,
+                          2 * width, DITI_NAMES_ALL - loader->names);
+    loader->names = 0;
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }

@@ -6,12 +6,16 @@
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
-    uint32_t i;
+    uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
+        loader->names = own;
         diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        loader->names = 0;
+        diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
+                          DITI_NAMES_ALL - own);
     }
 }
 
@@ -248,6 +252,25 @@ static void diti_single_block_pair(diti_single_block *block, uint32_t width, uin
     block->attention.out_name = "out";
 }
 
+/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four. */
+static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        bool joined = block->qkv.count == 1;
+        const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * width : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 7 * width, DITI_NAMES_ALL);
+    }
+    if (loader->rename)
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "proj_mlp", 0, 4 * width, DITI_NAMES_ALL);
+    else
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "qkv_mlp", 3 * width, 7 * width, DITI_NAMES_ALL);
+}
+
 /* Original files have q, k, v and the feed-forward's first layer in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
                                          uint32_t head_dim) {
@@ -264,6 +287,7 @@ DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block 
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
+    diti_single_block_alias(loader, block, width);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");

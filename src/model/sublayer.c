@@ -179,8 +179,16 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
     return true;
 }
 
+static bool diti_layers_adapted(const diti_pass *p, const diti_layer *layers, uint32_t count) {
+    uint32_t i;
+    for (i = 0; i < count; i++)
+        if (diti_graph_adapts(p->graph, &layers[i].weight)) return true;
+    return false;
+}
+
 /* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
-   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+   int8. NULL where they are of other types, where LoRAs read it too, or where each device quantizes its own columns
+   later. */
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
@@ -189,8 +197,11 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
-            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
-            if (sublayer->gate && !diti_reader_agrees(&sublayer->gate[i], 1, &reader)) return NULL;
+            uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
+            if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
+            if (sublayer->gate &&
+                (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1)))
+                return NULL;
         }
     }
     return reader;
@@ -268,8 +279,8 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
 }
 
 /* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
-static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
-                                       diti_tensor multiply, diti_tensor out) {
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
     bool whole = diti_group_count(column_shard.in) == 1;

@@ -125,7 +125,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
                                              diti_bert_read, diti_bert_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;

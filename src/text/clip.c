@@ -127,7 +127,7 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     diti_clip_block *block = &clip->blocks[index];
-    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
     diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
@@ -137,6 +137,8 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
+    for (i = 0; i < 3 && loader->rename; i++)
+        diti_loader_alias(loader, &block->qkv.layers[0].weight, i * d, d, qkv[i], 0, d, DITI_NAMES_ALL);
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
     diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
@@ -176,7 +178,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
                                              diti_clip_read, diti_clip_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;

@@ -186,7 +186,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
                                              diti_t5_read,   diti_t5_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (diti_component_has(&from, "token_embedding.weight"))

@@ -117,7 +117,7 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
                                              diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (options) plain = *options;

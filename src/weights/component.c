@@ -1,4 +1,4 @@
-#include "weights/component.h"
+#include "weights/lora.h"
 
 /* ---- names ---- */
 
@@ -49,10 +49,20 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                    uint32_t columns, bool biased) {
+    uint32_t i;
     if (loader->rename)
         diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
     else
         diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+    for (i = 0; i < names->count && names->count > 1; i++) { /* the names that the file does not have */
+        bool joined = out->count == 1;
+        const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * rows : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, rows, names->names[i], 0, rows, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);
+    }
 }
 
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
@@ -93,16 +103,39 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
                                       diti_component *component, dit_error *err) {
     diti_loader loader;
     dit_result result;
-    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+    diti_loader_begin(&loader, component->device, &component->env, from->checkpoint, from->prefix, kind->what,
                       from->options ? from->options->progress : NULL);
     diti_loader_rules(&loader, kind->role, from->options);
     loader.rename = from->keys ? diti_rename_by_tables : NULL;
     loader.user = (void *)(uintptr_t)from->keys;
+    loader.weights.originals = from->originals ? from->originals : from->keys;
     result = kind->read(component, &loader, from->config, err);
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
     return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
+}
+
+/* Adapters that become part of the weights are looked up before: a matrix may change its type with them. */
+static dit_result diti_component_match_merges(const diti_component_kind *kind, const diti_component_source *from,
+                                              dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    diti_load_options options = DITI_ZERO;
+    diti_weight_sizes sizes = DITI_ZERO;
+    diti_component_source dry = *from;
+    dit_result result;
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
+    component->env = *from->env;
+    options.sizes = &sizes;
+    options.adapts = true;
+    options.types = from->options->types;
+    options.type_count = from->options->type_count;
+    dry.options = &options;
+    result = diti_component_fill(kind, &dry, component, err);
+    if (result == DIT_OK)
+        result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
+    diti_component_free(component);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
@@ -113,7 +146,8 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
-    result = diti_component_fill(kind, from, component, err);
+    result = from->options && from->options->merges ? diti_component_match_merges(kind, from, err) : DIT_OK;
+    if (result == DIT_OK) result = diti_component_fill(kind, from, component, err);
     if (result != DIT_OK)
         diti_component_free(component);
     else

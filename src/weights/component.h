@@ -70,6 +70,7 @@ typedef struct diti_component_source {
     const char *prefix;               /* in front of every stored name */
     const diti_load_options *options; /* NULL: nothing is asked for */
     const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
+    const diti_key_table *originals;  /* the original's names, whatever the file's; NULL: keys */
 } diti_component_source;
 /* Whether the file has a tensor of that name. */
 DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);

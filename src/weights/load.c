@@ -1,4 +1,4 @@
-#include "weights/weights.h"
+#include "weights/lora.h"
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
    memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
@@ -299,6 +299,66 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
+/* --- what adapters are looked up by --- */
+
+static void diti_loader_add_target(diti_loader *loader, const diti_target *target, const char *module) {
+    diti_weights *weights = &loader->weights;
+    void *array = weights->targets;
+    char *copy = diti_copy_string(loader->env, module);
+    if (!copy || !diti_grow(loader->env, &array, &weights->target_capacity, weights->target_count, sizeof *target)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return;
+    }
+    weights->targets = (diti_target *)array;
+    weights->targets[weights->target_count] = *target;
+    weights->targets[weights->target_count++].module = copy;
+}
+
+/* name: as it is asked for, with ".weight". */
+static void diti_loader_note_target(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
+                                    uint32_t all, const char *name) {
+    static const char ending[] = ".weight";
+    diti_target target = DITI_ZERO;
+    char module[256];
+    size_t length;
+    if (!loader->adapts || !weight->part_count || loader->error.result ||
+        !diti_format(module, sizeof module, "%s%s", loader->scope, name))
+        return;
+    length = strlen(module);
+    if (diti_ends_with(module, ending)) module[length - strlen(ending)] = 0;
+    target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
+    target.first = target.tensor_row = loader->skip;
+    target.rows = weight->rows;
+    target.all = all;
+    target.columns = weight->columns;
+    target.weight = weight->name;
+    target.tensor = tensor;
+    diti_loader_add_target(loader, &target, module);
+}
+
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names) {
+    const diti_weights *weights = &loader->weights;
+    char full[256];
+    size_t i = weights->target_count;
+    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+        diti_target target = weights->targets[i];
+        if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
+            rows > target.rows)
+            continue;
+        target.tensor_row += row - target.row;
+        target.row = row;
+        target.rows = rows;
+        target.first = first;
+        target.all = all;
+        target.names = names;
+        if (diti_format(full, sizeof full, "%s%s", loader->scope, module))
+            diti_loader_add_target(loader, &target, full);
+        return;
+    }
+}
+
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
@@ -308,7 +368,11 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-    upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
+    if (diti_lora_merges_has(loader->merges, tensor)) {
+        upload.merges = loader->merges;
+        upload.merged = out->type;
+    }
+    upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
@@ -345,17 +409,25 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
+/* The type of a matrix with adapters in it: its own, but for packed ones, which nothing packs here. */
+static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
+    if (type <= DIT_TYPE_BF16 || diti_type_is_i8(type)) return type;
+    return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+}
+
 /* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
+    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
+    if (merged) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -388,6 +460,7 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
     out->frames = frames;
+    if (!table) diti_loader_note_target(loader, out, tensor, rows, name);
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -414,6 +487,8 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
     loader->taps = options->taps;
+    loader->adapts = options->adapts;
+    loader->merges = options->merges;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -471,6 +546,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     }
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
 
@@ -638,14 +714,30 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
     diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
+/* Targets in the matrices that have become one. */
+static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const char *joined) {
+    uint32_t i, row = out->layers[0].weight.rows;
+    size_t k;
+    for (i = 1; i < out->count; i++) {
+        for (k = 0; k < loader->weights.target_count; k++) {
+            diti_target *target = &loader->weights.targets[k];
+            if (target->weight != out->layers[i].weight.name) continue;
+            target->weight = joined;
+            target->row += row;
+        }
+        row += out->layers[i].weight.rows;
+    }
+}
+
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
+static void diti_join(diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
         if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
         if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
     }
+    diti_join_targets(loader, out, all.weight.name);
     out->layers[0] = all;
     out->count = 1;
 }
@@ -857,6 +949,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
+    diti_free(env, weights->targets);
     if (weights->streamed) {
         diti_free(env, weights->streamed->uploads);
         diti_free(env, weights->streamed->kept);

@@ -1,12 +1,15 @@
 /* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
-#include "weights/weights.h"
+#include "weights/lora.h"
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
     return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
 }
 
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+    uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
+    if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
+    if (upload->merges) return row;
     return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
@@ -25,8 +28,47 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     source.tensor = upload->tensor;
     source.type = upload->i8;
     source.columns = upload->columns;
+    source.merges = upload->merges;
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
+}
+
+static void diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        uint16_t small = type == DIT_TYPE_F16 ? diti_float_to_half(values[i]) : diti_float_to_bfloat(values[i]);
+        if (type == DIT_TYPE_F32)
+            memcpy(out + 4 * (size_t)i, &values[i], 4);
+        else
+            memcpy(out + 2 * (size_t)i, &small, 2);
+    }
+}
+
+/* Whole rows of floats or blocks with adapters added. */
+static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkpoint *checkpoint,
+                                          const diti_upload *upload, uint64_t done, uint64_t size, unsigned char *out,
+                                          dit_error *err) {
+    uint64_t stored_bytes = 0, row_bytes = 0, row;
+    uint32_t columns = upload->columns;
+    float *values = (float *)diti_alloc_array(env, columns, sizeof *values);
+    unsigned char *stored = NULL;
+    dit_result result = DIT_OK;
+    diti_type_bytes(upload->tensor->type, 1, columns, &stored_bytes);
+    diti_weight_bytes(upload->merged, 1, columns, &row_bytes);
+    stored = (unsigned char *)diti_alloc(env, (size_t)stored_bytes);
+    if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
+        uint64_t place = upload->first + row;
+        result = diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes,
+                                      err);
+        if (result < 0) break;
+        diti_type_to_float(upload->tensor->type, stored, columns, values);
+        diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
+        diti_upload_put_floats(upload->merged, values, columns, out);
+    }
+    diti_free(env, stored);
+    diti_free(env, values);
+    return result;
 }
 
 static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
@@ -50,6 +92,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    if (upload->merges)
+        return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 

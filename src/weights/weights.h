@@ -71,6 +71,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -94,7 +95,9 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    dit_type merged;                       /* the type that they have then, F32, F16 or BF16, or i8 */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -114,6 +117,19 @@ typedef struct diti_weight_tally {
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
 } diti_weight_tally;
 #define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
+/* Rows of a module that are rows of a weight, under one of the module's names: what adapters are looked up by. A module
+   that files have fused or in parts has both kinds of names. */
+enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
+typedef struct diti_target {
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
+    uint32_t columns;
+    const char *weight;               /* diti_weight.name of the weight that has them: this very string */
+    uint32_t row;                     /* from here on */
+    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    uint32_t tensor_row;
+} diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
@@ -124,6 +140,9 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
+    diti_target *targets;           /* of parts that adapters may be for */
+    size_t target_count, target_capacity;
+    const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -205,8 +224,11 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
+    dit_role role;                   /* the part's, for adapters */
+    struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -239,6 +261,9 @@ typedef struct diti_loader {
     const struct diti_taps *taps; /* diti_load_options.taps */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
+    const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -258,6 +283,10 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape

@@ -60,8 +60,10 @@
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
+#include "golden_lora.h"
 
 static const golden_family families[] = {
+    {"adapters", golden_is_lora, golden_run_lora},
     {"pipeline", golden_is_pipe, golden_run_pipe},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"pipeline of clips", golden_is_clips, golden_run_clips},

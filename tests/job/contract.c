@@ -517,7 +517,7 @@ static void test_learned_variance(void) {
         "{\"_class_name\":\"DDPMScheduler\",\"clip_sample\":false}"};
     static unsigned char pictures[2][BYTES];
     for (int i = 0; i < 2; i++) {
-        dit_component scheduler = {{0}, DIT_ROLE_SCHEDULER, 0};
+        dit_component scheduler = {{0}, DIT_ROLE_SCHEDULER, 0, false, DIT_ROLE_NONE};
         dit_model_desc md = {0};
         dit_job_desc jd;
         dit_model *model = NULL;

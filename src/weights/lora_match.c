@@ -1,0 +1,175 @@
+/* Which rows of a model's weights a module of an adapter is about: by diffusers' names and, through the key tables of
+   families, by the original's, both with dots or with underscores. */
+#include "weights/lora.h"
+
+typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
+    const char *text;
+    const diti_target *target;
+} diti_lora_name;
+typedef struct diti_lora_names {
+    diti_env env;
+    diti_lora_name *list; /* by text */
+    size_t count, capacity;
+    char *memory; /* behind all texts */
+    size_t used, size;
+} diti_lora_names;
+
+#define DITI_LORA_NAME 256u
+
+static void diti_lora_underscore(char *text) {
+    for (; *text; text++)
+        if (*text == '.') *text = '_';
+}
+
+static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name) {
+    size_t length = strlen(name) + 1;
+    if (length > names->size - names->used || names->count == names->capacity) return false;
+    memcpy(names->memory + names->used, name, length);
+    diti_lora_underscore(names->memory + names->used);
+    names->list[names->count].text = names->memory + names->used;
+    names->list[names->count++].target = target;
+    names->used += length;
+    return true;
+}
+
+/* The original's name of a target; NULL: the original has none for it. */
+static const char *diti_lora_original(const diti_weights *weights, const diti_target *target,
+                                      char out[DITI_LORA_NAME]) {
+    if (!(target->names & DITI_NAMES_ORIGINAL) || !weights->originals) return NULL;
+    return diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
+}
+
+static int diti_lora_name_order(const void *a, const void *b) {
+    return strcmp(((const diti_lora_name *)a)->text, ((const diti_lora_name *)b)->text);
+}
+
+static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *weights, diti_lora_names *names,
+                                       dit_error *err) {
+    char original[DITI_LORA_NAME];
+    const char *name;
+    size_t i;
+    memset(names, 0, sizeof *names);
+    names->env = *env;
+    names->capacity = 2 * weights->target_count + 1;
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        names->size += strlen(target->module) + 1;
+        name = diti_lora_original(weights, target, original);
+        names->size += name ? strlen(name) + 1 : 0;
+    }
+    names->list = (diti_lora_name *)diti_alloc_array(env, names->capacity, sizeof *names->list);
+    names->memory = (char *)diti_alloc_array(env, names->size + 1, 1);
+    if (!names->list || !names->memory) return diti_fail_memory(err, "names of modules");
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        name = diti_lora_original(weights, target, original);
+        if (target->names & DITI_NAMES_DIFFUSERS) diti_lora_names_add(names, target, target->module);
+        if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
+            diti_lora_names_add(names, target, name);
+    }
+    qsort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
+    return DIT_OK;
+}
+
+static void diti_lora_names_free(diti_lora_names *names) {
+    diti_free(&names->env, names->list);
+    diti_free(&names->env, names->memory);
+}
+
+/* The first entry of that name, and behind the last. */
+static size_t diti_lora_names_find(const diti_lora_names *names, const char *text, size_t *end) {
+    size_t low = 0, high = names->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(names->list[middle].text, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*end = low; *end < names->count && !strcmp(names->list[*end].text, text); ++*end) {
+    }
+    return low;
+}
+
+static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_lora_module *module,
+                                        const diti_target *target, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: module %.200s is [%u, %u], and the model's is [%u, %u]: the adapter is for another model",
+                     diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows,
+                     (unsigned)module->columns, (unsigned)target->all, (unsigned)target->columns);
+}
+
+static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
+                                         const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
+    char name[DITI_LORA_NAME];
+    size_t i, end;
+    uint32_t rows = 0;
+    if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
+    diti_lora_underscore(name);
+    i = diti_lora_names_find(names, name, &end);
+    if (i == end) return DIT_OK;
+    for (; i < end; i++) {
+        const diti_target *target = names->list[i].target;
+        if (target->all != module->rows || target->columns != module->columns)
+            return diti_lora_wrong_shape(file, module, target, err);
+        if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        out->list[out->count].module = module;
+        out->list[out->count].target = target;
+        out->list[out->count].first = target->first;
+        out->list[out->count].row = target->row;
+        out->list[out->count++].rows = target->rows;
+        rows += target->rows;
+    }
+    if (rows < module->rows)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: module %.200s has %u rows, of which the model has %u in its weights",
+                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows, (unsigned)rows);
+    module->fits = true;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i, k;
+    for (i = 0; i < count && result >= 0; i++) {
+        diti_lora_names names;
+        result = diti_lora_names_make(&file->env, scopes[i].weights, &names, err);
+        for (k = 0; k < file->module_count && result >= 0; k++)
+            if (file->modules[k].part == scopes[i].part)
+                result = diti_lora_match_module(file, &file->modules[k], &names, out, err);
+        diti_lora_names_free(&names);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
+    const char *name = diti_checkpoint_name(file->checkpoint), *first = NULL;
+    uint32_t missing = 0, told = 0, fits = 0;
+    char names[500] = "";
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        size_t length = strlen(names);
+        if (module->fits) {
+            fits++;
+            continue;
+        }
+        missing++;
+        if (!first) first = module->name;
+        if (told++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+    }
+    if (!fits)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: none of its %u modules fits this model (the first is %.200s): the adapter is for another "
+                         "model, or has names that dit does not know",
+                         name, (unsigned)file->module_count, first ? first : "");
+    if (missing)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
+                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? ", ..." : "");
+    if (file->foreign)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
+                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? ", ..." : "");
+    return DIT_OK;
+}

@@ -1,0 +1,678 @@
+/* LoRA, LoHa and LoKr beside a linear layer, and merged into it, against double precision: odd sizes, every operand of
+   the epilogue, parts of the weight, rows of items, int8 rows, several at once; files that are damaged or for another
+   model.
+   test-runs: lavapipe sanitize, in test-all swiftshader newest */
+#include "library.h"
+#include "files.h"
+#include "lora_file.h"
+#include "vulkan_test.h"
+
+enum { MOST_LORAS = 3 };
+static diti_env env;
+static diti_device *device;
+static dit_error err;
+
+/* --- a layer, and what adapters add to it --- */
+
+typedef enum adapter_kind { LORA, LOHA, LOKR_LEFT, LOKR_RIGHT, LOKR_BOTH, LOKR_WHOLE } adapter_kind;
+typedef struct adapter {
+    adapter_kind kind;
+    uint32_t rank;
+    float alpha; /* 0: none */
+    float weight;
+} adapter;
+
+typedef struct bench {
+    uint32_t rows, columns; /* of the weight */
+    lora_file base;
+    diti_checkpoint *checkpoint;
+    diti_layer layer;
+    diti_weights weights;
+    double *w, *bias; /* as the product should be: with all deltas */
+    uint32_t count;
+    lora_file files[MOST_LORAS];
+    diti_lora_file *opened[MOST_LORAS];
+    diti_lora *loras[MOST_LORAS];
+    diti_lora_use uses[MOST_LORAS];
+    float *scales;
+    uint32_t scale_count;
+} bench;
+
+static float *matrix_of(lora_file *file, const char *name, uint64_t rows, uint64_t columns, double spread,
+                        uint64_t seed) {
+    float *values = malloc((size_t)(rows * columns) * sizeof *values);
+    lora_file_matrix(file, name, rows, columns, spread, seed);
+    memcpy(values, file->data.data + file->data.size - (size_t)(rows * columns) * sizeof *values,
+           (size_t)(rows * columns) * sizeof *values);
+    return values;
+}
+
+/* a [rows, inner] * b [inner, columns]. */
+static double *times(const float *a, const float *b, uint32_t rows, uint32_t inner, uint32_t columns) {
+    double *out = calloc((size_t)rows * columns, sizeof *out);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t k = 0; k < inner; k++)
+            for (uint32_t c = 0; c < columns; c++)
+                out[(size_t)r * columns + c] +=
+                    (double)a[(size_t)r * inner + k] * (double)b[(size_t)k * columns + c];
+    return out;
+}
+
+static double *lora_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
+    float *down = matrix_of(file, "transformer.block.layer.lora_A.weight", a->rank, b->columns, 0.2, seed);
+    float *up = matrix_of(file, "transformer.block.layer.lora_B.weight", b->rows, a->rank, 0.2, seed);
+    double *delta = times(up, down, b->rows, a->rank, b->columns);
+    free(down);
+    free(up);
+    return delta;
+}
+
+static double *loha_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
+    static const char *const names[] = {"lora_unet_block_layer.hada_w1_a", "lora_unet_block_layer.hada_w1_b",
+                                        "lora_unet_block_layer.hada_w2_a", "lora_unet_block_layer.hada_w2_b"};
+    float *factors[4];
+    double *one, *two;
+    for (int i = 0; i < 4; i++)
+        factors[i] = matrix_of(file, names[i], i % 2 ? a->rank : b->rows, i % 2 ? b->columns : a->rank, 0.5, seed);
+    one = times(factors[0], factors[1], b->rows, a->rank, b->columns);
+    two = times(factors[2], factors[3], b->rows, a->rank, b->columns);
+    for (size_t i = 0; i < (size_t)b->rows * b->columns; i++) one[i] *= two[i];
+    for (int i = 0; i < 4; i++) free(factors[i]);
+    free(two);
+    return one;
+}
+
+/* The smallest divisor above 1. */
+static uint32_t divisor(uint32_t value) {
+    uint32_t d = 2;
+    while (value % d) d++;
+    return d;
+}
+
+static double *lokr_factor(lora_file *file, const char *name, bool product, uint32_t rows, uint32_t columns,
+                           uint32_t rank, uint64_t seed) {
+    char full[64];
+    float *a, *b;
+    double *out;
+    if (!product) {
+        a = matrix_of(file, name, rows, columns, 0.4, seed);
+        out = calloc((size_t)rows * columns, sizeof *out);
+        for (size_t i = 0; i < (size_t)rows * columns; i++) out[i] = a[i];
+        free(a);
+        return out;
+    }
+    snprintf(full, sizeof full, "%s_a", name);
+    a = matrix_of(file, full, rows, rank, 0.4, seed);
+    snprintf(full, sizeof full, "%s_b", name);
+    b = matrix_of(file, full, rank, columns, 0.4, seed);
+    out = times(a, b, rows, rank, columns);
+    free(a);
+    free(b);
+    return out;
+}
+
+static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
+    uint32_t rows = divisor(b->rows), columns = divisor(b->columns), rows2 = b->rows / rows,
+             columns2 = b->columns / columns;
+    bool left = a->kind == LOKR_LEFT || a->kind == LOKR_BOTH, right = a->kind == LOKR_RIGHT || a->kind == LOKR_BOTH;
+    double *one = lokr_factor(file, "lycoris_block_layer.lokr_w1", left, rows, columns, a->rank, seed);
+    double *two = lokr_factor(file, "lycoris_block_layer.lokr_w2", right, rows2, columns2, a->rank, seed);
+    double *delta = calloc((size_t)b->rows * b->columns, sizeof *delta);
+    for (uint32_t r = 0; r < b->rows; r++)
+        for (uint32_t c = 0; c < b->columns; c++)
+            delta[(size_t)r * b->columns + c] = one[(size_t)(r / rows2) * columns + c / columns2] *
+                                                two[(size_t)(r % rows2) * columns2 + c % columns2];
+    free(one);
+    free(two);
+    return delta;
+}
+
+static void add_adapter(bench *b, const adapter *a) {
+    lora_file *file = &b->files[b->count];
+    uint64_t seed = 77 + b->count;
+    double scale = a->alpha != 0 && a->kind != LOKR_WHOLE ? a->alpha / a->rank : 1;
+    double *delta = a->kind == LORA   ? lora_delta(b, file, a, seed)
+                    : a->kind == LOHA ? loha_delta(b, file, a, seed)
+                                      : lokr_delta(b, file, a, seed);
+    if (a->alpha != 0)
+        lora_file_number(file,
+                         a->kind == LORA   ? "transformer.block.layer.alpha"
+                         : a->kind == LOHA ? "lora_unet_block_layer.alpha"
+                                           : "lycoris_block_layer.alpha",
+                         a->alpha);
+    for (size_t i = 0; i < (size_t)b->rows * b->columns; i++) b->w[i] += (double)a->weight * scale * delta[i];
+    free(delta);
+    b->count++;
+}
+
+static dit_result load_base(bench *b, dit_type type, diti_lora_merges *merges) {
+    dit_type_rule rule = {"*", DIT_TYPE_STORED};
+    diti_load_options options = DITI_ZERO;
+    diti_loader loader;
+    rule.type = type;
+    options.types = &rule;
+    options.type_count = type ? 1 : 0;
+    options.adapts = true;
+    options.merges = merges;
+    diti_loader_begin(&loader, device, &env, b->checkpoint, "", "layer", NULL);
+    diti_loader_rules(&loader, "transformer", &options);
+    diti_loader_scope(&loader, "block.");
+    diti_load_layer(&loader, &b->layer, b->rows, b->columns, 1, "layer");
+    return diti_loader_finish(&loader, &b->weights, &err);
+}
+
+static bool open_files(bench *b) {
+    for (uint32_t i = 0; i < b->count; i++) {
+        dit_source source = lora_file_source(&b->files[i]);
+        if (!CHECK_MESSAGE(diti_lora_open(&env, &source, &b->opened[i], &err) == DIT_OK, "%s", err.message))
+            return false;
+    }
+    return true;
+}
+
+static bool load_loras(bench *b, const adapter *adapters) {
+    diti_lora_scope scope = {DIT_ROLE_TRANSFORMER, &b->weights};
+    for (uint32_t i = 0; i < b->count; i++) {
+        diti_lora_matches matches = DITI_ZERO;
+        dit_result result = diti_lora_match_scopes(b->opened[i], &scope, 1, &matches, &err);
+        if (result == DIT_OK) result = diti_lora_check_fits(b->opened[i], &err);
+        if (result == DIT_OK)
+            result = diti_lora_load(device, &env, b->opened[i], &matches, false, &b->loras[i], &err);
+        diti_free(&env, matches.list);
+        if (!CHECK_MESSAGE(result == DIT_OK, "%s", err.message)) return false;
+        b->uses[i].lora = b->loras[i];
+        b->uses[i].column = b->scale_count;
+        b->scale_count += b->loras[i]->scale_count;
+        b->scales = realloc(b->scales, b->scale_count * sizeof *b->scales);
+        for (uint32_t k = 0; k < b->loras[i]->scale_count; k++)
+            b->scales[b->uses[i].column + k] = adapters[i].weight * b->loras[i]->scales[k];
+    }
+    return true;
+}
+
+static bool bench_begin(bench *b, uint32_t rows, uint32_t columns, const adapter *adapters, uint32_t count,
+                        dit_type type, bool merged) {
+    diti_lora_merges merges = DITI_ZERO;
+    dit_source source;
+    float *values;
+    memset(b, 0, sizeof *b);
+    b->rows = rows;
+    b->columns = columns;
+    b->w = calloc((size_t)rows * columns, sizeof *b->w);
+    b->bias = calloc(rows, sizeof *b->bias);
+    values = matrix_of(&b->base, "block.layer.weight", rows, columns, 0.3, 1);
+    for (size_t i = 0; i < (size_t)rows * columns; i++) b->w[i] = values[i];
+    free(values);
+    values = matrix_of(&b->base, "block.layer.bias", 1, rows, 0.3, 1);
+    for (uint32_t i = 0; i < rows; i++) b->bias[i] = values[i];
+    free(values);
+    for (uint32_t i = 0; i < count; i++) add_adapter(b, &adapters[i]);
+    source = lora_file_source(&b->base);
+    if (!CHECK(diti_checkpoint_open(&env, &source, &b->checkpoint, &err) == DIT_OK) || !open_files(b)) return false;
+    if (!CHECK_MESSAGE(load_base(b, type, NULL) == DIT_OK, "%s", err.message)) return false;
+    if (!merged) return load_loras(b, adapters);
+    merges.env = env;
+    merges.count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        merges.files[i] = b->opened[i];
+        merges.weights[i] = adapters[i].weight;
+    }
+    if (!CHECK_MESSAGE(diti_lora_merges_match(&merges, DIT_ROLE_TRANSFORMER, &b->weights, &err) == DIT_OK, "%s",
+                       err.message))
+        return false;
+    diti_weights_free(device, &env, &b->weights);
+    CHECK_MESSAGE(load_base(b, type, &merges) == DIT_OK, "%s", err.message);
+    diti_free(&env, merges.list);
+    return true;
+}
+
+static void bench_end(bench *b) {
+    for (uint32_t i = 0; i < b->count; i++) {
+        diti_lora_free(b->loras[i]);
+        diti_lora_close(b->opened[i]);
+        lora_file_free(&b->files[i]);
+    }
+    diti_weights_free(device, &env, &b->weights);
+    diti_checkpoint_close(b->checkpoint);
+    lora_file_free(&b->base);
+    free(b->scales);
+    free(b->w);
+    free(b->bias);
+}
+
+/* --- products --- */
+
+typedef struct product {
+    diti_activation activation;
+    bool multiplied, gated, residual, f32;
+    uint32_t of, first, count;       /* rows of items; of 0: all */
+    uint32_t row, rows;              /* of the weight, as a cut; rows 0: all */
+    uint32_t column, columns;        /* and columns of it; columns 0: all */
+    uint32_t part_first, part_count; /* as desc.first and count; 0: all */
+} product;
+
+static float *random_values(size_t count, uint64_t seed) {
+    float *values = malloc(count * sizeof *values);
+    for (size_t i = 0; i < count; i++) values[i] = (float)(real_random(seed, i) >> 40) / 8388608.0f - 1.0f;
+    return values;
+}
+
+static double activated(diti_activation activation, double v) {
+    if (activation == DITI_ACTIVATION_SILU) return v / (1 + exp(-v));
+    if (activation == DITI_ACTIVATION_GELU_ERF) return 0.5 * v * (1 + erf(v / sqrt(2.0)));
+    return v;
+}
+
+typedef struct operands {
+    uint32_t rows, out; /* rows of x, columns of the result */
+    float *x, *multiply, *gate, *residual;
+} operands;
+
+/* What the product should be; rows that it is not about keep the residual's value. */
+static double *expected(const bench *b, const product *p, const operands *o) {
+    uint32_t row0 = p->row + p->part_first, columns = p->columns ? p->columns : b->columns;
+    double *out = calloc((size_t)o->rows * o->out, sizeof *out);
+    for (uint32_t r = 0; r < o->rows; r++) {
+        bool meant = !p->of || (r % p->of >= p->first && r % p->of < p->first + p->count);
+        for (uint32_t n = 0; n < o->out; n++) {
+            size_t at = (size_t)r * o->out + n;
+            double sum = b->bias[row0 + n];
+            for (uint32_t k = 0; k < columns; k++)
+                sum += (double)o->x[(size_t)r * columns + k] * b->w[(size_t)(row0 + n) * b->columns + p->column + k];
+            sum = activated(p->activation, sum);
+            if (p->multiplied) sum *= o->multiply[at];
+            if (p->gated) sum *= o->gate[n];
+            if (p->residual) sum += o->residual[at];
+            out[at] = meant ? sum : o->residual[at];
+        }
+    }
+    return out;
+}
+
+static diti_tensor give(diti_graph *graph, diti_tensor *input, uint32_t rows, uint32_t columns) {
+    return *input = diti_tensor_input(graph, DITI_F32, rows, columns, "operand");
+}
+
+static diti_tensor copy_of(diti_graph *graph, diti_tensor from, bool f32, diti_storage storage) {
+    uint32_t rows = diti_tensor_rows(graph, from), columns = diti_tensor_columns(graph, from);
+    diti_element format = f32 ? DITI_F32 : graph->activation;
+    diti_tensor to = storage == DITI_STORAGE_STATE ? diti_tensor_state(graph, DITI_F32, rows, columns, "out")
+                                                   : diti_tensor_new(graph, format, rows, columns, "copy");
+    diti_copy(graph, from, to, "copy");
+    return to;
+}
+
+static diti_tensor emit(diti_graph *graph, const bench *b, const product *p, const operands *o, diti_tensor in[4]) {
+    diti_linear_desc desc = DITI_ZERO;
+    uint32_t columns = p->columns ? p->columns : b->columns;
+    diti_tensor x = give(graph, &in[0], o->rows, columns);
+    if (p->multiplied)
+        desc.multiply = copy_of(graph, give(graph, &in[1], o->rows, o->out), false, DITI_STORAGE_ARENA);
+    if (p->gated) desc.gate = give(graph, &in[2], 1, o->out);
+    if (p->residual || p->of) {
+        desc.out = copy_of(graph, give(graph, &in[3], o->rows, o->out), p->f32, DITI_STORAGE_ARENA);
+        desc.residual = p->residual ? desc.out : 0;
+    }
+    desc.bias = &b->layer.bias;
+    desc.activation = p->activation;
+    desc.out_f32 = p->f32;
+    desc.rows.of = p->of;
+    desc.rows.first = p->first;
+    desc.rows.count = p->count;
+    desc.cut.row = p->row;
+    desc.cut.rows = p->rows;
+    desc.cut.columns[0].first = p->column;
+    desc.cut.columns[0].count = p->columns;
+    desc.first = p->part_first;
+    desc.count = p->part_count;
+    return copy_of(graph, diti_linear(graph, x, &b->layer.weight, &desc), true, DITI_STORAGE_STATE);
+}
+
+static double relative(const float *out, const double *reference, size_t count) {
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        error += (out[i] - reference[i]) * (out[i] - reference[i]);
+        norm += reference[i] * reference[i];
+    }
+    return sqrt(error / norm);
+}
+
+/* The result; NULL: an error. */
+static float *run_product(bench *b, const product *p, const operands *o, bool adapted) {
+    const float *values[4] = {o->x, o->multiply, o->gate, o->residual};
+    diti_tensor in[4] = {0, 0, 0, 0}, scales = 0, out;
+    float *result = malloc((size_t)o->rows * o->out * sizeof *result);
+    diti_plan *plan = NULL;
+    diti_graph graph;
+    dit_result done;
+    diti_graph_init(&graph, device);
+    diti_guard_begin(&graph);
+    if (adapted && b->scale_count) {
+        graph.loras = b->uses;
+        graph.lora_count = b->count;
+        graph.lora_scales = scales = diti_tensor_input(&graph, DITI_F32, 1, b->scale_count, "scales");
+    }
+    diti_graph_segment(&graph, "product", false);
+    out = emit(&graph, b, p, o, in);
+    diti_guard_judge(&graph);
+    done = diti_plan_create(&graph, NULL, &plan, &err);
+    if (done == DIT_OK && scales)
+        done = diti_plan_write(plan, scales, b->scales, b->scale_count * sizeof(float), &err);
+    for (int i = 0; i < 4 && done == DIT_OK; i++) {
+        const diti_tensor_info *info = in[i] ? &plan->tensors[in[i]] : NULL;
+        if (info) done = diti_plan_write(plan, in[i], values[i], (size_t)info->rows * info->columns * 4, &err);
+    }
+    if (done == DIT_OK) done = diti_guard_run(plan, 0, &err);
+    if (done == DIT_OK) done = diti_plan_read(plan, out, result, (size_t)o->rows * o->out * sizeof *result, &err);
+    CHECK_MESSAGE(done == DIT_OK, "%s", err.message);
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+    return result;
+}
+
+static operands operands_of(const bench *b, const product *p, uint32_t rows) {
+    operands o = DITI_ZERO;
+    o.rows = rows;
+    o.out = p->part_count ? p->part_count : p->rows ? p->rows : b->rows;
+    o.x = random_values((size_t)rows * (p->columns ? p->columns : b->columns), 11);
+    o.multiply = random_values((size_t)rows * o.out, 12);
+    o.gate = random_values(o.out, 13);
+    o.residual = random_values((size_t)rows * o.out, 14);
+    return o;
+}
+
+static void operands_free(operands *o) {
+    free(o->x);
+    free(o->multiply);
+    free(o->gate);
+    free(o->residual);
+}
+
+static void check_product(bench *b, const product *p, uint32_t rows, const char *what, size_t number) {
+    operands o = operands_of(b, p, rows);
+    double *reference = expected(b, p, &o), worst = device->rung >= DITI_RUNG_FP16 ? 3e-3 : 2e-6, off;
+    float *out = run_product(b, p, &o, true);
+    off = relative(out, reference, (size_t)rows * o.out);
+    CHECK_MESSAGE(off <= worst, "%s %s [%u, %u] on %u rows, product %u: off by %.3g", diti_rung_name(device->rung), what, b->rows, b->columns, rows,
+                  (unsigned)number, off);
+    free(out);
+    free(reference);
+    operands_free(&o);
+}
+
+static const product products[] = {
+    {DITI_ACTIVATION_NONE, false, false, false, true, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_NONE, false, false, false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_GELU_ERF, false, false, false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_SILU, true, false, false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_NONE, false, true, true, true, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_NONE, true, true, true, true, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_SILU, false, false, true, true, 7, 2, 4, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_NONE, false, false, false, false, 7, 0, 2, 0, 0, 0, 0, 0, 0},
+    {DITI_ACTIVATION_NONE, false, false, false, true, 0, 0, 0, 8, 12, 0, 0, 0, 0},
+    {DITI_ACTIVATION_SILU, false, false, false, true, 0, 0, 0, 8, 12, 4, 20, 0, 0},
+    {DITI_ACTIVATION_NONE, false, false, false, false, 0, 0, 0, 0, 0, 0, 0, 5, 17},
+};
+
+static void test_products(void) {
+    static const adapter sets[][MOST_LORAS] = {
+        {{LORA, 3, 0, 1}, {LOHA, 2, 1.5f, -0.5f}, {LOKR_RIGHT, 2, 3, 0.7f}},
+        {{LOKR_LEFT, 1, 0.5f, 1.25f}, {LOKR_BOTH, 1, 2, -1}, {LORA, 16, 4, 0.8f}},
+        {{LOKR_WHOLE, 1, 7, 1}, {LORA, 1, 0, -0.3f}, {LOHA, 6, 6, 0.4f}},
+    };
+    static const uint32_t shapes[][2] = {{35, 44}, {52, 33}};
+    bench b;
+    for (size_t s = 0; s < DITI_COUNT(sets); s++)
+        for (size_t k = 0; k < DITI_COUNT(shapes); k++) {
+            if (bench_begin(&b, shapes[k][0], shapes[k][1], sets[s], MOST_LORAS, DIT_TYPE_STORED, false))
+                for (size_t i = 0; i < DITI_COUNT(products); i++) {
+                    const product *p = &products[i];
+                    if (p->columns && b.columns % 4) continue; /* such rows cannot be cut */
+                    check_product(&b, p, p->of ? 2 * p->of : 7, "beside", i);
+                }
+            bench_end(&b);
+            if (bench_begin(&b, shapes[k][0], shapes[k][1], sets[s], MOST_LORAS, DIT_TYPE_STORED, true))
+                check_product(&b, &products[0], 7, "merged", 0);
+            bench_end(&b);
+        }
+}
+
+/* Wide enough that the sums are made in several turns, and a LoRA that is about some rows of the weight alone. */
+static void test_wide(void) {
+    static const adapter one[] = {{LORA, 5, 2, 1}};
+    bench b;
+    uint32_t i;
+    if (bench_begin(&b, 300, 64, one, 1, DIT_TYPE_STORED, false)) {
+        check_product(&b, &products[2], 130, "wide", 2);
+        for (i = 0; i < b.loras[0]->adapter_count; i++) { /* rows 100 to 159 alone */
+            diti_adapter *adapter = &b.loras[0]->adapters[i];
+            float *down = b.opened[0]->modules[0].values[DITI_LORA_DOWN];
+            CHECK(adapter->part_count == 1 && !down);
+            adapter->parts[0].row = 100;
+            adapter->parts[0].rows = 60;
+        }
+        CHECK(diti_lora_read(b.opened[0], &b.opened[0]->modules[0], &err) == DIT_OK);
+        for (i = 0; i < 300; i++) { /* up's first rows are those of rows 100 and on now */
+            float row[64];
+            memset(row, 0, sizeof row);
+            diti_lora_add_row(&b.opened[0]->modules[0], i, 1, row);
+            for (uint32_t c = 0; c < 64; c++) b.w[(size_t)i * 64 + c] -= row[c];
+        }
+        for (i = 0; i < 60; i++) {
+            float row[64];
+            memset(row, 0, sizeof row);
+            diti_lora_add_row(&b.opened[0]->modules[0], i, 1, row);
+            for (uint32_t c = 0; c < 64; c++) b.w[(size_t)(100 + i) * 64 + c] += row[c];
+        }
+        check_product(&b, &products[0], 9, "some rows", 0);
+        check_product(&b, &products[2], 9, "some rows", 2);
+        diti_lora_forget(b.opened[0], &b.opened[0]->modules[0]);
+    }
+    bench_end(&b);
+}
+
+/* Beside int8 rows the LoRA's part is as exact as beside floats. */
+static void test_int8(void) {
+    static const adapter two[] = {{LORA, 4, 2, 1}, {LOKR_WHOLE, 1, 0, -0.5f}};
+    static const dit_type types[] = {DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED};
+    for (size_t t = 0; t < DITI_COUNT(types); t++) {
+        bench b;
+        if (bench_begin(&b, 40, 256, two, 2, types[t], false)) {
+            operands o = operands_of(&b, &products[0], 9);
+            float *with = run_product(&b, &products[0], &o, true), *without = run_product(&b, &products[0], &o, false);
+            double *reference = expected(&b, &products[0], &o), off;
+            float *stored = (float *)(void *)(b.base.data.data);
+            CHECK(b.layer.weight.type == types[t]);
+            for (uint32_t r = 0; r < 9; r++)
+                for (uint32_t n = 0; n < 40; n++) {
+                    with[r * 40 + n] -= without[r * 40 + n];
+                    reference[r * 40 + n] -= b.bias[n];
+                    for (uint32_t k = 0; k < 256; k++)
+                        reference[r * 40 + n] -= (double)o.x[r * 256 + k] * stored[n * 256 + k];
+                }
+            off = relative(with, reference, 9 * 40);
+            CHECK_MESSAGE(off <= (device->rung >= DITI_RUNG_FP16 ? 3e-3 : 1e-5), "beside int8: off by %.3g", off);
+            free(with);
+            free(without);
+            free(reference);
+            operands_free(&o);
+        }
+        bench_end(&b);
+        if (bench_begin(&b, 40, 256, two, 2, types[t], true)) {
+            operands o = operands_of(&b, &products[0], 9);
+            double *reference = expected(&b, &products[0], &o);
+            float *out = run_product(&b, &products[0], &o, false);
+            double off = relative(out, reference, 9 * 40);
+            CHECK_MESSAGE(off <= 2e-2, "merged into int8: off by %.3g", off);
+            free(out);
+            free(reference);
+            operands_free(&o);
+        }
+        bench_end(&b);
+    }
+}
+
+/* --- files --- */
+
+static dit_result open_source(const dit_source *source) {
+    diti_lora_file *file = NULL;
+    dit_result result = diti_lora_open(&env, source, &file, &err);
+    diti_lora_close(file);
+    return result;
+}
+
+static void refuse(lora_file *file, const char *words) {
+    dit_source source = lora_file_source(file);
+    dit_result result = open_source(&source);
+    CHECK_MESSAGE(result < 0 && strstr(err.message, words), "\"%s\" instead of \"%s\"",
+                  result < 0 ? err.message : "success", words);
+    lora_file_free(file);
+}
+
+static void test_broken_files(void) {
+    lora_file file = DITI_ZERO;
+    dit_source source;
+    size_t size;
+    const float two[2] = {1, 2};
+    const uint64_t shape[1] = {2};
+    lora_file_matrix(&file, "x.lora_A.weight", 4, 8, 1, 1);
+    refuse(&file, "x.lora_A.weight: the other half");
+    lora_file_matrix(&file, "x.lora_down.weight", 4, 8, 1, 1);
+    lora_file_matrix(&file, "x.lora_up.weight", 8, 3, 1, 1);
+    refuse(&file, "3 columns and tensor x.lora_down.weight 4 rows");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    lora_file_number(&file, "transformer.x.alpha", NAN);
+    refuse(&file, "transformer.x.alpha: alpha is not finite");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    lora_file_bytes(&file, "transformer.x.alpha", "F32", shape, 1, two, sizeof two);
+    refuse(&file, "alpha is one number");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    lora_file_matrix(&file, "transformer.x.dora_scale", 8, 1, 1, 1);
+    refuse(&file, "transformer.x.dora_scale: DoRA");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    lora_file_matrix(&file, "transformer.x.lokr_w1", 2, 2, 1, 1);
+    refuse(&file, "more than one kind");
+    lora_file_number(&file, "x.alpha", 1);
+    refuse(&file, "x.alpha: a module without any factors");
+    lora_file_matrix(&file, "x.lokr_w1", 2, 2, 1, 1);
+    refuse(&file, "one of LoKr's factors is missing");
+    lora_file_matrix(&file, "x.hada_w1_a", 4, 2, 1, 1);
+    lora_file_matrix(&file, "x.hada_w1_b", 2, 4, 1, 1);
+    lora_file_matrix(&file, "x.hada_w2_a", 5, 2, 1, 1);
+    lora_file_matrix(&file, "x.hada_w2_b", 2, 4, 1, 1);
+    refuse(&file, "the two products of LoHa differ");
+    lora_file_bytes(&file, "x.lora_A.weight", "F32", shape, 1, two, sizeof two);
+    lora_file_matrix(&file, "x.lora_B.weight", 4, 2, 1, 1);
+    refuse(&file, "x.lora_A.weight: not a matrix");
+    lora_file_matrix(&file, "x.weight", 4, 2, 1, 1);
+    refuse(&file, "not a LoRA, LoHa or LoKr");
+    snprintf(file.metadata, sizeof file.metadata, "\"lora_adapter_metadata\":\"[1]\"");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    refuse(&file, "lora_adapter_metadata is not an object");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    source = lora_file_source(&file);
+    for (size = source.size; source.size-- > 0 && source.size + 40 > size;)
+        CHECK_MESSAGE(open_source(&source) < 0, "a file cut to %llu bytes", (unsigned long long)source.size);
+    lora_file_free(&file);
+}
+
+/* What fits nothing is told; what has another shape, or is of another model, is refused. */
+static void test_modules(void) {
+    static const adapter one[] = {{LORA, 4, 2, 1}};
+    diti_lora_matches matches = DITI_ZERO;
+    diti_lora_scope scope;
+    bench b;
+    lora_file *file;
+    dit_source source;
+    if (!bench_begin(&b, 40, 64, one, 1, DIT_TYPE_STORED, false)) return;
+    scope.part = DIT_ROLE_TRANSFORMER;
+    scope.weights = &b.weights;
+    diti_lora_close(b.opened[0]);
+    file = &b.files[0];
+    lora_file_pair(file, "block.other", 40, 64, 2, 1, 1);
+    source = lora_file_source(file);
+    CHECK(diti_lora_open(&env, &source, &b.opened[0], &err) == DIT_OK);
+    CHECK(diti_lora_match_scopes(b.opened[0], &scope, 1, &matches, &err) == DIT_OK && matches.count == 1);
+    CHECK(b.opened[0]->module_count == 2 && b.opened[0]->modules[0].fits && !b.opened[0]->modules[1].fits);
+    CHECK(diti_lora_check_fits(b.opened[0], &err) == DIT_OK);
+    diti_lora_close(b.opened[0]);
+    lora_file_free(file);
+    lora_file_pair(file, "block.layer", 40, 60, 2, 1, 1);
+    source = lora_file_source(file);
+    CHECK(diti_lora_open(&env, &source, &b.opened[0], &err) == DIT_OK);
+    CHECK(diti_lora_match_scopes(b.opened[0], &scope, 1, &matches, &err) < 0 && strstr(err.message, "[40, 60]") &&
+          strstr(err.message, "[40, 64]"));
+    diti_lora_close(b.opened[0]);
+    lora_file_free(file);
+    lora_file_pair(file, "somewhere.else", 40, 64, 2, 1, 1);
+    source = lora_file_source(file);
+    CHECK(diti_lora_open(&env, &source, &b.opened[0], &err) == DIT_OK);
+    CHECK(diti_lora_match_scopes(b.opened[0], &scope, 1, &matches, &err) == DIT_OK);
+    CHECK(diti_lora_check_fits(b.opened[0], &err) < 0 && strstr(err.message, "somewhere.else"));
+    diti_free(&env, matches.list);
+    bench_end(&b);
+}
+
+static void check_defaults(const char *name, uint32_t steps, float guidance) {
+    dit_source source;
+    lora_file bytes = DITI_ZERO;
+    diti_lora_file *file;
+    uint32_t told;
+    float scale;
+    lora_file_pair(&bytes, "x", 8, 8, 4, 1, 1);
+    if (name[0] == '{') snprintf(bytes.metadata, sizeof bytes.metadata, "%s", name + 1);
+    source = lora_file_source(&bytes);
+    if (CHECK_MESSAGE(diti_lora_open(&env, &source, &file, &err) == DIT_OK, "%s", err.message)) {
+        char *kept = NULL;
+        diti_checkpoint *checkpoint = file->checkpoint;
+        (void)kept;
+        if (name[0] != '{') {
+            diti_file *first = checkpoint->files[0];
+            dit_source empty = {0};
+            diti_file *named = NULL;
+            empty.data = bytes.whole.data;
+            empty.size = bytes.whole.size;
+            CHECK(diti_file_open(&env, &empty, name, &named, &err) == DIT_OK);
+            checkpoint->files[0] = named;
+            diti_file_close(first);
+        }
+        diti_lora_defaults(file, &told, &scale);
+        CHECK_MESSAGE(told == steps && scale == guidance, "%s: %u steps, guidance %g", name, told, scale);
+    }
+    diti_lora_close(file);
+    lora_file_free(&bytes);
+}
+
+static void test_defaults(void) {
+    check_defaults("loras/Qwen-Image-Lightning-8steps-V1.1.safetensors", 8, 1);
+    check_defaults("pytorch_lora_4_step.safetensors", 4, 1);
+    check_defaults("Hyper-SD3-8steps-CFG-lora.safetensors", 8, 0);
+    check_defaults("style-step2000.safetensors", 0, 0);
+    check_defaults("8steps/style.safetensors", 0, 0);
+    check_defaults("{\"dit.steps\":\"6\",\"dit.guidance\":\"2.5\"", 6, 2.5f);
+}
+
+static bool open_device(const char *rung) {
+    dit_context_desc desc = DITI_ZERO;
+    desc.overrides = rung;
+    return diti_device_open(&desc, &env, &device, &err) == DIT_OK;
+}
+
+int main(void) {
+    static const char *const rungs[] = {"rung=base", "rung=fp16"};
+    test_vulkan_begin();
+    env = test_env(NULL);
+    test_broken_files();
+    test_defaults();
+    for (size_t i = 0; i < DITI_COUNT(rungs); i++) {
+        if (!CHECK_MESSAGE(open_device(rungs[i]), "%s", err.message)) continue;
+        printf("%s on %s\n", rungs[i], diti_rung_name(device->rung));
+        test_products();
+        test_wide();
+        test_int8();
+        if (!i) test_modules();
+        diti_device_close(device);
+    }
+    test_vulkan_end();
+    return TEST_END("lora");
+}

@@ -1,0 +1,358 @@
+/* LoRAs of models and jobs: beside the weights, merged, with strengths that a restart changes, streamed weights, int8
+   rows, other devices under every split, and what is told about modules that fit nothing.
+
+   make test runs FLUX.1 on one device and on two; DIT_TEST_ALL=1 more families and splits.
+   test-runs: lavapipe, in test-all sanitize swiftshader */
+#include "library.h"
+#include "lora_file.h"
+#include "split/split_job.h"
+#include "vulkan_test.h"
+
+static const generated_model flux = {"flux8", "flux", 8, 16, 2, 2, 0, true};
+static const generated_model pixart = {"pixart8", "pixart", 8, 16, 4, 0, 0, false};
+static const generated_model sd3 = {"sd3-8", "sd3", 8, 16, 4, 0, 2, true};
+static const generated_model hunyuan = {"hunyuan8", "hunyuandit", 8, 16, 4, 0, 0, false};
+
+enum { LORAS = 2 };
+static lora_file files[LORAS];
+static const float strengths[LORAS] = {0.8f, -0.5f};
+static char warnings[2000];
+
+/* --- files for a generated model: pairs for all its layers, by diffusers' names and, of FLUX, kohya's --- */
+
+static void make_files(const generated_model *shape) {
+    diti_env env = test_env(NULL);
+    diti_checkpoint *checkpoint = NULL;
+    generated_files made;
+    char name[200];
+    uint32_t i, count;
+    for (i = 0; i < LORAS; i++) lora_file_free(&files[i]);
+    generated_make(&made, shape);
+    CHECK(diti_checkpoint_open_member(&env, &made.components[0].source, "model.safetensors", &checkpoint, &err) == 0);
+    for (i = 0, count = diti_checkpoint_count(checkpoint); i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, i);
+        uint64_t columns = tensor->rank >= 2 ? diti_stored_tensor_elements(tensor) / tensor->shape[0] : 0;
+        size_t length = strlen(tensor->name);
+        if (!diti_ends_with(tensor->name, ".weight") || tensor->rank < 2 || strstr(tensor->name, "table") ||
+            strstr(tensor->name, "pooler.") || strstr(tensor->name, "style"))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(length - strlen(".weight")), tensor->name);
+        if (i % 3) lora_file_pair(&files[0], name, tensor->shape[0], columns, 4, 0.1, 1);
+        if (i / 2 % 2) lora_file_pair(&files[1], name, tensor->shape[0], columns, 6, 0.1, 2);
+    }
+    if (diti_equal(shape->family, "flux")) {
+        uint64_t width = (uint64_t)shape->heads * shape->head_dim;
+        lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_down.weight", 5, width, 0.1, 3);
+        lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_up.weight", 7 * width, 5, 0.1, 3);
+        lora_file_number(&files[0], "lora_unet_single_blocks_0_linear1.alpha", 2.5f);
+        lora_file_matrix(&files[1], "lora_unet_double_blocks_1_img_attn_qkv.lokr_w1", 3, 2, 0.1, 4);
+        lora_file_matrix(&files[1], "lora_unet_double_blocks_1_img_attn_qkv.lokr_w2", width, width / 2, 0.1, 4);
+    }
+    diti_checkpoint_close(checkpoint);
+    generated_free(&made);
+}
+
+typedef struct loading { /* a model with LoRAs */
+    bool loras, merged;
+    dit_type type;
+    VkDeviceSize budget;
+    bool by_need;
+} loading;
+
+static dit_result load(maker *m, const generated_model *shape, const loading *l) {
+    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
+    dit_component components[2 + LORAS];
+    dit_model_desc desc = DITI_ZERO;
+    dit_result result;
+    uint32_t i;
+    close_model(m);
+    generated_make(&m->files, shape);
+    m->generated = true;
+    memset(components, 0, sizeof components);
+    memcpy(components, m->files.components, sizeof m->files.components);
+    for (i = 0; i < LORAS; i++) {
+        components[2 + i].source = lora_file_source(&files[i]);
+        components[2 + i].role = DIT_ROLE_LORA;
+        components[2 + i].weight = strengths[i];
+        components[2 + i].merge = l->merged;
+    }
+    rule.type = l->type;
+    desc.types = l->type ? &rule : NULL;
+    desc.type_count = l->type ? 1 : 0;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    desc.components = components;
+    desc.component_count = l->loras ? 2 + LORAS : 2;
+    desc.weight_budget = l->budget;
+    desc.weights_by_need = l->by_need;
+    result = dit_model_load(m->context, &desc, &m->model, &err);
+    return result;
+}
+
+static const asked small = {4, 3, 1, 1, 0, 0, 0, "euler", false};
+
+static dit_result run_with(const maker *m, const float *weights, const char *split, outcome *out, dit_job **kept) {
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(m, &small, split, &inputs);
+    dit_job *job = NULL;
+    dit_result result;
+    desc.lora_weights = weights;
+    desc.lora_weight_count = weights ? LORAS : 0;
+    result = dit_job_create(m->context, &desc, &job, &err);
+    generated_free_inputs(&inputs);
+    memset(out, 0, sizeof *out);
+    if (result == DIT_OK) result = wait_for(job, 300);
+    if (result == DIT_OK) result = read_latent(job, 0, out);
+    if (kept)
+        *kept = job;
+    else
+        dit_job_destroy(job);
+    return result;
+}
+
+static dit_result restart_with(const maker *m, dit_job *job, const float *weights, outcome *out) {
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(m, &small, NULL, &inputs);
+    dit_result result;
+    desc.lora_weights = weights;
+    desc.lora_weight_count = LORAS;
+    result = dit_job_restart(job, &desc, &err);
+    generated_free_inputs(&inputs);
+    memset(out, 0, sizeof *out);
+    if (result == DIT_OK) result = wait_for(job, 300);
+    if (result == DIT_OK) result = read_latent(job, 0, out);
+    return result;
+}
+
+#define CHECK_RUN(call) CHECK_MESSAGE((call) == DIT_OK, "%s", err.message)
+
+static outcome plain, beside, other;
+
+static void near(const char *what, double off, double most) {
+    CHECK_MESSAGE(off <= most, "%s: off by %.3g, at most %g", what, off, most);
+}
+
+/* --- one device --- */
+
+static void test_strengths(maker *m) {
+    static const float none[LORAS] = {0, 0}, others[LORAS] = {0.3f, 1.1f}, second[LORAS] = {0, -0.5f};
+    uint64_t allocations;
+    outcome again;
+    dit_job *job = NULL;
+    if (!CHECK_RUN(run_with(m, none, NULL, &other, NULL))) return;
+    CHECK(difference(&other, &plain) == 0);
+    if (CHECK_RUN(run_with(m, NULL, NULL, &other, &job))) {
+        CHECK(difference(&other, &beside) == 0);
+        allocations = job->shares[0]->program.plan->counters.recordings;
+        if (CHECK_RUN(restart_with(m, job, none, &again))) near("strength 0", difference(&again, &plain), 1e-7);
+        if (CHECK_RUN(restart_with(m, job, others, &again)) && CHECK_RUN(run_with(m, others, NULL, &other, NULL)))
+            CHECK(difference(&again, &other) == 0);
+        CHECK(difference(&again, &beside) > 1e-3);
+        CHECK(job->shares[0]->program.plan->counters.recordings == allocations);
+        if (CHECK_RUN(restart_with(m, job, strengths, &again))) CHECK(difference(&again, &beside) == 0);
+    }
+    dit_job_destroy(job);
+    if (CHECK_RUN(run_with(m, second, NULL, &other, &job))) {
+        CHECK(job->request.shape.loras == 2);
+        if (CHECK_RUN(restart_with(m, job, strengths, &again))) near("a LoRA more", difference(&again, &beside), 1e-6);
+        CHECK(job->request.shape.loras == 3);
+    }
+    dit_job_destroy(job);
+}
+
+static void test_info(maker *m) {
+    dit_model_info info;
+    dit_lora_info lora;
+    uint32_t i;
+    dit_model_get_info(m->model, &info);
+    CHECK(info.lora_count == LORAS);
+    for (i = 0; i < LORAS; i++) {
+        CHECK(dit_model_lora(m->model, i, &lora) == DIT_OK);
+        CHECK_MESSAGE(lora.modules > 10 && !lora.left_out && lora.bytes > 1000 && lora.rank >= 4 && !lora.merged &&
+                          lora.weight == strengths[i],
+                      "%u modules, %u left out (%s), %u dense", lora.modules, lora.left_out, lora.first_left_out,
+                      lora.dense);
+    }
+    CHECK(dit_model_lora(m->model, LORAS, &lora) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+/* A LoRA that is added later is as one that was there. */
+static void test_added(maker *m, const generated_model *shape) {
+    static const loading without = {false, false, DIT_TYPE_STORED, 0, false};
+    dit_component component = DITI_ZERO;
+    uint32_t i, number = 99;
+    if (!CHECK_RUN(load(m, shape, &without))) return;
+    for (i = 0; i < LORAS; i++) {
+        component.source = lora_file_source(&files[i]);
+        component.weight = strengths[i];
+        CHECK_RUN(dit_model_add_lora(m->model, &component, &number, &err));
+        CHECK(number == i);
+    }
+    if (CHECK_RUN(run_with(m, NULL, NULL, &other, NULL))) CHECK(difference(&other, &beside) == 0);
+    component.merge = true;
+    CHECK(dit_model_add_lora(m->model, &component, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+static void test_ways(maker *m, const generated_model *shape) {
+    static const loading merged = {true, true, DIT_TYPE_STORED, 0, false}, need = {true, false, DIT_TYPE_STORED, 0, true};
+    loading streamed = {true, false, DIT_TYPE_STORED, 0, false};
+    dit_model_info all, some;
+    dit_model_get_info(m->model, &all);
+    if (CHECK_RUN(load(m, shape, &merged)) && CHECK_RUN(run_with(m, NULL, NULL, &other, NULL)))
+        near("merged", difference(&other, &beside), 1e-5);
+    streamed.budget = all.weight_bytes / 2;
+    if (CHECK_RUN(load(m, shape, &streamed))) {
+        dit_model_get_info(m->model, &some);
+        CHECK_MESSAGE(some.weight_bytes <= streamed.budget && some.streamed_bytes > 0, "%llu of %llu bytes",
+                      (unsigned long long)some.weight_bytes, (unsigned long long)streamed.budget);
+        if (CHECK_RUN(run_with(m, NULL, NULL, &other, NULL))) CHECK(difference(&other, &beside) == 0);
+    }
+    streamed.merged = true;
+    if (CHECK_RUN(load(m, shape, &streamed)) && CHECK_RUN(run_with(m, NULL, NULL, &other, NULL)))
+        near("merged into streamed weights", difference(&other, &beside), 1e-5);
+    if (CHECK_RUN(load(m, shape, &need)) && CHECK_RUN(run_with(m, NULL, NULL, &other, NULL)))
+        CHECK(difference(&other, &beside) == 0);
+}
+
+static void test_int8(maker *m, const generated_model *shape) {
+    static const loading ways[] = {{true, false, DIT_TYPE_I8_ROW, 0, false}, {true, true, DIT_TYPE_I8_ROW, 0, false}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(ways); i++)
+        if (CHECK_RUN(load(m, shape, &ways[i])) && CHECK_RUN(run_with(m, NULL, NULL, &other, NULL)))
+            near(i ? "merged into int8 rows" : "beside int8 rows", difference(&other, &beside), 3e-2);
+}
+
+/* The model with LoRAs is left in m. */
+static bool references(maker *m, const generated_model *shape) {
+    static const loading without = {false, false, DIT_TYPE_STORED, 0, false},
+                         with = {true, false, DIT_TYPE_STORED, 0, false};
+    make_files(shape);
+    if (!CHECK_RUN(load(m, shape, &without)) || !CHECK_RUN(run_with(m, NULL, NULL, &plain, NULL)) ||
+        !CHECK_RUN(load(m, shape, &with)) || !CHECK_RUN(run_with(m, NULL, NULL, &beside, NULL)))
+        return false;
+    return CHECK_MESSAGE(difference(&beside, &plain) > 1e-2, "LoRAs change %.3g", difference(&beside, &plain));
+}
+
+static void test_one_device(const generated_model *shape) {
+    maker m = DITI_ZERO;
+    if (CHECK_RUN(open_devices(&m, 1, "rung=base", 0)) && references(&m, shape)) {
+        test_info(&m);
+        test_strengths(&m);
+        test_ways(&m, shape);
+        test_int8(&m, shape);
+        test_added(&m, shape);
+    }
+    close_maker(&m);
+}
+
+/* --- several devices --- */
+
+typedef struct division {
+    const char *split;
+    uint32_t devices;
+    double most;
+    bool sweep;
+} division;
+static const division divisions[] = {
+    {"tensor2", 2, 1e-5, false},          {"ulysses2", 2, 1e-6, true},        {"ring2", 2, 1e-5, true},
+    {"layers2", 2, 1e-6, false},          {"tensor2x2", 4, 1e-5, true},       {"cfg2", 2, 1e-6, true},
+    {"pipefusion2", 2, 0.5, true},        {"ulysses2,shard", 2, 1e-6, true},  {"tensor2,ulysses2", 4, 1e-5, true},
+};
+
+static void test_divisions(const generated_model *shape, uint32_t devices, const char *rung, dit_type type) {
+    loading with = {true, false, DIT_TYPE_STORED, 0, false};
+    maker m = DITI_ZERO;
+    size_t i;
+    bool ready;
+    with.type = type;
+    ready = CHECK_RUN(open_devices(&m, devices, rung, 0));
+    if (ready) make_files(shape);
+    ready = ready && CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, NULL, NULL, &beside, NULL));
+    for (i = 0; i < DITI_COUNT(divisions) && ready; i++) {
+        const division *d = &divisions[i];
+        double most = d->most;
+        dit_result result;
+        if (d->devices != devices || (d->sweep && !whole_sweep())) continue;
+        result = run_with(&m, NULL, d->split, &other, NULL);
+        if (result == DIT_ERROR_INVALID_ARGUMENT) { /* no guidance, or another split that the model refuses */
+            printf("%s %s: %s\n", shape->name, d->split, err.message);
+            continue;
+        }
+        if (!diti_equal(rung, "rung=base") || type) most = most < 2e-2 ? 2e-2 : most;
+        if (CHECK_MESSAGE(result == DIT_OK, "%s %s: %s", shape->name, d->split, err.message))
+            near(d->split, difference(&other, &beside), most);
+    }
+    close_maker(&m);
+}
+
+/* --- what is told --- */
+
+static void hear(int level, const char *message, void *user) {
+    size_t length = strlen(warnings);
+    (void)user;
+    if (level == DITI_LOG_WARNING) snprintf(warnings + length, sizeof warnings - length, "%s\n", message);
+}
+
+static void test_told(void) {
+    dit_context_desc cd = DITI_ZERO;
+    dit_component component = DITI_ZERO;
+    lora_file file = DITI_ZERO;
+    dit_lora_info info;
+    maker m = DITI_ZERO;
+    static const loading without = {false, false, DIT_TYPE_STORED, 0, false};
+    generated_inputs inputs;
+    dit_job_desc desc;
+    dit_job *job = NULL;
+    float bad = NAN;
+    cd.logger.func = hear;
+    cd.logger.max_level = DITI_LOG_WARNING;
+    cd.overrides = "rung=base";
+    warnings[0] = 0;
+    if (!CHECK_RUN(dit_context_create(&cd, &m.context, &err)) || !CHECK_RUN(load(&m, &flux, &without))) {
+        close_maker(&m);
+        return;
+    }
+    lora_file_pair(&file, "transformer_blocks.0.attn.to_q", 128, 128, 3, 0.1, 1);
+    lora_file_pair(&file, "transformer_blocks.0.attn.nothing", 128, 128, 3, 0.1, 1);
+    lora_file_matrix(&file, "lora_te1_text_model_encoder_layers_0_mlp_fc1.lora_down.weight", 2, 8, 0.1, 1);
+    lora_file_matrix(&file, "lora_te1_text_model_encoder_layers_0_mlp_fc1.lora_up.weight", 8, 2, 0.1, 1);
+    lora_file_matrix(&file, "something.strange", 8, 2, 0.1, 1);
+    component.source = lora_file_source(&file);
+    CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
+    CHECK_MESSAGE(strstr(warnings, "2 of 3 modules fit nothing") && strstr(warnings, "attn.nothing") &&
+                      strstr(warnings, "text_model_encoder_layers_0_mlp_fc1") && strstr(warnings, "something.strange"),
+                  "%s", warnings);
+    CHECK(dit_model_lora(m.model, 0, &info) == DIT_OK && info.modules == 1 && info.left_out == 2 &&
+          info.first_left_out[0]);
+    lora_file_free(&file);
+    lora_file_pair(&file, "down_blocks.0.attentions.0.to_q", 320, 320, 4, 0.1, 1);
+    component.source = lora_file_source(&file);
+    CHECK(dit_model_add_lora(m.model, &component, NULL, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+          strstr(err.message, "none of its 1 modules fits"));
+    lora_file_free(&file);
+    desc = request_asked(&m, &small, NULL, &inputs);
+    desc.lora_weights = &bad;
+    desc.lora_weight_count = 1;
+    CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "lora_weights[0]"));
+    desc.lora_weight_count = 2;
+    CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "1 LoRAs"));
+    generated_free_inputs(&inputs);
+    close_maker(&m);
+}
+
+int main(void) {
+    const generated_model *const shapes[] = {&flux, &pixart, &sd3, &hunyuan};
+    size_t i, count = whole_sweep() ? DITI_COUNT(shapes) : 1, k;
+    test_vulkan_begin();
+    for (i = 0; i < count; i++) {
+        test_one_device(shapes[i]);
+        test_divisions(shapes[i], 2, "rung=base", DIT_TYPE_STORED);
+        if (!whole_sweep()) continue;
+        test_divisions(shapes[i], 4, "rung=base", DIT_TYPE_STORED);
+        test_divisions(shapes[i], 2, "rung=fp16", DIT_TYPE_STORED);
+        test_divisions(shapes[i], 2, "rung=base", DIT_TYPE_I8_ROW);
+    }
+    test_told();
+    for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
+    test_vulkan_end();
+    return TEST_END("job_lora");
+}
