@@ -706,10 +706,11 @@ typedef struct dit_source {
 
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
     dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
-    dit_role role;    /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
-    float weight;     /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
-    bool merge;       /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
-                         them, and packed types become F16; false: it is computed beside them */
+    dit_role
+        role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;   /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                     them, and packed types become F16; false: it is computed beside them */
     dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
 
@@ -717,14 +718,14 @@ typedef struct dit_lora_info { /* a LoRA of a model */
     char name[64];             /* its file's name without folder and ending */
     float weight;              /* strength that jobs give it by themselves */
     bool merged;
-    uint32_t modules;     /* layers that it adds something to */
-    uint32_t left_out;    /* layers in its file that the model has not */
+    uint32_t modules;         /* layers that it adds something to */
+    uint32_t left_out;        /* layers in its file that the model has not */
     char first_left_out[128]; /* the first of those, as the file names it; empty: none */
-    uint32_t rank;        /* the largest */
-    uint32_t dense;       /* layers whose part is as large as their weight: it costs as much as the layer in each step */
-    uint64_t bytes;       /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
-    uint32_t steps;       /* steps that it wants, which become the model's default; 0: it says nothing */
-    float guidance;       /* likewise */
+    uint32_t rank;            /* the largest */
+    uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance; /* likewise */
 } dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
@@ -982,13 +983,14 @@ typedef struct dit_job_desc {
     const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
     uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
                                         before, by as many runs; 0: 1 */
-    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
-                                    alone, one more than in the run before, which must have finished */
-    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
-                                    number */
-    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
-    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const float *lora_weights;   /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+    uint32_t loop;        /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                             alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames; /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                             number */
+    float loop_edit;      /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;    /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
+    const float
+        *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
     const dit_adapter *adapters; /* control models; NULL: none */
@@ -13375,22 +13377,22 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #define DITI_LORA_H
 
 /* --- files --- */
-typedef enum diti_lora_slot { /* what a tensor is to its module */
-    DITI_LORA_DOWN,           /* LoRA: down [r, columns], up [rows, r] */
-    DITI_LORA_UP,
-    DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
-    DITI_LOHA_1B,
-    DITI_LOHA_2A,
-    DITI_LOHA_2B,
-    DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
-    DITI_LOKR_1A,
-    DITI_LOKR_1B,
-    DITI_LOKR_2,
-    DITI_LOKR_2A,
-    DITI_LOKR_2B,
-    DITI_LORA_ALPHA,
-    DITI_LORA_REFUSED, /* known, and not supported */
-    DITI_LORA_SLOTS
+typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+                              DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
+                              DITI_LORA_UP,
+                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LOHA_1B,
+                              DITI_LOHA_2A,
+                              DITI_LOHA_2B,
+                              DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+                              DITI_LOKR_1A,
+                              DITI_LOKR_1B,
+                              DITI_LOKR_2,
+                              DITI_LOKR_2A,
+                              DITI_LOKR_2B,
+                              DITI_LORA_ALPHA,
+                              DITI_LORA_REFUSED, /* known, and not supported */
+                              DITI_LORA_SLOTS
 } diti_lora_slot;
 typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
 typedef struct diti_lora_module {
@@ -14202,7 +14204,8 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader))
+        type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -14797,8 +14800,8 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
     if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
         uint64_t place = upload->first + row;
-        result = diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes,
-                                      err);
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
         if (result < 0) break;
         diti_type_to_float(upload->tensor->type, stored, columns, values);
         diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
@@ -14830,8 +14833,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
-    if (upload->merges)
-        return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
@@ -15714,23 +15716,40 @@ typedef struct diti_lora_ending {
     diti_lora_slot slot;
 } diti_lora_ending;
 static const diti_lora_ending diti_lora_endings[] = {
-    {".lora_A.weight", DITI_LORA_DOWN},         {".lora_B.weight", DITI_LORA_UP},
-    {".lora_A.default.weight", DITI_LORA_DOWN}, {".lora_B.default.weight", DITI_LORA_UP},
-    {".lora_A", DITI_LORA_DOWN},                {".lora_B", DITI_LORA_UP},
-    {".lora_down.weight", DITI_LORA_DOWN},      {".lora_up.weight", DITI_LORA_UP},
-    {".lora.down.weight", DITI_LORA_DOWN},      {".lora.up.weight", DITI_LORA_UP},
-    {"_lora.down.weight", DITI_LORA_DOWN},      {"_lora.up.weight", DITI_LORA_UP},
-    {".lora_linear_layer.down.weight", DITI_LORA_DOWN}, {".lora_linear_layer.up.weight", DITI_LORA_UP},
-    {".hada_w1_a", DITI_LOHA_1A},               {".hada_w1_b", DITI_LOHA_1B},
-    {".hada_w2_a", DITI_LOHA_2A},               {".hada_w2_b", DITI_LOHA_2B},
-    {".lokr_w1", DITI_LOKR_1},                  {".lokr_w1_a", DITI_LOKR_1A},
-    {".lokr_w1_b", DITI_LOKR_1B},               {".lokr_w2", DITI_LOKR_2},
-    {".lokr_w2_a", DITI_LOKR_2A},               {".lokr_w2_b", DITI_LOKR_2B},
-    {".alpha", DITI_LORA_ALPHA},                {".dora_scale", DITI_LORA_REFUSED},
-    {".lora_magnitude_vector", DITI_LORA_REFUSED}, {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
-    {".hada_t1", DITI_LORA_REFUSED},            {".hada_t2", DITI_LORA_REFUSED},
-    {".lokr_t2", DITI_LORA_REFUSED},            {".lora_mid.weight", DITI_LORA_REFUSED},
-    {".lora_B.bias", DITI_LORA_REFUSED},        {".diff", DITI_LORA_REFUSED},
+    {".lora_A.weight", DITI_LORA_DOWN},
+    {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN},
+    {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},
+    {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},
+    {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},
+    {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},
+    {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},
+    {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},
+    {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},
+    {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},
+    {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},
+    {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},
+    {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},
+    {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},
+    {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_REFUSED},
     {".diff_b", DITI_LORA_REFUSED},
 };
 
@@ -15739,13 +15758,20 @@ typedef struct diti_lora_prefix {
     dit_role part; /* DIT_ROLE_NONE: more may follow */
 } diti_lora_prefix;
 static const diti_lora_prefix diti_lora_prefixes[] = {
-    {"base_model.model.", DIT_ROLE_NONE},       {"lycoris_", DIT_ROLE_NONE},
-    {"lora_unet_", DIT_ROLE_TRANSFORMER},       {"lora_transformer_", DIT_ROLE_TRANSFORMER},
-    {"transformer.", DIT_ROLE_TRANSFORMER},     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
-    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER}, {"unet.", DIT_ROLE_TRANSFORMER},
-    {"lora_te_", DIT_ROLE_TEXT_1},              {"lora_te1_", DIT_ROLE_TEXT_1},
-    {"lora_te2_", DIT_ROLE_TEXT_2},             {"lora_te3_", DIT_ROLE_TEXT_3},
-    {"text_encoder.", DIT_ROLE_TEXT_1},         {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"base_model.model.", DIT_ROLE_NONE},
+    {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},
+    {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},
+    {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},
+    {"text_encoder_2.", DIT_ROLE_TEXT_2},
     {"text_encoder_3.", DIT_ROLE_TEXT_3},
 };
 
@@ -15853,15 +15879,16 @@ static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
         return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
     if (inner == *rank) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
                      diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
                      module->tensors[b]->name, (unsigned)*rank);
 }
 
 static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     uint32_t rows, rank, columns;
-    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank,
-                               &module->columns, err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank, &module->columns,
+                               err));
     DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
     if (rows == module->rows && columns == module->columns) return DIT_OK;
     return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
@@ -15907,10 +15934,11 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
     bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
     if (module->tensors[DITI_LORA_REFUSED])
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
-                         "this adapter into the model with the program that trained it",
-                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+            "this adapter into the model with the program that trained it",
+            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
     if (!lora && !loha && !lokr)
         return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
     if (lora + loha + lokr > 1)
@@ -15919,8 +15947,8 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
     if (loha) return diti_loha_shape(file, module, err);
     if (lokr) return diti_lokr_shape(file, module, err);
-    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank,
-                             &module->columns, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
+                             err);
 }
 
 /* --- scales --- */
@@ -15937,8 +15965,7 @@ static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti
 }
 
 /* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
-static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module,
-                                          const char *key) {
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
     const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
     if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
     for (entry = patterns->first; entry; entry = entry->next) {
@@ -16276,7 +16303,8 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
         }
         missing++;
         if (!first) first = module->name;
-        if (told++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+        if (told++ < 3)
+            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
     }
     if (!fits)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -16300,9 +16328,8 @@ static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_modu
                                       dit_error *err) {
     const diti_stored_tensor *tensor = module->tensors[slot];
     uint64_t i, count = diti_stored_tensor_elements(tensor);
-    float *values = count <= SIZE_MAX / sizeof(float)
-                        ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float))
-                        : NULL;
+    float *values =
+        count <= SIZE_MAX / sizeof(float) ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float)) : NULL;
     if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
     module->values[slot] = values;
     DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
@@ -16344,8 +16371,7 @@ DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_mod
     if (result >= 0 && module->kind == DITI_KIND_LOKR) {
         result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
                                     module->columns / module->columns2, err);
-        if (result >= 0)
-            result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+        if (result >= 0) result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
     }
     if (result < 0) diti_lora_forget(file, module);
     return result;
@@ -16425,9 +16451,8 @@ DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
         thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
     if (module->kind == DITI_KIND_LOKR)
         thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
-    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns
-               ? (uint32_t)thin
-               : 0;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
+                                                                                                        : 0;
 }
 
 static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
@@ -16536,7 +16561,9 @@ typedef struct diti_lora_build {
     dit_error *err;
 } diti_lora_build;
 
-static uint32_t diti_lora_padded(uint32_t rank) { return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK; }
+static uint32_t diti_lora_padded(uint32_t rank) {
+    return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK;
+}
 
 /* --- places --- */
 
@@ -17644,8 +17671,8 @@ typedef struct diti_solver_desc {
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; width: of x's planes */
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -20460,7 +20487,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] =
+        diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -22569,8 +22597,8 @@ static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter,
     for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
         const diti_adapter_part *part = &adapter->parts[i];
         if (diti_lora_overlap(p, part, &first, &end))
-            diti_lora_add_term(
-                p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank), 0);
+            diti_lora_add_term(p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank),
+                               0);
     }
 }
 
@@ -22730,8 +22758,7 @@ DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, con
         for (k = 0; k < count && !diti_graph_failed(graph); k++)
             diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
     }
-    if (!diti_graph_failed(graph) && !p.dense && !all.activation &&
-        diti_tensor_get(graph, all.out)->format == DITI_F32)
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation && diti_tensor_get(graph, all.out)->format == DITI_F32)
         diti_lora_add_in_place(&p);
     else if (!diti_graph_failed(graph))
         diti_lora_add_before(&p);
@@ -27110,15 +27137,11 @@ typedef struct diti_tokens {
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
+/* vocab.json and merges.txt of CLIP or a language model, with the added tokens that tokenizer_config.json has. config
+   NULL: none. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err);
-/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err);
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err);
 /* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
@@ -29861,21 +29884,14 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
     return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err) {
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err) {
     diti_json *root = NULL;
     dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
     if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
     diti_json_free(env, root);
     return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
 }
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
@@ -30356,8 +30372,8 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
     if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
     if (result >= 0 && vocabulary)
-        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
-                                                path, out, err);
+        result = diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, config, path,
+                                            out, err);
     else if (result >= 0)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
     diti_json_free(from->env, config);
@@ -31935,7 +31951,7 @@ DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *e
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
                                              diti_decoder_read, diti_decoder_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     from.keys = diti_decoder_names(&from);
@@ -32312,9 +32328,9 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
-    uint32_t feeds, texts;        /* of a divided model: feed-forwards and attentions to the text in a block */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    uint32_t feeds, texts; /* of a divided model: feed-forwards and attentions to the text in a block */
+    bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -32383,13 +32399,13 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
     const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
                                     text_tokens rows */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
                                 the row of the tables that each frame has: the step's, or, of frames that are given,
                                 `steps`: the row of timestep 0; 0: all have the step's */
@@ -32448,8 +32464,8 @@ typedef struct diti_pass {
                                    does */
     uint32_t positions;         /* tokens of a frame */
     uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -32659,10 +32675,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *gate;       /* then the activation is of this one, and what it gives is multiplied with in's */
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
@@ -34194,8 +34210,7 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active,
-                                            uint32_t items) {
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
     info = *diti_tensor_get(p->graph, active);
@@ -34882,8 +34897,7 @@ static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *d
     if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
     tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
     for (i = 0; i < items; i++)
-        diti_copy(graph,
-                  diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
                   diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
                   "predicted tokens");
     return tokens;
@@ -35088,7 +35102,7 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) 
+    if (index == p->model->traits.layers)
         return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
 }
@@ -35107,8 +35121,7 @@ DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *o
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
     if (prompts > 1 && !diti_text_order_divided(denoise))
-        out->keys =
-            diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
@@ -35121,8 +35134,7 @@ DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_tex
                             DITI_ITEM_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
-                                               uint32_t items) {
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
     uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
     uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
     uint32_t own = p->text + p->image - skip;
@@ -35167,10 +35179,11 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
     for (i = 0; i < prompts && !order->keys; i++) {
         uint32_t length = diti_text_order_length(denoise, i, unit);
         if (length == texts) continue;
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
-                         "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
-                         (unsigned)length, (unsigned)texts);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
     }
     rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     if (!rows) return diti_fail_memory(err, "the text's rows");
@@ -40421,23 +40434,19 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 /* ---- configuration ---- */
 
 typedef struct diti_zimage_config {
-    uint32_t refiners, blocks; /* refiners: of the text, and as many of the image, before the blocks */
-    uint32_t heads, head_dim, width, feed;   /* width: D */
-    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, time, time_width;         /* columns of the text, of the vector that modulates, between its layers */
-    uint32_t axes[DITI_ZIMAGE_AXES];         /* channels of a head that rotate with each coordinate */
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
     float theta, eps, time_scale;
 } diti_zimage_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
 
 static const char *const diti_zimage_keys[][2] = {
-    {"all_x_embedder.2-1", "x_embedder"},
-    {"all_final_layer.2-1", "final_layer"},
-    {"cap_embedder", "cap_embedder"},
-    {"t_embedder", "t_embedder"},
-    {"x_pad_token", "x_pad_token"},
-    {"cap_pad_token", "cap_pad_token"},
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
 };
 static const char *const diti_zimage_block_keys[][2] = {
     {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
@@ -40475,14 +40484,14 @@ typedef struct diti_zimage_block {
 typedef struct diti_zimage {
     diti_transformer base;
     diti_zimage_config config;
-    diti_layer patch;                    /* [D, 4 * channels] */
-    diti_weight text_norm;               /* F32 [text] */
-    diti_layer text;                     /* [D, text] */
-    diti_weight text_filler, filler;     /* F32 [1, D] */
-    diti_embedder time;                  /* [time width, 256], [time, time width] */
-    diti_zimage_block *blocks;           /* the image's refiners, then the blocks, then the text's refiners */
-    diti_layer final_modulation;         /* [D, time]: scale */
-    diti_layer proj_out;                 /* [4 * channels, D] */
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
     diti_sublayer last;
 } diti_zimage;
 
@@ -40515,8 +40524,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
         !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Z-Image transformer without %s: the file is incomplete",
-                         file,
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
                          !config->blocks || !config->feed ? "layers"
                          : !config->text                  ? "cap_embedder"
                          : !config->time                  ? "t_embedder"
@@ -40524,8 +40533,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
                                                           : "x_embedder or final_layer");
     }
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS ||
-        config->width % 4 || config->time % 4) {
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
@@ -40790,8 +40799,8 @@ static diti_tensor diti_zimage_text(diti_pass *p) {
     diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
     all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
     text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
-    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, all, 0, rows, 0, p->width), "context");
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
     diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
               diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
     all = diti_text_order_rows(p, &state->order, all);
@@ -40821,8 +40830,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
     rows = denoise->text_tokens + denoise->lead + tokens;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines =
-        diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -40865,8 +40873,7 @@ static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_zimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
@@ -40886,8 +40893,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++)
-        times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
     result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
     diti_free(env, times);
     return result;
@@ -40928,9 +40934,9 @@ static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sub
     h = diti_sublayer_out(p, sublayer, h);
     if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
     for (i = 0; i < p->items && image; i++)
-        diti_zimage_add(p->graph,
-                        diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-                        diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
@@ -41134,12 +41140,12 @@ static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_c
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
         !config->head_dim || !config->feed) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
-                         : !config->text                                       ? "context_embedder (txt_in)"
-                         : !config->head_dim                                   ? "norms of queries"
-                                             : "x_embedder (img_in) or proj_out (final_layer)");
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
     }
     if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
@@ -41165,7 +41171,8 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->doubles = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
     config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                          ".attn.to_qkv_mlp_proj.weight");
     config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
@@ -41596,8 +41603,7 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks =
-        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
@@ -41760,17 +41766,15 @@ static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti
     }
 }
 
-static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan,
-                                              const diti_denoise *denoise, const diti_qwenimage_state *state,
-                                              dit_error *err) {
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
@@ -42795,7 +42799,7 @@ struct diti_vae {
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
@@ -43205,8 +43209,7 @@ static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) 
     vae->traits.by_channel = true;
     diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
     diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
-    for (i = 0; i < channels; i++)
-        vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
 }
 
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
@@ -43884,8 +43887,8 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
-/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of the
-   latent. */
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
 static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
                                   uint32_t width, uint32_t tile) {
     diti_video pixels;
@@ -46872,9 +46875,9 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -52706,9 +52709,9 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
     float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
@@ -54882,8 +54885,7 @@ static dit_result diti_lora_open_one(dit_model *model, const dit_component *comp
 DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint32_t i;
     for (i = 0; i < desc->component_count; i++)
-        if (desc->components[i].role == DIT_ROLE_LORA)
-            DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+        if (desc->components[i].role == DIT_ROLE_LORA) DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
     return DIT_OK;
 }
 
@@ -54955,10 +54957,11 @@ static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *er
     entry->info.dense = entry->lora->dense;
     entry->info.bytes = entry->lora->weights.bytes;
     if (entry->info.dense)
-        diti_log(&model->env, DITI_LOG_WARNING,
-                 "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
-                 "it is merged",
-                 entry->info.name, (unsigned)entry->info.dense);
+        diti_log(
+            &model->env, DITI_LOG_WARNING,
+            "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+            "it is merged",
+            entry->info.name, (unsigned)entry->info.dense);
     diti_lora_close(file);
     model->lora_files[number] = NULL;
     diti_lora_set_defaults(model, &entry->info);
@@ -56745,8 +56748,7 @@ static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti
     if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
     for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
         diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
-                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i],
-                       -vae->shifts[i] * vae->scales[i]);
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
 }
 
 /* The picture's latents, one for each picture that is made. */

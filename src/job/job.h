@@ -232,9 +232,9 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
     float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */

@@ -342,7 +342,7 @@ DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *e
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
                                              diti_decoder_read, diti_decoder_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     from.keys = diti_decoder_names(&from);

@@ -427,7 +427,8 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader))
+        type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)

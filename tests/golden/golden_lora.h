@@ -101,7 +101,8 @@ static inline bool golden_lora_load(golden_lora_run *r, bool merged) {
         result = diti_lora_match_scopes(r->files[i], &scope, 1, &matches[i], &err);
         if (result == DIT_OK) result = diti_lora_check_fits(r->files[i], &err);
         if (result == DIT_OK)
-            result = diti_lora_load(golden_shared.device, &r->g->env, r->files[i], &matches[i], false, &r->loras[i], &err);
+            result =
+                diti_lora_load(golden_shared.device, &r->g->env, r->files[i], &matches[i], false, &r->loras[i], &err);
         diti_free(&r->g->env, matches[i].list);
     }
     for (i = 0; i < r->count && result == DIT_OK; i++) {
@@ -187,10 +188,10 @@ static inline void golden_lora_joint(golden_lora_run *r, const char *label) {
     golden_lora_give(r, &c.base.m);
     diti_transformer_prepare(r->model, &c.base.m.graph, &c.base.denoise);
     diti_graph_segment(&c.base.m.graph, "step", true);
-    golden_expect(&c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, &c.base.denoise),
-                  golden_lora_expected(r, &c.base.m, 0, traits->latent_channels, c.base.denoise.height,
-                                       c.base.denoise.width),
-                  GOLDEN_MODEL);
+    golden_expect(
+        &c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, &c.base.denoise),
+        golden_lora_expected(r, &c.base.m, 0, traits->latent_channels, c.base.denoise.height, c.base.denoise.width),
+        GOLDEN_MODEL);
     golden_case_run(&c.base, r->model);
 }
 
