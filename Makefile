@@ -62,7 +62,7 @@ build/library.o: build/library.c dit.h
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -O0 -fsanitize=fuzzer-no-link -c $< -o $@
-build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/library.o
+build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
@@ -85,8 +85,28 @@ build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.
 	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c examples/engine/device.c build/library.o -o $@ $(LINK) -lvulkan
 # Programs that write clips: with animated WebP where libwebp is.
 WEBP     = libwebpmux libwebpdemux libwebp
-build/dit build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
-build/dit build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
+build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+# The command line program has more where the distribution's libraries are: WebP, JPEG, Sixel, a prompt with history, JSON
+# that is read, and the server, with its page. What is missing is refused in a sentence.
+define optional
+$(if $(shell pkg-config --exists $(2) 2>/dev/null && echo yes),$(1)_FLAGS := -D$(1) $(shell pkg-config --cflags $(2))
+$(1)_LIBS := $(shell pkg-config --libs $(2)))
+endef
+OPTIONAL = DIT_WEBP DIT_JPEG DIT_SIXEL DIT_EDIT DIT_JSON DIT_HTTP
+$(eval $(call optional,DIT_WEBP,$(WEBP)))
+$(eval $(call optional,DIT_JPEG,libjpeg))
+$(eval $(call optional,DIT_SIXEL,libsixel))
+$(eval $(call optional,DIT_EDIT,libedit))
+$(eval $(call optional,DIT_JSON,jansson))
+$(eval $(call optional,DIT_HTTP,libmicrohttpd))
+build/dit build/asan/dit: LINKED += $(foreach part,$(OPTIONAL),$($(part)_FLAGS)) -Ibuild
+build/dit build/asan/dit: LIBS += $(foreach part,$(OPTIONAL),$($(part)_LIBS))
+build/page.inc: examples/cli/page.html
+	@mkdir -p $(@D) && od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
+build/asan/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/asan/library.o
+	@echo '  $@'
+	@$(SANITIZE) $(PROGRAM) $< -x none build/asan/library.o -o $@ $(LIBS)
 build/tests/clips build/asan/clips: $(wildcard examples/cli/*.h)
 build/clip: examples/clip.c $(wildcard examples/cli/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $(LINKED) -Iexamples $< build/library.o -o $@ $(LINK)
