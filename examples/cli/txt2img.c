@@ -15,6 +15,8 @@
 #include "clip.h"
 #include "info.h"
 #include "options.h"
+#include "completion.h"
+#include "catalogue.h"
 #include "parameters.h"
 #include "pictures.h"
 #include "frames.h"
@@ -381,7 +383,7 @@ static bool find_bundled(const char *name, char *out) {
     size_t i;
     if (!own_folder(folder, sizeof folder)) return false;
     for (i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int n = snprintf(out, PATH_SIZE, "%s/%s/%s", folder, places[i], name);
+        int n = snprintf(out, PATH_SIZE, "%s%s/%s", folder, places[i], name); /* folder ends with its separator */
         if (n < PATH_SIZE && file_exists(out)) return true;
     }
     return false;
@@ -2273,6 +2275,7 @@ static int finish(app *a, int code) {
 /* Ways to ask for more than one request; all that is above serves them. */
 #include "batch.h"
 #include "interactive.h"
+#include "doctor.h"
 
 /* ---- Information ---- */
 
@@ -2407,6 +2410,18 @@ static void list_names(const char *(*name_at)(uint32_t)) {
     for (i = 0; (name = name_at(i)) != NULL; i++) puts(name);
 }
 
+static int list_models(void) {
+    catalogue all = {NULL, 0, 0};
+    char bundled[PATH_SIZE] = "";
+    if (!find_bundled("emoji-q8_0.gguf", bundled)) bundled[0] = 0;
+    find_models(&all, bundled);
+    tell_models(&all);
+    free(all.models);
+    if (all.count) return EXIT_GOOD;
+    return complain(EXIT_INPUT, "no model is in the usual folders; put one into models/, or name a folder with "
+                                "DIT_MODELS=FOLDER");
+}
+
 static bool answers_only(app *a, int *code) {
     char version[64];
     if (a->o.help_all)
@@ -2423,6 +2438,14 @@ static bool answers_only(app *a, int *code) {
         list_names(rng_name);
     else if (a->o.type && strcmp(a->o.type, "list") == 0)
         list_names(type_name);
+    else if (a->o.completion)
+        *code = put_completion(a->o.completion);
+    else if (a->o.man)
+        version_text(version, sizeof version), put_man(version);
+    else if (a->o.doctor)
+        *code = see_doctor(a);
+    else if (a->o.list_models)
+        *code = list_models();
     else if (a->o.list_devices)
         *code = list_devices(a);
     else if (a->o.info)
