@@ -208,7 +208,7 @@ static bool on_progress(const char *what, uint64_t done, uint64_t total, void *u
         snprintf(text, sizeof text, "%s %3.0f %%", what, 100.0 * (double)done / (double)total);
         tell_progress(a, text);
     }
-    return caught_signal == 0;
+    return caught_signal == 0 && (!a->follow.watch || a->follow.watch(a, NULL));
 }
 
 /* ---- Telling in JSON: a line for each event (--json) ---- */
@@ -324,7 +324,7 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
     int n = 0;
     if (s->step && !a->first.step) a->first = *s, a->first_at = now();
     if (a->o.json) tell_step(a, s, picture);
-    if (!may_tell(a)) return;
+    if (a->follow.watch || !may_tell(a)) return;
     if (a->terminal) format_bar(s->fraction, bar, sizeof bar);
     if (a->r.count > 1)
         n = snprintf(count, sizeof count, "%s %u/%u ", a->r.frames ? "clip" : "picture", picture + 1, a->r.count);
@@ -2275,6 +2275,7 @@ static int finish(app *a, int code) {
 /* Ways to ask for more than one request; all that is above serves them. */
 #include "batch.h"
 #include "interactive.h"
+#include "server.h"
 #include "doctor.h"
 
 /* ---- Information ---- */
@@ -2507,6 +2508,7 @@ int main(int argc, char **argv) {
     end_cleanly_by_signals();
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    if (a.o.serve) return finish(&a, serve(&a));
     if (a.o.batch) return finish(&a, make_batch(&a));
     if (asks_for_prompts(&a)) return finish(&a, interact(&a));
     return finish(&a, make_request(&a));
