@@ -2028,10 +2028,11 @@ static int save_grid(app *a) {
 
 /* A latent may have fewer frames than its clip: values that are not written stay NaN, which no latent holds. */
 static int read_latent(app *a, uint32_t i) {
-    float *latent = a->latents + i * a->latent_room;
     const size_t frame = latent_values(a) / a->latent_frames;
+    float *latent;
     dit_result result;
     if (!a->latents) return EXIT_GOOD;
+    latent = a->latents + i * a->latent_room;
     memset(latent, 0xff, a->latent_room * sizeof *latent);
     result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, latent, a->latent_room * sizeof *latent, 0, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);

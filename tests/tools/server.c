@@ -157,7 +157,7 @@ static int request(const served *s, const char *method, const char *path, const 
     int fd = dial(s);
     snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n",
              method, path, s->port, size, headers);
-    if (fd < 0 || !say(fd, head, strlen(head)) || !say(fd, body, size)) fprintf(stderr, "    nobody listens\n");
+    if (fd >= 0 && (!say(fd, head, strlen(head)) || !say(fd, body, size))) fprintf(stderr, "    nobody listens\n");
     return fd;
 }
 
