@@ -122,6 +122,7 @@ build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
 build/tests/int8 build/asan/int8: kernels.c
+build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
     $(wildcard examples/cli/*.h)
 build/fuzz/fuzz_%: fuzz_%.c $(HEADERS) build/asan/library.o
@@ -156,7 +157,7 @@ clip:
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
 	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all $(if $(filter test-all,$@),build/asan/dit) build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
@@ -202,6 +203,11 @@ install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/dit/,clip t5)
 	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
 	install -m 644 $(wildcard models/t5/*) $(DESTDIR)$(PREFIX)/share/dit/t5
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	build/dit --man >$(DESTDIR)$(PREFIX)/share/man/man1/dit.1
+	build/dit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/dit
+	build/dit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dit
+	build/dit --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dit.fish
 # Godot's extension. The header of its interface comes from Godot itself, whichever is there; the zip has the libraries of
 # all compilers that this was called with.
 GODOT    = $(firstword $(shell command -v godot4 || command -v godot) $(CURDIR)/tools/newest.sh)

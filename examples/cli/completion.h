@@ -10,12 +10,11 @@ enum { HELP_COLUMN = 30 };
 
 /* The words behind an option, where a line of the help begins with it; cut off at the line's end. */
 static void help_words(const char *option, char *out, size_t size) {
-    const char *const texts[] = {help_text, more_help_text};
     const size_t length = strlen(option);
     size_t i;
     out[0] = 0;
-    for (i = 0; i < 2 && !out[0]; i++) {
-        const char *line = texts[i];
+    for (i = 0; i < HELP_PARTS && !out[0]; i++) {
+        const char *line = help_parts[i];
         for (; *line && !out[0]; line += strcspn(line, "\n"), line += *line == '\n') {
             const size_t whole = strcspn(line, "\n");
             const char *at = strstr(line, option), *words;
@@ -227,6 +226,7 @@ static void put_man_lines(const char *text, const char *end) {
 static void put_man(const char *version) {
     const char *options = strstr(help_text, "\n\n") + 2, *closing = strstr(options, "\n\n") + 2;
     const char *line = help_text, *more = strchr(more_help_text + 1, '\n') + 1;
+    size_t i;
     printf(".\\\" Made by dit --man.\n.TH DIT 1 \"\" \"%s\" \"User Commands\"\n.SH NAME\n"
            "dit \\- makes pictures and clips from words, on any Vulkan device\n.SH SYNOPSIS\n.nf\n",
            version);
@@ -239,6 +239,7 @@ static void put_man(const char *version) {
     put_man_lines(options, closing - 1);
     puts(".SH RARER OPTIONS");
     put_man_lines(more, more + strlen(more));
+    for (i = 2; i < HELP_PARTS; i++) put_man_lines(help_parts[i], help_parts[i] + strlen(help_parts[i]));
     puts(".SH EXIT STATUS");
     put_man_lines(closing, closing + strlen(closing));
     puts(".SH SEE ALSO\nThe file README.md of dit.h.");

@@ -227,6 +227,10 @@ static const char more_help_text[] =
     "      --conditioning FILE     in place of prompts; needs no text encoder\n"
     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
     "      --offload-to-cpu        text encoder off the device but while it reads\n"
+    "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
+    "                              as lavapipe\n";
+
+static const char rarest_help_text[] =
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -256,13 +260,15 @@ static const char more_help_text[] =
     "                              runs out: tiles, then offload, then a budget\n"
     "      --keep-streamed         weights that are off the device stay in the host's\n"
     "                              memory: their files are read once\n"
-    "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
-    "                              as lavapipe\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
     "      --split NAME            auto; cfg2,ulysses2; ring4,shard; @plan.json; ...\n"
     "      --resume-on-loss        go on with the others where one fails\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
+
+/* Strings of at most 4095 bytes, which every compiler takes; --help shows the first one. */
+static const char *const help_parts[] = {help_text, more_help_text, rarest_help_text};
+enum { HELP_PARTS = sizeof help_parts / sizeof help_parts[0] };
 
 /* ---- Messages ---- */
 

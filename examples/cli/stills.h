@@ -3,8 +3,8 @@
    too. Include it after clip.h and parameters.h. Not part of dit.h. */
 #ifndef STILLS_H
 #define STILLS_H
+#include "parameters.h" /* first: clip.h wants dit.h's declarations */
 #include "clip.h"
-#include "parameters.h"
 #ifdef DIT_JPEG
 #include <jpeglib.h>
 #endif

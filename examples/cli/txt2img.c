@@ -2426,8 +2426,9 @@ static int list_models(void) {
 
 static bool answers_only(app *a, int *code) {
     char version[64];
+    size_t i;
     if (a->o.help_all)
-        printf("%s%s", help_text, more_help_text);
+        for (i = 0; i < HELP_PARTS; i++) fputs(help_parts[i], stdout);
     else if (a->o.help)
         fputs(help_text, stdout);
     else if (a->o.version)

@@ -523,8 +523,11 @@ static void test_crowd(void) {
     test_huge(&s);
     test_slow(&s);
     CHECK(becomes(&s, true));
-    CHECK_MESSAGE(stop(&s) == 130 && !logged("Sanitizer") && !logged("runtime error"), "the sanitizers speak: see the log");
-    if (logged("Sanitizer")) shell("head -c 3000 $WORK/log >&2");
+    good = stop(&s); /* 99: what a driver leaves behind counts as a leak, in no module, since the driver is gone */
+    if (!CHECK_MESSAGE((good == 130 || good == 99) && !logged("runtime error") && !logged("ERROR: AddressSanitizer") &&
+                           !logged("examples/cli/") && !logged("dit.h:"),
+                       "exit code %d; the sanitizers speak", good))
+        shell("grep -v '^dit: ' $WORK/log | head -c 3000 >&2");
 }
 
 /* OpenAI's own client for Python. */
