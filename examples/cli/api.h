@@ -282,7 +282,7 @@ static void answer_models(exchange *e) {
         json_text(out, "id", stem);
         json_text(out, "object", "model");
         json_count(out, "created", 0);
-        json_text(out, "owned_by", "dit");
+        json_text(out, "owned_by", "dit.h");
         json_raw(out, "}");
     }
     json_raw(out, "]}");

@@ -4,7 +4,7 @@
 #define COMPLETION_H
 #include "options.h"
 
-/* ---- What stands in the help: lines of "  -p, --prompt TEXT           what to show" ---- */
+/* ---- Words of the help: lines of "  -p, --prompt TEXT           what to show" ---- */
 
 enum { HELP_COLUMN = 30 };
 
@@ -222,7 +222,7 @@ static void put_man_lines(const char *text, const char *end) {
     for (; text < end; text += strcspn(text, "\n") + 1) put_man_line(text, strcspn(text, "\n"));
 }
 
-/* Of the help, whose first lines are the ways to call the program. */
+/* The help as a page; its first lines are the ways to call the program. */
 static void put_man(const char *version) {
     const char *options = strstr(help_text, "\n\n") + 2, *closing = strstr(options, "\n\n") + 2;
     const char *line = help_text, *more = strchr(more_help_text + 1, '\n') + 1;

@@ -45,7 +45,7 @@ static unsigned char prompt_drop(EditLine *edit, int letter) {
 
 static bool open_prompt(prompt_line *p) {
     HistEventW event;
-    p->edit = el_init("dit", stdin, stderr, stderr);
+    p->edit = el_init("dit.h", stdin, stderr, stderr);
     p->history = history_winit();
     if (!p->edit || !p->history) return false;
     el_set(p->edit, EL_CLIENTDATA, p);
@@ -120,7 +120,7 @@ static bool read_prompt(prompt_line *p) {
 static void close_prompt(prompt_line *p) { (void)p; }
 #endif
 
-/* ---- What is typed ---- */
+/* ---- Lines: a prompt or a command ---- */
 
 enum { MOST_REMEMBERED = 1000 };
 

@@ -314,7 +314,7 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/interrupt", "{}"), 200, "{}"));
 }
 
-/* ---- What is malformed, large, slow or foreign ---- */
+/* ---- Requests that are malformed, large, slow or foreign ---- */
 
 static void test_malformed(const served *s) {
     static const char *const bodies[] = {"", "{", "[]", "null", "7", "\"x\"", "{\"prompt\":}", "{\"prompt\":7}", "{\"prompt\":[\"x\"]}",
