@@ -62,7 +62,7 @@ build/library.o: build/library.c dit.h
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -O0 -fsanitize=fuzzer-no-link -c $< -o $@
-build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/library.o
+build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
@@ -85,8 +85,28 @@ build/realtime: examples/realtime.c $(wildcard examples/engine/*) build/library.
 	$(COMPILE) $(CFLAGS) $(LINKED) examples/realtime.c examples/engine/renderer.c examples/engine/device.c build/library.o -o $@ $(LINK) -lvulkan
 # Programs that write clips: with animated WebP where libwebp is.
 WEBP     = libwebpmux libwebpdemux libwebp
-build/dit build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
-build/dit build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
+build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
+# The command line program has more where the distribution's libraries are: WebP, JPEG, Sixel, a prompt with history, JSON
+# that is read, and the server, with its page. What is missing is refused in a sentence.
+define optional
+$(if $(shell pkg-config --exists $(2) 2>/dev/null && echo yes),$(1)_FLAGS := -D$(1) $(shell pkg-config --cflags $(2))
+$(1)_LIBS := $(shell pkg-config --libs $(2)))
+endef
+OPTIONAL = DIT_WEBP DIT_JPEG DIT_SIXEL DIT_EDIT DIT_JSON DIT_HTTP
+$(eval $(call optional,DIT_WEBP,$(WEBP)))
+$(eval $(call optional,DIT_JPEG,libjpeg))
+$(eval $(call optional,DIT_SIXEL,libsixel))
+$(eval $(call optional,DIT_EDIT,libedit))
+$(eval $(call optional,DIT_JSON,jansson))
+$(eval $(call optional,DIT_HTTP,libmicrohttpd))
+build/dit build/asan/dit: LINKED += $(foreach part,$(OPTIONAL),$($(part)_FLAGS)) -Ibuild
+build/dit build/asan/dit: LIBS += $(foreach part,$(OPTIONAL),$($(part)_LIBS))
+build/page.inc: examples/cli/page.html
+	@mkdir -p $(@D) && od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
+build/asan/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/asan/library.o
+	@echo '  $@'
+	@$(SANITIZE) $(PROGRAM) $< -x none build/asan/library.o -o $@ $(LIBS)
 build/tests/clips build/asan/clips: $(wildcard examples/cli/*.h)
 build/clip: examples/clip.c $(wildcard examples/cli/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $(LINKED) -Iexamples $< build/library.o -o $@ $(LINK)
@@ -102,6 +122,7 @@ build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
 build/tests/int8 build/asan/int8: kernels.c
+build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
     $(wildcard examples/cli/*.h)
 build/fuzz/fuzz_%: fuzz_%.c $(HEADERS) build/asan/library.o
@@ -136,7 +157,7 @@ clip:
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
 	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
-	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all $(if $(filter test-all,$@),build/asan/dit) build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
@@ -182,6 +203,11 @@ install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/dit/,clip t5)
 	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
 	install -m 644 $(wildcard models/t5/*) $(DESTDIR)$(PREFIX)/share/dit/t5
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	build/dit --man >$(DESTDIR)$(PREFIX)/share/man/man1/dit.1
+	build/dit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/dit
+	build/dit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dit
+	build/dit --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dit.fish
 # Godot's extension. The header of its interface comes from Godot itself, whichever is there; the zip has the libraries of
 # all compilers that this was called with.
 GODOT    = $(firstword $(shell command -v godot4 || command -v godot) $(CURDIR)/tools/newest.sh)

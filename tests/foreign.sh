@@ -19,8 +19,10 @@ io_damaged    pread through a system call
 job_faults    fork: a device that never answers takes its process with it
 mpi           mpirun
 real          fork and getrusage: each model has a process of its own
+server        sockets, fork and signals: it drives build/dit --serve as a process
 split_feigned file descriptors that stand for semaphores
-split_processes fork, signals and sockets: each rank is a process'
+split_processes fork, signals and sockets: each rank is a process
+terminal      a pseudo-terminal, on which it drives build/dit'
 
 # Tests that run there. QEMU has no Vulkan driver for Arm. Wine hands Vulkan's calls to lavapipe, but without layers, so
 # that a few tests show what the others would.

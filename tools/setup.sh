@@ -35,6 +35,14 @@ has_zip() { command -v zip && command -v unzip; }
 has_numpy() { /usr/bin/python3 -c 'import numpy' || python3 -c 'import numpy'; }
 has_mono() { command -v mcs && command -v mono; }
 has_webp() { pkg-config --exists libwebpmux libwebpdemux libwebp; }
+has_jpeg() { pkg-config --exists libjpeg; }
+has_sixel() { pkg-config --exists libsixel; }
+has_edit() { pkg-config --exists libedit; }
+has_json() { pkg-config --exists jansson; }
+has_http() { pkg-config --exists libmicrohttpd; }
+has_browser() { command -v chromium && command -v chromedriver; }
+has_client() { command -v curl && python3 -c 'import ensurepip'; } # OpenAI's, which pip installs
+has_shells() { command -v zsh && command -v fish; }
 has_window() { pkg-config --exists glfw3; }
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
@@ -59,6 +67,11 @@ if [ "$purpose" = test ]; then
     need volk has_header volk.h
     need window has_window
     need webp has_webp
+    need jpeg has_jpeg
+    need sixel has_sixel
+    need edit has_edit
+    need json has_json
+    need http has_http
 fi
 if [ -n "$everything" ]; then
     [ "$(uname -m)" != x86_64 ] || need wine has wine
@@ -71,6 +84,9 @@ if [ -n "$everything" ]; then
     need meson has meson
     need numpy has_numpy
     need ffmpeg has ffmpeg
+    need browser has_browser
+    need client has_client
+    need shells has_shells
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need glslang has glslangValidator
@@ -128,6 +144,25 @@ package() { # the packages that hold a thing
     apt-get:window) echo libglfw3-dev pkg-config ;;
     apt-get:webp) echo libwebp-dev pkg-config ;;
     apt-get:ffmpeg) echo ffmpeg ;;
+    apt-get:jpeg) echo libjpeg-dev pkg-config ;;
+    apt-get:sixel) echo libsixel-dev pkg-config ;;
+    apt-get:edit) echo libedit-dev pkg-config ;;
+    apt-get:json) echo libjansson-dev pkg-config ;;
+    apt-get:http) echo libmicrohttpd-dev pkg-config ;;
+    apt-get:browser) echo chromium chromium-driver ;;
+    apt-get:client) echo curl python3-venv ;;
+    apt-get:shells) echo zsh fish ;;
+    dnf:jpeg | zypper:jpeg) echo libjpeg-turbo-devel ;;
+    pacman:jpeg) echo libjpeg-turbo ;;
+    dnf:sixel | zypper:sixel) echo libsixel-devel ;;
+    pacman:sixel) echo libsixel ;;
+    dnf:edit | zypper:edit) echo libedit-devel ;;
+    pacman:edit) echo libedit ;;
+    dnf:json) echo jansson-devel ;;
+    zypper:json) echo libjansson-devel ;;
+    pacman:json) echo jansson ;;
+    dnf:http | zypper:http) echo libmicrohttpd-devel ;;
+    pacman:http) echo libmicrohttpd ;;
     dnf:webp | zypper:webp) echo libwebp-devel ;;
     pacman:webp) echo libwebp ;;
     apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
@@ -181,7 +216,7 @@ packages= unknown=
 for thing in $missing; do
     found=$(package "$thing")
     case "$found:$thing" in
-    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :x-keys | :window | :spirv-cross | :zip | :mono | :meson | :numpy) unknown="$unknown $thing" ;;
+    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :x-keys | :window | :spirv-cross | :zip | :mono | :meson | :numpy | :browser | :client | :shells) unknown="$unknown $thing" ;;
     *) packages="$packages $found" ;;
     esac
 done

@@ -12,7 +12,8 @@
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
-        *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules, *repeat_from;
+        *count, *output, *device, *noise, *latent_out, *preview, *preview_path, *preview_interval, *trace, *type,
+        *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
@@ -21,8 +22,8 @@ typedef struct options {
         *encode_prompt;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
         *made_by; /* these come from a PNG's text alone */
-    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose,
-        quiet, help, help_all, version;
+    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, list_models,
+        doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -102,6 +103,7 @@ static const option_entry option_table[] = {
     {"--clip-on-cpu", NULL, NULL, FLAG(clip_on_cpu), TOLD_HERE, "CLIP on CPU"},
     {"--split", NULL, NULL, TEXT(split), TOLD_HERE, "Split"},
     {"--rng", NULL, NULL, TEXT(rng), TOLD_HERE, "RNG"},
+    {"--quality", NULL, NULL, TEXT(quality), TOLD_HERE, "Quality"},
     {"--device", NULL, "--devices", TEXT(device), TOLD_WITH, device_key},
     {"--batch-count", "-b", NULL, TEXT(count), UNTOLD},
     {"--repeat-from", NULL, NULL, TEXT(repeat_from), UNTOLD}, /* each of its options is told */
@@ -109,13 +111,23 @@ static const option_entry option_table[] = {
     {"--encode-prompt", NULL, NULL, TEXT(encode_prompt), UNTOLD},
     {"--resume-on-loss", NULL, NULL, FLAG(resume), UNTOLD},
     {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
+    {"--batch", NULL, "--from-file", TEXT(batch), UNTOLD},
+    {"--grid", NULL, NULL, TEXT(grid), UNTOLD},
+    {"--json", NULL, NULL, FLAG(json), UNTOLD},
     {"--preview", NULL, NULL, TEXT(preview), UNTOLD},
+    {"--preview-path", NULL, NULL, TEXT(preview_path), UNTOLD},
+    {"--preview-interval", NULL, NULL, TEXT(preview_interval), UNTOLD},
+    {"--serve", NULL, "--listen", TEXT(serve), UNTOLD},
     {"--trace", NULL, NULL, TEXT(trace), UNTOLD},
     {"--tune", NULL, NULL, FLAG(tune), UNTOLD},
     {"--weight-budget", NULL, NULL, TEXT(weight_budget), UNTOLD},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload), UNTOLD},
     {"--keep-streamed", NULL, NULL, FLAG(keep_streamed), UNTOLD},
     {"--list-devices", NULL, NULL, FLAG(list_devices), UNTOLD},
+    {"--list-models", NULL, NULL, FLAG(list_models), UNTOLD},
+    {"--doctor", NULL, NULL, FLAG(doctor), UNTOLD},
+    {"--completion", NULL, NULL, TEXT(completion), UNTOLD},
+    {"--man", NULL, NULL, FLAG(man), UNTOLD},
     {"--info", NULL, NULL, TEXT(info), UNTOLD},
     {"--info-level", NULL, NULL, TEXT(info_level), UNTOLD},
     {"--verbose", "-v", NULL, FLAG(verbose), UNTOLD},
@@ -151,8 +163,9 @@ static const char **fact_text(options *o, const fact_entry *entry) {
 }
 
 static const char help_text[] =
-    "usage: dit --prompt TEXT [options]\n"
-    "Makes pictures or clips from a text with a diffusion transformer, on Vulkan.\n"
+    "usage: dit --prompt TEXT [options]   makes pictures or clips, on Vulkan\n"
+    "       dit [options]                 asks for prompts, on a terminal\n"
+    "       dit doctor                    tells what is installed, and what is wrong\n"
     "\n"
     "  -p, --prompt TEXT           what to show\n"
     "  -n, --negative-prompt TEXT  what to keep away from\n"
@@ -160,36 +173,48 @@ static const char help_text[] =
     "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
     "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
     "                PATH          parts that lie elsewhere, with or without --model\n"
-    "  -o, --output FILE           PNG to write (default: output.png), replacing it,\n"
-    "                              then output_2.png, ...; - is standard output\n"
+    "  -o, --output FILE           .png .jpg .webp to write (default: output.png), or\n"
+    "                              to replace, then output_2.png, ...; - is a pipe\n"
     "      --frames N, --fps X     of a clip: FILE is .apng .webp .y4m .gif .mp4 .mov\n"
     "                              .webm .mkv, or DIR/%04d.png; - is raw Y4M\n"
     "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"
     "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
     "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
-    "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
-    "      --scheduler NAME        --scheduler list shows them\n"
+    "      --sampler NAME, --scheduler NAME   list shows all; also --sampling-method\n"
     "  -s, --seed N                a whole number; -1 or random (default: 42)\n"
     "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
     "  -i, --init-img FILE         begin with this picture, not with noise\n"
     "      --init-video PATH       or with a clip: Y4M, or a folder of pictures\n"
     "      --mask FILE             and repaint it where this one is white\n"
     "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
-    "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
-    "      --repeat-from PNG       make that picture again; further options change it\n"
+    "      --batch FILE            a prompt, or options as JSON, a line; - is a pipe\n"
+    "      --preview [WHERE]       the picture so far: terminal (default) or FILE.png\n"
+    "      --repeat-from FILE      make that picture again; further options change it\n"
     "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
     "                              and what it lacks; loads nothing\n"
-    "      --device NAME           index, part of a name, uuid:...; --list-devices\n"
+    "      --serve [HOST:]PORT     a page, and OpenAI's and A1111's API, over HTTP\n"
+    "      --device NAME           index, part of a name, uuid:...\n"
+    "      --list-devices, --list-models      show what there is\n"
     "      --weight-budget SIZE    device memory for weights, 4G; streams the rest\n"
-    "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
     "  -v, --verbose, -q, --quiet  tell more, or nothing but errors\n"
     "  -h, --help, --version       show this text, or the version\n"
     "      --help-all              show the rarer options, too\n"
     "\n"
-    "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n" EXIT_CODES_HELP;
+    "Pictures carry all parameters as text. Ctrl-C stops without half a file.\n" EXIT_CODES_HELP;
 
 static const char more_help_text[] =
     "\nRarer options:\n"
+    "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
+    "      --quality N             of .jpg and .webp, 1 to 100 (default: 95); a .webp\n"
+    "                              of 100 loses nothing\n"
+    "      --grid FILE             all pictures of a run on one sheet, too\n"
+    "      --json                  tell progress, files, times and errors as lines of\n"
+    "                              JSON on standard output (stderr with -o -)\n"
+    "      --preview kitty, iterm2, sixel or blocks   does not ask the terminal\n"
+    "      --preview-path FILE     a small PNG of the picture so far, besides\n"
+    "      --preview-interval N    steps between previews (default: a fifth of all)\n"
+    "      --completion SHELL      a script that completes options: bash, zsh, fish\n"
+    "      --man                   this help as a page for man\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
     "                              --init-video give, and where they go: Open-Sora's\n"
@@ -202,6 +227,10 @@ static const char more_help_text[] =
     "      --conditioning FILE     in place of prompts; needs no text encoder\n"
     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
     "      --offload-to-cpu        text encoder off the device but while it reads\n"
+    "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
+    "                              as lavapipe\n";
+
+static const char rarest_help_text[] =
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -231,24 +260,31 @@ static const char more_help_text[] =
     "                              runs out: tiles, then offload, then a budget\n"
     "      --keep-streamed         weights that are off the device stay in the host's\n"
     "                              memory: their files are read once\n"
-    "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
-    "                              as lavapipe\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
     "      --split NAME            auto; cfg2,ulysses2; ring4,shard; @plan.json; ...\n"
     "      --resume-on-loss        go on with the others where one fails\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
+/* Strings of at most 4095 bytes, which every compiler takes; --help shows the first one. */
+static const char *const help_parts[] = {help_text, more_help_text, rarest_help_text};
+enum { HELP_PARTS = sizeof help_parts / sizeof help_parts[0] };
+
 /* ---- Messages ---- */
+
+/* The last error, for those who ask for it in another form: --json and the clients of --serve. */
+static struct {
+    char text[8192];
+    bool silent; /* not on stderr */
+} complaint;
 
 /* Every error is one line on stderr; returns code so that `return complain(...)` reads well. */
 static int complain(int code, const char *format, ...) {
     va_list args;
-    fputs("dit: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(complaint.text, sizeof complaint.text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    if (!complaint.silent) fprintf(stderr, "dit: %s\n", complaint.text);
     return code;
 }
 
@@ -342,6 +378,13 @@ static int unknown_argument(const char *name) {
     return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help lists all)", name, nearest);
 }
 
+/* What an option means whose value is left out; NULL: it needs one. */
+static const char *value_left_out(const option_entry *entry) {
+    if (strcmp(entry->name, "--info") == 0) return "";
+    if (strcmp(entry->name, "--preview") == 0) return "terminal";
+    return strcmp(entry->name, "--serve") == 0 ? "7860" : NULL;
+}
+
 /* One option at argv[*i]; its value may follow as the next argument, after '=', or right behind a letter (-s7). */
 static int parse_option(int argc, char **argv, int *i, options *o) {
     char name[32] = "";
@@ -367,10 +410,8 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
         return EXIT_GOOD;
     }
     if (!attached && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
-        if (strcmp(entry->name, "--info") == 0) {
-            o->info = "";
-            return EXIT_GOOD;
-        }
+        const char *usual = value_left_out(entry);
+        if (usual) return *option_text(o, entry) = usual, EXIT_GOOD;
         return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
     }
     *option_text(o, entry) = attached ? attached : argv[++*i];
@@ -380,7 +421,12 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
 /* Reads the arguments into o, over what o has already. */
 static int parse_options(int argc, char **argv, options *o) {
     int i, code = EXIT_GOOD;
-    for (i = 1; i < argc && code == EXIT_GOOD; i++) code = parse_option(argc, argv, &i, o);
+    for (i = 1; i < argc && code == EXIT_GOOD; i++) {
+        if (i == 1 && strcmp(argv[i], "doctor") == 0)
+            o->doctor = true;
+        else
+            code = parse_option(argc, argv, &i, o);
+    }
     return code;
 }
 

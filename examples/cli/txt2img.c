@@ -15,14 +15,21 @@
 #include "clip.h"
 #include "info.h"
 #include "options.h"
+#include "completion.h"
+#include "catalogue.h"
 #include "parameters.h"
 #include "pictures.h"
 #include "frames.h"
+#include "stills.h"
+#include "sheet.h"
+#include "wire.h"
+#include "screen.h"
 #include <math.h>
 #include <signal.h>
 #include <time.h>
 #ifndef _WIN32
 #include <fcntl.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #endif
 
@@ -32,7 +39,8 @@ typedef struct text_buffer {
 } text_buffer;
 
 typedef struct request { /* the options as numbers */
-    uint32_t width, height, steps, count;
+    uint32_t width, height, steps, count, preview_interval;
+    int quality; /* of JPEG and WebP */
     float guidance;
     uint64_t seed, weight_budget, device_memory;
     uint32_t vae_tile; /* 0: none */
@@ -59,6 +67,15 @@ typedef struct request { /* the options as numbers */
 } request;
 
 enum { STRIP_FRAMES = 8, STRIP_SIDE = 128, MOST_REFERENCE_FRAMES = 4096 };
+
+struct app;
+typedef struct follower {
+    bool (*watch)(struct app *a, const dit_status *status); /* at every look at the progress; false: stop */
+    bool (*take)(struct app *a, uint32_t i);                /* a picture, in place of a file; NULL: files */
+    void (*preview)(struct app *a, const unsigned char *rgba, uint32_t width, uint32_t height);
+    bool previews; /* are wanted */
+    void *user;
+} follower;
 
 typedef struct app {
     options o;
@@ -89,6 +106,23 @@ typedef struct app {
     unsigned char *strip; /* frames of a clip, for --preview; freed with free */
     uint32_t strip_width, strip_height, strip_frames;
     char *loop_prompt;        /* freed with free */
+    char *loaded;             /* the options that context and model were made with (loading_text); freed with free */
+    struct {                  /* what relieve() had to change for this model */
+        uint32_t vae_tile;
+        uint64_t weight_budget;
+        bool offload;
+    } relief;
+    struct { /* seconds of this picture */
+        double ready, prompt, steps, decode, total;
+    } took;
+    follower follow;        /* who hears of the request besides the terminal */
+    picture handed[2];      /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
+    sheet grid;             /* of --grid */
+    screen screen;          /* where --preview draws */
+    uint32_t first_picture; /* pictures that this run has made in requests before */
+    const char *entry;      /* of a batch: members that begin each line of its JSON; NULL: none */
+    char title[16];         /* stands before a picture's name when it is told: "$3  " */
+    uint32_t told_step;     /* of the last line in JSON */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     bool open_out;            /* standard output is open */
     double started, told;     /* seconds: begin of this picture, last progress */
@@ -123,15 +157,22 @@ static double now(void) {
 #endif
 }
 
-static void close_line(app *a) {
+static void clear_line(app *a) {
     if (a->line_open) fputs("\r\033[K", stderr);
     a->line_open = false;
+    fflush(stderr);
+}
+
+/* For what is told next: progress and picture are over. */
+static void close_line(app *a) {
+    clear_line(a);
+    screen_leave(&a->screen);
 }
 
 /* Whether progress may be told now: often on a terminal, every two seconds in a log. */
 static bool may_tell(app *a) {
     double time = now();
-    if (a->o.quiet || time - a->told < (a->terminal ? 0.05 : 2.0)) return false;
+    if (a->o.quiet || (a->o.json && !a->terminal) || time - a->told < (a->terminal ? 0.05 : 2.0)) return false;
     a->told = time;
     return true;
 }
@@ -167,8 +208,74 @@ static bool on_progress(const char *what, uint64_t done, uint64_t total, void *u
         snprintf(text, sizeof text, "%s %3.0f %%", what, 100.0 * (double)done / (double)total);
         tell_progress(a, text);
     }
-    return caught_signal == 0;
+    return caught_signal == 0 && (!a->follow.watch || a->follow.watch(a, NULL));
 }
+
+/* ---- Telling in JSON: a line for each event (--json) ---- */
+
+static void begin_event(const app *a, parameter_text *out, const char *event) {
+    json_raw(out, "{");
+    json_text(out, "event", event);
+    if (!a->entry) return;
+    json_raw(out, ",");
+    json_raw(out, a->entry);
+}
+
+static void end_event(const app *a, parameter_text *out) {
+    FILE *to = a->o.output && strcmp(a->o.output, "-") == 0 ? stderr : stdout;
+    json_raw(out, "}\n");
+    if (out->at) fwrite(out->at, 1, out->length, to);
+    fflush(to);
+    free(out->at);
+}
+
+static void tell_step(app *a, const dit_status *s, uint32_t picture) {
+    parameter_text out = {0};
+    const uint32_t step = s->step + (s->stage == DIT_STAGE_DECODE ? 1 + s->frame : 0);
+    if (step == a->told_step) return;
+    a->told_step = step;
+    begin_event(a, &out, "progress");
+    json_count(&out, "picture", picture + 1);
+    json_count(&out, "pictures", a->r.count);
+    json_text(&out, "stage", s->stage == DIT_STAGE_DECODE ? "decode" : s->stage == DIT_STAGE_DENOISE ? "steps" : "prompt");
+    json_count(&out, "step", s->step);
+    json_count(&out, "steps", s->step_count);
+    json_number(&out, "fraction", (double)s->fraction);
+    end_event(a, &out);
+}
+
+static void tell_file(app *a, const char *path, uint32_t i, uint32_t frames) {
+    parameter_text out = {0};
+    begin_event(a, &out, a->r.frames ? "clip" : "picture");
+    json_text(&out, "path", path);
+    json_count(&out, "seed", a->r.seed + i);
+    json_count(&out, "width", a->r.width);
+    json_count(&out, "height", a->r.height);
+    if (frames) json_count(&out, "frames", frames);
+    json_count(&out, "steps", a->r.steps);
+    json_key(&out, "seconds");
+    json_raw(&out, "{");
+    json_number(&out, "ready", i ? 0 : a->took.ready);
+    json_number(&out, "prompt", a->took.prompt);
+    json_number(&out, "steps", a->took.steps);
+    json_number(&out, "decode", a->took.decode);
+    json_number(&out, "total", a->took.total);
+    json_raw(&out, "}");
+    end_event(a, &out);
+}
+
+/* Returns code. */
+static int tell_failure(const app *a, int code) {
+    parameter_text out = {0};
+    if (!code || !a->o.json) return code;
+    begin_event(a, &out, "error");
+    json_count(&out, "code", (uint64_t)code);
+    json_text(&out, "message", complaint.text);
+    end_event(a, &out);
+    return code;
+}
+
+/* ---- Progress ---- */
 
 static const char *stage_name(dit_stage stage) {
     return stage == DIT_STAGE_DENOISE  ? "step"
@@ -216,7 +323,8 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
     char text[256], bar[32] = "", rate[96], count[64] = "", step[48] = "";
     int n = 0;
     if (s->step && !a->first.step) a->first = *s, a->first_at = now();
-    if (!may_tell(a)) return;
+    if (a->o.json) tell_step(a, s, picture);
+    if (a->follow.watch || !may_tell(a)) return;
     if (a->terminal) format_bar(s->fraction, bar, sizeof bar);
     if (a->r.count > 1)
         n = snprintf(count, sizeof count, "%s %u/%u ", a->r.frames ? "clip" : "picture", picture + 1, a->r.count);
@@ -238,7 +346,8 @@ static int dit_failed(app *a, dit_result result, const char *what) {
     char words[sizeof a->err.message + 128];
     close_line(a);
     if (caught_signal || result == DIT_CANCELLED) {
-        if (!a->o.quiet) fprintf(stderr, "dit: interrupted\n");
+        snprintf(complaint.text, sizeof complaint.text, "interrupted");
+        if (!a->o.quiet && !complaint.silent) fprintf(stderr, "dit: interrupted\n");
         return 128 + (caught_signal ? caught_signal : SIGINT);
     }
     switch (result) {
@@ -274,7 +383,7 @@ static bool find_bundled(const char *name, char *out) {
     size_t i;
     if (!own_folder(folder, sizeof folder)) return false;
     for (i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int n = snprintf(out, PATH_SIZE, "%s/%s/%s", folder, places[i], name);
+        int n = snprintf(out, PATH_SIZE, "%s%s/%s", folder, places[i], name); /* folder ends with its separator */
         if (n < PATH_SIZE && file_exists(out)) return true;
     }
     return false;
@@ -322,7 +431,7 @@ static int check_output(const char *option, const char *path) {
     return why ? complain(EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
 }
 
-/* PNG is all we write; a name that promises something else would be a lie. */
+/* Previews are PNGs. */
 static int check_png_name(const char *option, const char *path) {
     static const char *const others[] = {".jpg", ".jpeg", ".webp", ".bmp", ".tga", ".gif", ".ppm", ".avif"};
     const char *dot = path ? strrchr(base_name(path), '.') : NULL;
@@ -336,8 +445,24 @@ static int check_png_name(const char *option, const char *path) {
     return EXIT_GOOD;
 }
 
+/* A name that promises what cannot be written would be a lie. */
+static int check_still_name(const char *option, const char *path) {
+    static const char *const others[] = {".bmp", ".tga", ".gif", ".ppm", ".avif", ".tif", ".tiff", ".jxl"};
+    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
+    const size_t ending = path ? still_ending_of(path) : 0;
+    size_t i;
+    if (!still_endings[ending].can)
+        return complain(EXIT_USAGE, "%s %s: this program was built without %s, and writes no %s; use %.*s.png", option,
+                        path, still_endings[ending].package, still_endings[ending].name, (int)(dot - path), path);
+    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++)
+        if (same_word(dot, others[i]))
+            return complain(EXIT_USAGE, "%s %s: pictures are written as PNG, JPEG or WebP; use %.*s.png", option, path,
+                            (int)(dot - path), path);
+    return EXIT_GOOD;
+}
+
 static int check_picture_name(const char *path) {
-    int code = check_png_name("--output", path);
+    int code = check_still_name("--output", path);
     return code ? code : check_output("--output", path);
 }
 
@@ -383,22 +508,25 @@ static int check_results(app *a) {
     int (*check)(const char *);
     int code;
     if (!o->output) o->output = a->r.frames > 1 ? "output.apng" : "output.png";
+    if (a->follow.take) return EXIT_GOOD; /* no file is written */
     code = check_stdout(a);
     if (code || to_stdout(o)) return code;
     check = makes_clip(a) ? check_clip_name : check_picture_name;
     code = check(o->output);
-    if (code || a->r.count < 2) return code;
-    if (!picture_path(o->output, a->r.count - 1, last, sizeof last))
+    if (code || a->first_picture + a->r.count < 2) return code;
+    if (!picture_path(o->output, a->first_picture + a->r.count - 1, last, sizeof last))
         return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
     return check(last);
 }
 
 static int check_outputs(const app *a) {
     const options *o = &a->o;
-    int code = check_png_name("--preview", o->preview);
+    int code = check_png_name("--preview", o->preview_path);
+    if (!code) code = check_still_name("--grid", o->grid);
+    if (!code) code = check_output("--grid", o->grid);
     if (!code) code = check_output("--latent-out", o->latent_out);
     if (!code) code = check_output("--encode-prompt", o->encode_prompt);
-    if (!code) code = check_output("--preview", o->preview);
+    if (!code) code = check_output("--preview", o->preview_path);
     if (!code) code = check_output("--trace", o->trace);
     return code;
 }
@@ -429,7 +557,7 @@ static int check_frames_folder(const app *a) {
 
 /* Whether another output might have this path. */
 static bool names_output(const options *o, const char *path) {
-    const char *const others[] = {o->latent_out, o->preview, o->trace};
+    const char *const others[] = {o->latent_out, o->preview_path, o->trace, o->grid};
     size_t i;
     for (i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i] && same_name(base_name(others[i]), base_name(path))) return true;
@@ -448,26 +576,27 @@ static int check_overwriting(const app *a) {
                                  {"--vae", o->vae},
                                  {"--taesd", o->taesd},
                                  {"--tokenizer", o->tokenizer},
-                                 {"--init-img", o->init_image},
-                                 {"--mask", o->mask},
+                                 {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
+                                 {"--mask", a->handed[1].rgba ? NULL : o->mask},
                                  {"--noise", o->noise},
                                  {"--conditioning", o->conditioning},
                                  {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
                                  {"--repeat-from", o->repeat_from},
+                                 {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
                                  {"--split", plan}};
     const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
     const size_t length = o->output ? strlen(o->output) + 32 : 1;
     const size_t each = numbered ? most_frames(a) : 1, all = o->encode_prompt ? 0 : a->r.count * each;
-    named_path *outputs = calloc(all + 4, sizeof *outputs);
+    named_path *outputs = calloc(all + 5, sizeof *outputs);
     char *paths = malloc(all * length + 1), why[2 * PATH_SIZE], clip_path[PATH_SIZE];
     size_t count = 0, i;
     int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
     if (!code && numbered && all > CLIP_MOST_FRAMES)
         code = complain(EXIT_USAGE, "--batch-count %u: more than %d files; write clips of another kind", a->r.count,
                         CLIP_MOST_FRAMES);
-    for (i = 0; i < all && !code && !to_stdout(o); i++) {
+    for (i = 0; i < all && !code && !to_stdout(o) && !a->follow.take; i++) {
         char *path = paths + i * length;
-        if (!picture_path(o->output, (uint32_t)(i / each), clip_path, sizeof clip_path) ||
+        if (!picture_path(o->output, a->first_picture + (uint32_t)(i / each), clip_path, sizeof clip_path) ||
             !(numbered ? clip_number_path(clip_path, (uint32_t)(i % each), path, length)
                        : snprintf(path, length, "%s", clip_path) < (int)length))
             code = complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
@@ -478,10 +607,11 @@ static int check_overwriting(const app *a) {
     if (!code && numbered) code = check_frames_folder(a);
     if (!code) {
         outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
-        outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview;
+        outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview_path;
         outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
         outputs[count + 3].option = "--encode-prompt", outputs[count + 3].path = o->encode_prompt;
-        if (find_overwritten(outputs, count + 4, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
+        outputs[count + 4].option = "--grid", outputs[count + 4].path = o->grid;
+        if (find_overwritten(outputs, count + 5, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
             code = complain(EXIT_USAGE, "%s", why);
     }
     free(outputs);
@@ -533,8 +663,21 @@ static int check_numbers(app *a) {
     a->r.loops = 1;
     if (!code && o->loop) code = take_count("--loop", o->loop, 1, 1000, 1, "", &a->r.loops);
     if (!code && o->loop_frames) code = take_count("--loop-frames", o->loop_frames, 1, 9999, 5, "", &a->r.loop_frames);
+    if (!code && o->preview_interval)
+        code = take_count("--preview-interval", o->preview_interval, 1, 1000, 4, "", &a->r.preview_interval);
+    a->r.quality = STILL_QUALITY;
+    if (!code && o->quality) {
+        uint32_t quality = STILL_QUALITY;
+        code = take_count("--quality", o->quality, 1, 100, STILL_QUALITY, "", &quality);
+        a->r.quality = (int)quality;
+    }
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
+    if (a->model) { /* what this model needed before */
+        if (!o->vae_tiling && !o->vae_tile) a->r.vae_tile = a->relief.vae_tile;
+        a->r.weight_budget = a->relief.weight_budget;
+        a->r.offload = a->relief.offload;
+    }
     return code ? code : take_sampler(&a->o);
 }
 
@@ -706,7 +849,7 @@ static int check_frames(app *a) {
 
 /* Its sizes and parts. */
 static int check_model(app *a) {
-    int code = open_headers(a);
+    int code = a->headers ? EXIT_GOOD : open_headers(a);
     if (!code) code = check_class(a, a->headers);
     if (!code) code = check_frames(a);
     if (!code && a->o.encode_prompt && a->info.class_count)
@@ -830,6 +973,11 @@ static void describe_given(const app *a, dit_job_desc *desc) {
     desc->loop_edit = a->r.numbers.loop_edit;
 }
 
+/* Whether the picture is looked at before it is finished. */
+static bool wants_previews(const app *a) {
+    return a->o.preview_path || (a->o.preview && a->screen.kind != SCREEN_NONE) || a->follow.previews;
+}
+
 /* The request of picture i; noise is filled in when the user brings it. */
 static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
     const job_numbers *n = &a->r.numbers;
@@ -872,7 +1020,9 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->schedule = a->o.schedule;
     desc->seed = a->r.seed + i;
     desc->rng = a->r.rng;
-    desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
+    if (wants_previews(a))
+        desc->preview_interval = a->r.preview_interval ? a->r.preview_interval
+                                                       : (a->r.steps + 4) / 5; /* decoding takes about a step */
     desc->vae_tile = a->r.vae_tile;
     desc->split = a->o.split;
     desc->resume_on_loss = a->o.resume;
@@ -890,8 +1040,18 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->input_count = 1;
 }
 
-static int read_picture(const char *option, const char *path, picture *out) {
-    const char *wrong = path ? load_picture(path, out) : NULL;
+/* handed: the picture itself, where it came without a file. */
+static int read_picture(const char *option, const char *path, const picture *handed, picture *out) {
+    const char *wrong = NULL;
+    const size_t size = (size_t)handed->width * handed->height * 4;
+    if (handed->rgba) {
+        *out = *handed;
+        out->rgba = malloc(size);
+        if (!out->rgba) return complain(EXIT_MEMORY, "%s", no_picture_memory);
+        memcpy(out->rgba, handed->rgba, size);
+    } else if (path) {
+        wrong = load_picture(path, out);
+    }
     if (!wrong) return EXIT_GOOD;
     return complain(wrong == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, wrong);
 }
@@ -907,11 +1067,11 @@ static int read_start(app *a) {
         return complain(EXIT_USAGE, "--init-img and --init-video: a clip begins with one of them, unless "
                                     "--mask-strategy says which frames each gives");
     if (!o->init_image) return EXIT_GOOD;
-    code = read_picture("--init-img", o->init_image, &a->r.start);
-    if (!code) code = read_picture("--mask", o->mask, &a->r.mask);
+    code = read_picture("--init-img", o->init_image, &a->handed[0], &a->r.start);
+    if (!code) code = read_picture("--mask", o->mask, &a->handed[1], &a->r.mask);
     if (code) return code;
-    read_hash(o->init_image, a->hashes[0]);
-    if (o->mask) read_hash(o->mask, a->hashes[1]);
+    if (!a->handed[0].rgba) read_hash(o->init_image, a->hashes[0]);
+    if (o->mask && !a->handed[1].rgba) read_hash(o->mask, a->hashes[1]);
     if (o->init_hash && strcmp(o->init_hash, a->hashes[0]) != 0)
         return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --init-img",
                         o->repeat_from, o->init_image);
@@ -1138,7 +1298,7 @@ static int check_request(app *a) {
     int code = check_prompts(&a->o);
     if (!code) code = check_numbers(a);
     if (!code) code = check_outputs(a);
-    if (!code) code = check_model_path(a);
+    if (!code && !a->headers) code = check_model_path(a);
     if (!code) code = check_model(a);
     if (!code && a->o.encode_prompt) return check_overwriting(a);
     if (!code) code = read_conditioning(a);
@@ -1286,7 +1446,7 @@ static int repeat_options(app *a, int argc, char **argv) {
     const char *unreadable = why_not_readable(picture);
     unsigned char *file = unreadable ? NULL : read_file(picture, &size);
     if (!file) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, unreadable ? unreadable : strerror(errno));
-    a->repeated_text = find_png_text(file, size, "parameters", &wrong);
+    a->repeated_text = find_picture_text(file, size, &wrong);
     free(file);
     if (!a->repeated_text) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, wrong);
     if (!read_parameters(a->repeated_text, &a->repeated, &unknown)) {
@@ -1603,18 +1763,34 @@ static const char *relieve(app *a) {
     return streams && !a->o.verbose ? "" : "weights read from the file while it runs (--weight-budget)";
 }
 
+/* The plan of the picture before serves for the next one that has its shape. */
+static dit_result plan_job(app *a) {
+    dit_job_desc desc;
+    dit_tensor noise;
+    if (a->job) {
+        describe_job(a, 0, &desc, &noise);
+        if (dit_job_restart(a->job, &desc, NULL) == DIT_OK) return DIT_OK;
+        dit_job_destroy(a->job);
+        a->job = NULL;
+    }
+    return create_job(a);
+}
+
 static int load_and_plan(app *a) {
     const char *relief = NULL;
     dit_result result;
     do {
         result = a->model ? DIT_OK : load_model(a);
-        if (result == DIT_OK) result = create_job(a);
+        if (result == DIT_OK) result = plan_job(a);
         relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? relieve(a) : NULL;
         if (relief && *relief && !a->o.quiet) {
             close_line(a);
             fprintf(stderr, "dit: device memory ran out; trying again with %s\n", relief);
         }
     } while (relief);
+    a->relief.vae_tile = a->r.vae_tile;
+    a->relief.weight_budget = a->r.weight_budget;
+    a->relief.offload = a->r.offload;
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
@@ -1635,10 +1811,11 @@ static int prepare(app *a) {
     if (a->r.steps == 0) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
     code = encode_on_cpu(a);
-    if (!code) code = open_context(a);
+    if (!code && !a->context) code = open_context(a);
     if (!code) tell_other_device(a);
     if (!code) code = load_and_plan(a);
     close_line(a);
+    a->took.ready = now() - begin;
     if (!code && a->o.verbose)
         fprintf(stderr, "dit: %s %s from %s, ready after %.2f s\n", a->info.family, a->info.variant, a->model_path,
                 now() - begin);
@@ -1647,33 +1824,22 @@ static int prepare(app *a) {
 
 /* ---- Making pictures ---- */
 
-/* Averages blocks of pixels in place until no side is longer than limit. */
-static void shrink(unsigned char *rgba, uint32_t *width, uint32_t *height, uint32_t limit) {
-    uint32_t longest = *width > *height ? *width : *height, n = (longest + limit - 1) / limit;
-    uint32_t w = *width / n, h = *height / n, x, y, dx, dy, c;
-    for (y = 0; y < h; y++) {
-        for (x = 0; x < w * 4; x++) {
-            uint32_t sum = 0;
-            c = x % 4;
-            for (dy = 0; dy < n; dy++) {
-                for (dx = 0; dx < n; dx++) sum += rgba[((size_t)(y * n + dy) * *width + x / 4 * n + dx) * 4 + c];
-            }
-            rgba[(size_t)y * w * 4 + x] = (unsigned char)(sum / (n * n));
-        }
-    }
-    *width = w;
-    *height = h;
-}
-
 static void write_preview(app *a, const unsigned char *rgba, uint32_t width, uint32_t height) {
     size_t size = 0;
-    unsigned char *png = encode_png(rgba, width, height, NULL, NULL, &size);
-    if (png && !write_file(a->o.preview, png, size)) {
+    unsigned char *png = a->o.preview_path ? encode_png(rgba, width, height, NULL, NULL, &size) : NULL;
+    if (png && !write_file(a->o.preview_path, png, size)) {
         close_line(a);
-        complain(EXIT_OUTPUT, "cannot write %s: %s; going on without previews", a->o.preview, strerror(errno));
-        a->o.preview = NULL;
+        complain(EXIT_OUTPUT, "cannot write %s: %s; going on without previews", a->o.preview_path, strerror(errno));
+        a->o.preview_path = NULL;
     }
     free(png);
+}
+
+/* Draws over the preview before. */
+static void show_picture(app *a, const unsigned char *rgba, uint32_t width, uint32_t height) {
+    if (a->screen.kind == SCREEN_NONE) return;
+    clear_line(a);
+    screen_draw(&a->screen, rgba, width, height);
 }
 
 /* A strip of up to eight frames of a clip, spread over it, as they are decoded. rgba is the frame that is number
@@ -1683,7 +1849,7 @@ static void add_to_strip(app *a, uint32_t frame, uint32_t all) {
     const size_t size = (size_t)a->r.width * a->r.height * 4;
     uint32_t width = a->r.width, height = a->r.height, y;
     unsigned char *tile;
-    if (!a->o.preview || n >= tiles || frame != (tiles > 1 ? (uint64_t)n * (all - 1) / (tiles - 1) : 0)) return;
+    if ((!a->o.preview_path && a->screen.kind == SCREEN_NONE) || n >= tiles || frame != (tiles > 1 ? (uint64_t)n * (all - 1) / (tiles - 1) : 0)) return;
     tile = malloc(size);
     if (!tile) return;
     memcpy(tile, a->rgba, size);
@@ -1697,6 +1863,7 @@ static void add_to_strip(app *a, uint32_t frame, uint32_t all) {
             memcpy(a->strip + ((size_t)y * (n + 1) + n) * width * 4, tile + (size_t)y * width * 4, (size_t)width * 4);
         a->strip_frames++;
         write_preview(a, a->strip, (n + 1) * width, height);
+        show_picture(a, a->strip, (n + 1) * width, height);
     }
     free(tile);
 }
@@ -1705,12 +1872,15 @@ static void refresh_preview(app *a, const dit_status *status) {
     dit_output out;
     unsigned char *rgba;
     size_t size = 0;
-    if (!a->o.preview || status->preview_id == a->preview_id) return;
+    if (!wants_previews(a) || status->preview_id == a->preview_id) return;
     a->preview_id = status->preview_id;
     if (dit_job_preview(a->job, &out) != DIT_OK) return;
     size = (size_t)out.width * out.height * 4;
     rgba = malloc(size);
     if (rgba && dit_job_read(a->job, DIT_READ_PREVIEW, 0, 0, rgba, size, 0, NULL) == DIT_OK) {
+        shrink(rgba, &out.width, &out.height, 512);
+        show_picture(a, rgba, out.width, out.height);
+        if (a->follow.previews) a->follow.preview(a, rgba, out.width, out.height);
         shrink(rgba, &out.width, &out.height, 256);
         write_preview(a, rgba, out.width, out.height);
     }
@@ -1738,13 +1908,18 @@ static int run_job(app *a, uint32_t picture) {
     dit_status status = {0};
     dit_result result;
     int code = EXIT_GOOD;
+    double begin = now(), stages[2] = {0, 0}; /* when the first step and the decoding were seen to begin */
     memset(&a->first, 0, sizeof a->first);
     a->shown = 0;
+    a->preview_id = 0;
     running_job = a->job;
     if (caught_signal) dit_job_cancel(a->job);
     do {
         result = dit_job_wait(a->job, glance);
         dit_job_status(a->job, &status, NULL);
+        if (!stages[0] && status.stage >= DIT_STAGE_DENOISE) stages[0] = now();
+        if (!stages[1] && status.stage >= DIT_STAGE_DECODE) stages[1] = now();
+        if (a->follow.watch && !a->follow.watch(a, &status)) dit_job_cancel(a->job);
         refresh_preview(a, &status);
         if (a->clip.path && result >= 0 && result != DIT_CANCELLED && !code) {
             code = put_frames(a, status.frame);
@@ -1753,6 +1928,11 @@ static int run_job(app *a, uint32_t picture) {
         if (result == DIT_WORKING) show_status(a, &status, picture);
     } while (result == DIT_WORKING);
     running_job = NULL;
+    if (!stages[0]) stages[0] = now();
+    if (!stages[1]) stages[1] = now();
+    a->took.prompt = stages[0] - begin;
+    a->took.steps = stages[1] - stages[0];
+    a->took.decode = now() - stages[1];
     if (status.reruns && !a->o.quiet) {
         close_line(a);
         fprintf(stderr, "dit: fp16 overflowed in %s; run again, scaled: %u times\n", status.rerun_op, status.reruns);
@@ -1762,56 +1942,97 @@ static int run_job(app *a, uint32_t picture) {
     return dit_failed(a, result, NULL);
 }
 
-/* png NULL: memory for it is missing. */
-static bool put_picture(const app *a, FILE *file, const unsigned char *png, size_t size, const char *text) {
-    if (png) return fwrite(png, 1, size, file) == size;
+/* bytes NULL: memory for them is missing. */
+static bool put_picture(const app *a, FILE *file, const unsigned char *bytes, size_t size, const char *text) {
+    if (bytes) return fwrite(bytes, 1, size, file) == size;
     return put_stored_png(file, a->rgba, a->r.width, a->r.height, "parameters", text);
 }
 
 /* Writes a picture to path, or to standard output where path is NULL. */
-static bool write_picture(const app *a, const char *path, const unsigned char *png, size_t size, const char *text) {
+static bool write_picture(const app *a, const char *path, const unsigned char *bytes, size_t size, const char *text) {
     output_file out;
-    if (path) return output_open(&out, path) && output_close(&out, put_picture(a, out.file, png, size, text));
+    if (path) return output_open(&out, path) && output_close(&out, put_picture(a, out.file, bytes, size, text));
 #ifdef _WIN32
     _setmode(1, _O_BINARY);
 #endif
-    return put_picture(a, stdout, png, size, text) && fflush(stdout) == 0;
+    return put_picture(a, stdout, bytes, size, text) && fflush(stdout) == 0;
 }
 
-/* Where memory for its compression is missing, the picture is whole, but larger, and that is told. */
+static void tell_picture(app *a, const char *path, uint32_t i) {
+    close_line(a);
+    if (a->o.json) {
+        tell_file(a, path, i, 0);
+    } else if (!a->o.quiet) {
+        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s%s  seed %llu  %.2f s\n", a->title, path,
+                (unsigned long long)(a->r.seed + i), a->took.total);
+        fflush(stdout);
+    }
+}
+
+/* Where memory for its compression is missing, a PNG is whole, but larger, and that is told. */
 static int save_picture(app *a, uint32_t i) {
     const bool out = to_stdout(&a->o);
     char path[PATH_SIZE] = "standard output", *text = parameters_text(a, i);
-    unsigned char *png = NULL;
+    unsigned char *bytes = NULL;
     size_t size = 0;
+    still_kind kind = STILL_PNG;
     int code = EXIT_GOOD;
-    if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
-    if (!out && !picture_path(a->o.output, i, path, sizeof path)) {
-        errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
-    } else if (!write_picture(a, out ? NULL : path, png, size, text)) {
-        code = output_failed(a, path);
-    } else if (!a->o.quiet) {
-        close_line(a);
-        fprintf(out ? stderr : stdout, "%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i),
-                now() - a->started);
-        fflush(stdout);
+    show_picture(a, a->rgba, a->r.width, a->r.height);
+    if (!out && !picture_path(a->o.output, a->first_picture + i, path, sizeof path)) {
+        errno = ENAMETOOLONG;
+        free(text);
+        return output_failed(a, a->o.output);
     }
-    if (!code && !png) {
+    if (!out) kind = still_kind_of(path);
+    if (text) bytes = encode_still(kind, a->rgba, a->r.width, a->r.height, a->r.quality, text, &size);
+    if (!bytes && kind != STILL_PNG) {
         close_line(a);
+        code = complain(EXIT_MEMORY, "%s: %s", path, no_still_memory);
+    } else if (!write_picture(a, out ? NULL : path, bytes, size, text)) {
+        code = output_failed(a, path);
+    } else {
+        a->took.total = now() - a->started;
+        tell_picture(a, path, i);
+    }
+    if (!code && !bytes)
         code = complain(EXIT_MEMORY, "out of memory while %s was compressed: it is written whole, but uncompressed%s",
                         path, text ? "" : " and without its parameters");
-    }
-    free(png);
+    if (!code && a->o.grid && !sheet_add(&a->grid, a->rgba, a->r.width, a->r.height))
+        code = complain(EXIT_MEMORY, "--grid: out of memory; make fewer pictures");
+    free(bytes);
     free(text);
+    return code;
+}
+
+/* --grid, when all pictures are made. */
+static int save_grid(app *a) {
+    uint32_t width, height;
+    size_t size = 0;
+    unsigned char *rgba, *bytes = NULL;
+    int code = EXIT_GOOD;
+    if (!a->o.grid || !a->grid.count) return EXIT_GOOD;
+    rgba = sheet_draw(&a->grid, &width, &height);
+    if (rgba) bytes = encode_still(still_kind_of(a->o.grid), rgba, width, height, STILL_QUALITY, NULL, &size);
+    free(rgba);
+    if (!bytes)
+        code = complain(EXIT_MEMORY, "--grid: out of memory; make fewer pictures");
+    else if (!write_file(a->o.grid, bytes, size))
+        code = output_failed(a, a->o.grid);
+    else if (!a->o.quiet && !a->o.json)
+        fprintf(a->o.output && to_stdout(&a->o) ? stderr : stdout, "%s  %u pictures\n", a->o.grid, a->grid.count);
+    if (!code && a->grid.left_out && !a->o.quiet)
+        fprintf(stderr, "dit: --grid: %u pictures more than %d are left out\n", a->grid.left_out, SHEET_MOST);
+    free(bytes);
     return code;
 }
 
 /* A latent may have fewer frames than its clip: values that are not written stay NaN, which no latent holds. */
 static int read_latent(app *a, uint32_t i) {
-    float *latent = a->latents + i * a->latent_room;
     const size_t frame = latent_values(a) / a->latent_frames;
+    float *latent;
     dit_result result;
     if (!a->latents) return EXIT_GOOD;
+    latent = a->latents + i * a->latent_room;
     memset(latent, 0xff, a->latent_room * sizeof *latent);
     result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, latent, a->latent_room * sizeof *latent, 0, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
@@ -1843,7 +2064,7 @@ static int make_clip(app *a, uint32_t i) {
     char path[PATH_SIZE], *text = parameters_text(a, i);
     int code = EXIT_GOOD, first;
     if (!text) return complain(EXIT_MEMORY, "out of memory");
-    picture_path(a->o.output, i, path, sizeof path);
+    picture_path(a->o.output, a->first_picture + i, path, sizeof path);
     if (!to_stdout(&a->o)) told = path;
     a->strip_frames = 0;
     if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, text)) code = EXIT_OUTPUT;
@@ -1865,9 +2086,12 @@ static int make_clip(app *a, uint32_t i) {
     free(text);
     if (first || code) return code;
     close_line(a);
-    if (!a->o.quiet)
-        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s  %u frame%s, %g a second  seed %llu  %.2f s\n", told, frames,
-                frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), now() - a->started);
+    a->took.total = now() - a->started;
+    if (a->o.json)
+        tell_file(a, told, i, frames);
+    else if (!a->o.quiet)
+        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s%s  %u frame%s, %g a second  seed %llu  %.2f s\n", a->title, told,
+                frames, frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), a->took.total);
     fflush(stdout);
     return EXIT_GOOD;
 }
@@ -1875,6 +2099,7 @@ static int make_clip(app *a, uint32_t i) {
 static int make_picture(app *a, uint32_t i) {
     uint64_t range = dit_trace_begin(a->context, a->r.frames ? "clip" : "picture");
     int code = EXIT_GOOD;
+    a->told_step = 0;
     a->started = now();
     if (makes_clip(a)) {
         code = make_clip(a, i);
@@ -1882,7 +2107,10 @@ static int make_picture(app *a, uint32_t i) {
         if (i) code = restart_job(a, i);
         if (!code) code = run_job(a, i);
         if (!code) code = read_picture_made(a);
-        if (!code) code = save_picture(a, i);
+        if (!code && a->follow.take)
+            code = a->follow.take(a, i) ? EXIT_GOOD : complain(EXIT_MEMORY, "%s", no_still_memory);
+        else if (!code)
+            code = save_picture(a, i);
     }
     if (!code) code = read_latent(a, i);
     dit_trace_end(a->context, range);
@@ -1942,26 +2170,47 @@ static void tell_counters(const app *a) {
             (unsigned long long)c.pipelines, (unsigned long long)c.allocations);
 }
 
-static int make_pictures(app *a) {
-    uint32_t i;
-    int code = check_request(a);
-    if (!code && a->o.encode_prompt) {
-        code = write_conditioning(a);
-    } else {
-        if (!code) code = prepare(a);
-        for (i = 0; i < a->r.count && !code; i++) code = make_picture(a, i);
-        if (!code) code = save_latents(a);
-        if (!code && a->o.verbose) tell_counters(a);
+/* ---- Requests: one, or many one after the other with what is loaded ---- */
+
+/* Options that shape the context, the model and its parts. */
+static const char *const loading_options[] = {
+    "--model", "--diffusion-model", "--clip-l", "--clip-g", "--t5", "--vae", "--taesd", "--tokenizer", "--type",
+    "--tensor-type-rules", "--weight-budget", "--device-memory", "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
+    "--split", "--device", "--conditioning", "--encode-prompt", "--trace", "--tune"};
+
+/* Their values, one after the other; freed with free, NULL without memory. */
+static char *loading_text(options *o) {
+    parameter_text out = {0};
+    size_t i;
+    for (i = 0; i < sizeof loading_options / sizeof loading_options[0]; i++) {
+        const option_entry *entry = find_option(loading_options[i]);
+        const char *value = entry->value ? *option_text(o, entry) : *option_flag(o, entry) ? "on" : NULL;
+        append_pair(&out, entry->name, value ? value : "");
     }
-    keep_pipeline_cache(a);
+    return out.at;
+}
+
+/* Lets go of context, model and plan. */
+static void unload(app *a) {
     dit_job_destroy(a->job);
-    if (!code)
-        code = save_trace(a);
-    else
-        save_trace(a);
     dit_model_destroy(a->model);
     dit_model_destroy(a->headers);
     dit_context_destroy(a->context);
+    free(a->cache);
+    free(a->mark);
+    free(a->loaded);
+    a->job = NULL;
+    a->model = a->headers = NULL;
+    a->context = NULL;
+    a->cache = a->mark = NULL;
+    a->loaded = NULL;
+    memset(a->tokenizer_paths, 0, sizeof a->tokenizer_paths);
+    memset(&a->relief, 0, sizeof a->relief);
+}
+
+/* Frees what a request alone had. */
+static void end_request(app *a) {
+    uint32_t i;
     for (i = 0; i < a->r.video_count; i++) free(a->r.video[i].rgba);
     free(a->r.video);
     free(a->r.video_images);
@@ -1974,12 +2223,61 @@ static int make_pictures(app *a) {
     free(a->r.texts[1].bytes);
     free(a->r.start.rgba);
     free(a->r.mask.rgba);
-    free(a->cache);
     free(a->split);
+    a->loop_prompt = a->split = NULL;
+    a->strip = a->rgba = NULL;
+    a->latents = NULL;
+    memset(&a->r, 0, sizeof a->r);
+    memset(a->hashes, 0, sizeof a->hashes);
+    a->noise_first = a->strip_frames = 0;
+}
+
+/* The pictures of a->o. Context, model and plan stay, and those of the request before serve where they can. */
+static int make_request(app *a) {
+    char *loading = loading_text(&a->o);
+    uint32_t i;
+    int code;
+    if (!a->loaded || !loading || strcmp(loading, a->loaded) != 0) {
+        unload(a);
+        a->loaded = loading;
+        loading = NULL;
+    }
+    free(loading);
+    code = check_request(a);
+    if (!code && a->o.encode_prompt) {
+        code = write_conditioning(a);
+    } else {
+        if (!code) code = prepare(a);
+        for (i = 0; i < a->r.count && !code; i++) code = make_picture(a, i);
+        if (!code) code = save_latents(a);
+        if (!code && a->o.verbose) tell_counters(a);
+    }
+    close_line(a);
+    if (code == EXIT_DEVICE) unload(a); /* a device that failed serves no more */
+    if (!code) a->first_picture += a->r.count;
+    end_request(a);
+    return tell_failure(a, code);
+}
+
+/* Ends the program's work; code: how that went. Returns the exit code. */
+static int finish(app *a, int code) {
+    if (!code) code = save_grid(a);
+    keep_pipeline_cache(a);
+    if (!code)
+        code = save_trace(a);
+    else
+        save_trace(a);
+    unload(a);
+    sheet_free(&a->grid);
     free(a->repeated_text);
-    free(a->mark);
     return code;
 }
+
+/* Ways to ask for more than one request; all that is above serves them. */
+#include "batch.h"
+#include "interactive.h"
+#include "server.h"
+#include "doctor.h"
 
 /* ---- Information ---- */
 
@@ -2114,12 +2412,25 @@ static void list_names(const char *(*name_at)(uint32_t)) {
     for (i = 0; (name = name_at(i)) != NULL; i++) puts(name);
 }
 
+static int list_models(void) {
+    catalogue all = {NULL, 0, 0};
+    char bundled[PATH_SIZE] = "";
+    if (!find_bundled("emoji-q8_0.gguf", bundled)) bundled[0] = 0;
+    find_models(&all, bundled);
+    tell_models(&all);
+    free(all.models);
+    if (all.count) return EXIT_GOOD;
+    return complain(EXIT_INPUT, "no model is in the usual folders; put one into models/, or name a folder with "
+                                "DIT_MODELS=FOLDER");
+}
+
 static bool answers_only(app *a, int *code) {
     char version[64];
+    size_t i;
     if (a->o.help_all)
-        printf("%s%s%s", help_text, EXIT_CODES_HELP, more_help_text);
+        for (i = 0; i < HELP_PARTS; i++) fputs(help_parts[i], stdout);
     else if (a->o.help)
-        printf("%s%s", help_text, EXIT_CODES_HELP);
+        fputs(help_text, stdout);
     else if (a->o.version)
         version_text(version, sizeof version), puts(version);
     else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0)
@@ -2130,6 +2441,14 @@ static bool answers_only(app *a, int *code) {
         list_names(rng_name);
     else if (a->o.type && strcmp(a->o.type, "list") == 0)
         list_names(type_name);
+    else if (a->o.completion)
+        *code = put_completion(a->o.completion);
+    else if (a->o.man)
+        version_text(version, sizeof version), put_man(version);
+    else if (a->o.doctor)
+        *code = see_doctor(a);
+    else if (a->o.list_models)
+        *code = list_models();
     else if (a->o.list_devices)
         *code = list_devices(a);
     else if (a->o.info)
@@ -2150,17 +2469,49 @@ static bool stderr_is_terminal(void) {
 #endif
 }
 
+/* --preview: a way to draw on the terminal, or a file. */
+static int choose_previews(app *a) {
+    const screen_kind kind = screen_named(a->o.preview);
+    const char *why;
+    if (!a->o.preview) return EXIT_GOOD;
+    if (kind == SCREEN_NONE) {
+        if (a->o.preview_path && strcmp(a->o.preview_path, a->o.preview) != 0)
+            return complain(EXIT_USAGE, "--preview %s: --preview-path names another file; leave one of them out",
+                            a->o.preview);
+        a->o.preview_path = a->o.preview;
+        return EXIT_GOOD;
+    }
+    why = screen_open(&a->screen, 2, kind);
+    return why ? complain(EXIT_USAGE, "--preview %s: %s", a->o.preview, why) : EXIT_GOOD;
+}
+
+/* Nothing says what to show, and somebody sits at the terminal who can. */
+static bool asks_for_prompts(const app *a) {
+    const options *o = &a->o;
+    return !o->prompt && !o->class_name && !o->conditioning && !o->encode_prompt && !o->repeat_from && isatty(0) &&
+           isatty(2) && !(o->output && to_stdout(o));
+}
+
 int main(int argc, char **argv) {
     static app a; /* zeros */
     bool open_out = guard_streams();
-    int code = parse_options(argc, argv, &a.o);
+    int code;
+#ifndef _WIN32
+    /* Letters of the terminal; where the locale names none, it is taken to be UTF-8. */
+    if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0) setlocale(LC_CTYPE, "C.UTF-8");
+#endif
+    code = parse_options(argc, argv, &a.o);
     a.open_out = open_out;
     a.terminal = stderr_is_terminal();
     if (!code && a.o.repeat_from) code = repeat_options(&a, argc, argv);
-    if (code) return code;
+    if (!code) code = choose_previews(&a);
+    if (code) return tell_failure(&a, code);
     if (answers_only(&a, &code)) return code ? code : finish_output(open_out);
     end_cleanly_by_signals();
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    return make_pictures(&a);
+    if (a.o.serve) return finish(&a, serve(&a));
+    if (a.o.batch) return finish(&a, make_batch(&a));
+    if (asks_for_prompts(&a)) return finish(&a, interact(&a));
+    return finish(&a, make_request(&a));
 }

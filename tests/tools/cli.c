@@ -406,8 +406,8 @@ static const refusal refusals[] = {
     {{"-o", "/no/such/folder/a.png"}, 4, "does not exist"},
     {{"-o", "/"}, 4, "folder"},
     {{"-o", ""}, 4, "empty"},
-    {{"-o", "a.jpg"}, 2, "a.png"},
-    {{"-o", "a.JPG"}, 2, "a.png"},
+    {{"-o", "a.gif"}, 2, "a.png"},
+    {{"-o", "a.TIF"}, 2, "a.png"},
     {{"-o", "-", "-b", "2"}, 2, "one picture"},
     {{"--info-level", "1"}, 2, "--info MODEL"},
     {{"--repeat-from", "no such picture"}, 3, "No such file"},
@@ -469,7 +469,7 @@ static const refusal refusals[] = {
     {{"--end-img", "a.png"}, 2, "--mask-strategy"},
     {{"--conditioning", "a"}, 2, "leave out --prompt"},
     {{"--encode-prompt", "/no/such/folder/a"}, 4, "--encode-prompt /no/such/folder/a: its folder does not exist"},
-    {{"-o", "a.webp"}, 2, "a.png"},
+    {{"-o", "a.bmp"}, 2, "a.png"},
     {{"-m", CLIPS, "--frames", "100000"}, 2, "is 99999"},
     {{"-m", CLIPS, "-o", "a.avi"}, 2, "ends in .y4m, .apng"},
     {{"-m", CLIPS, "-o", "no such folder/%04d.png"}, 4, "does not exist"},
@@ -910,14 +910,17 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--repeat-from",
                                      NULL};
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
-                                    "--help-all",     "--version", "--encode-prompt", NULL};
+                                    "--help-all",     "--version", "--encode-prompt", "--list-models",
+                                    "--doctor",       "--man",     "--completion",    NULL};
+static char *const of_terminal[] = {"--batch",        "--grid",  "--json",    "--preview-path", "--preview-interval",
+                                    "--serve",        "--quality", NULL}; /* tests/tools/terminal.c, server.c */
 static char *const of_clips[] = {"--frames",        "--fps",          "--init-video",
                                  "--mask-strategy", "--loop",         "--loop-frames",
                                  "--loop-edit",     "--conditioning", NULL}; /* test_clip, test_conditioning */
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow, of_clips};
+    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow, of_clips, of_terminal};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)

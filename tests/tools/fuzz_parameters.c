@@ -1,6 +1,6 @@
-/* libFuzzer: any bytes as a PNG whose text --repeat-from reads, and as that text itself. Options that are read are
+/* libFuzzer: any bytes as a PNG, JPEG or WebP whose text --repeat-from reads, and as that text itself. Options that are read are
    written again, and read back as the same. */
-#include "examples/cli/parameters.h"
+#include "examples/cli/stills.h"
 
 static void read_text(char *text) {
     parameter_text unknown = {0};
@@ -28,7 +28,7 @@ static void read_text(char *text) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *wrong = NULL;
-    char *text = find_png_text(data, size, "parameters", &wrong);
+    char *text = find_picture_text(data, size, &wrong);
     if (!text && !wrong) abort();
     if (text) read_text(text);
     free(text);

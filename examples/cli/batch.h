@@ -1,0 +1,176 @@
+/* Many requests with one loaded model: --batch reads a request a line, a prompt or an object of JSON whose members are
+   options by their long names, as {"prompt": "a fox", "seed": 7, "init_img": "fox.png"}. Members in JSON need jansson
+   (-DDIT_JSON). txt2img.c includes it behind what makes pictures. Not part of dit.h. */
+#ifndef BATCH_H
+#define BATCH_H
+#ifdef DIT_JSON
+#include <jansson.h>
+#endif
+
+enum { LINE_SIZE = 1 << 20 };
+
+/* A copy of text that lives as long as the program: what a loaded model may still point to. */
+static const char *kept_text(const char *text) {
+    static struct kept {
+        struct kept *next;
+        char text[1];
+    } *all;
+    struct kept *k;
+    for (k = all; k; k = k->next)
+        if (strcmp(k->text, text) == 0) return k->text;
+    k = (struct kept *)malloc(sizeof *k + strlen(text));
+    if (!k) return NULL;
+    memcpy(k->text, text, strlen(text) + 1);
+    k->next = all;
+    all = k;
+    return k->text;
+}
+
+/* Options that are about the run, not about a picture, are no part of a request. */
+static bool is_request_option(const option_entry *entry) {
+    static const char *const others[] = {"--batch",      "--grid",    "--repeat-from",  "--json",      "--serve",
+                                         "--completion", "--man",     "--doctor",       "--help",      "--help-all",
+                                         "--version",    "--info",    "--list-devices", "--info-level", "--list-models",
+                                         "--trace",      "--verbose", "--quiet",        "--preview",   "--encode-prompt"};
+    size_t i;
+    for (i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(others[i], entry->name) == 0) return false;
+    return true;
+}
+
+/* Sets an option of a request by its long name without dashes, "cfg_scale" or "cfg-scale". value NULL: a flag's yes. */
+static int set_option(options *o, const char *where, const char *name, const char *value) {
+    char dashed[40];
+    const option_entry *entry = NULL;
+    if (snprintf(dashed, sizeof dashed, "--%s", name) < (int)sizeof dashed) entry = find_option(dashed);
+    if (!entry || !is_request_option(entry))
+        return complain(EXIT_USAGE, "%s'%s' is no option of a picture; --help-all lists them", where, name);
+    if (!entry->value) {
+        if (value && !same_word(value, "true") && !same_word(value, "false") && !same_word(value, "on") &&
+            !same_word(value, "off"))
+            return complain(EXIT_USAGE, "%s%s is on or off, not '%s'", where, entry->name, value);
+        *option_flag(o, entry) = !value || same_word(value, "true") || same_word(value, "on");
+        return EXIT_GOOD;
+    }
+    if (!value) return complain(EXIT_USAGE, "%s%s needs a value", where, entry->name);
+    value = kept_text(value);
+    if (!value) return complain(EXIT_MEMORY, "out of memory");
+    *option_text(o, entry) = value;
+    return EXIT_GOOD;
+}
+
+#ifdef DIT_JSON
+/* One member of a line: its value as the command line would have it. */
+static int set_member(options *o, const char *where, const char *name, const json_t *value) {
+    char digits[40];
+    if (json_is_string(value)) return set_option(o, where, name, json_string_value(value));
+    if (json_is_boolean(value)) return set_option(o, where, name, json_is_true(value) ? "true" : "false");
+    if (json_is_integer(value)) {
+        snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        return set_option(o, where, name, digits);
+    }
+    if (json_is_real(value)) {
+        snprintf(digits, sizeof digits, "%.9g", json_real_value(value));
+        return set_option(o, where, name, digits);
+    }
+    return complain(EXIT_USAGE, "%s\"%s\" must be a text, a number, true or false", where, name);
+}
+
+/* A line of JSON, over the options of the command line. "id" goes into what is told about the line. */
+static int read_json_line(const char *line, const char *where, options *o, parameter_text *entry) {
+    json_error_t wrong;
+    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &wrong), *value;
+    const char *name;
+    int code = EXIT_GOOD;
+    if (!json_is_object(object)) {
+        code = complain(EXIT_USAGE, "%sthis is no object of JSON: %s", where, object ? "it begins otherwise" : wrong.text);
+        json_decref(object);
+        return code;
+    }
+    json_object_foreach(object, name, value) {
+        char *text;
+        if (code) break;
+        if (strcmp(name, "id") != 0) {
+            code = set_member(o, where, name, value);
+            continue;
+        }
+        text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        json_raw(entry, ",\"id\":");
+        json_raw(entry, text ? text : "null");
+        free(text);
+    }
+    json_decref(object);
+    return code;
+}
+#else
+static int read_json_line(const char *line, const char *where, options *o, parameter_text *entry) {
+    (void)line, (void)o, (void)entry;
+    return complain(EXIT_USAGE, "%sthis program was built without jansson, and reads no JSON; write a prompt a line", where);
+}
+#endif
+
+/* A line without its end; NULL at the end of the file. *whole: false where the line is longer than LINE_SIZE. */
+static char *read_batch_line(FILE *from, char *line, bool *whole) {
+    size_t length;
+    int c;
+    if (!fgets(line, LINE_SIZE, from)) return NULL;
+    length = strlen(line);
+    *whole = length + 1 < LINE_SIZE || line[length - 1] == '\n';
+    while (!*whole && (c = getc(from)) != EOF && c != '\n') {
+    }
+    while (length && strchr("\r\n", line[length - 1])) line[--length] = 0;
+    return line;
+}
+
+/* Requests one after the other; the first failure is the exit code, and the others go on but where the device or a
+   signal says otherwise. */
+static int make_batch(app *a) {
+    const options usual = a->o;
+    const bool from_pipe = strcmp(usual.batch, "-") == 0;
+    const char *why = from_pipe ? NULL : why_not_readable(usual.batch);
+    FILE *from = from_pipe ? stdin : why ? NULL : fopen(usual.batch, "r");
+    char *line = (char *)malloc(LINE_SIZE), where[64];
+    int code = EXIT_GOOD, first = EXIT_GOOD;
+    uint32_t shared = 0, own, number = 0;
+    bool whole = true;
+    if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : strerror(errno));
+    if (!code && !line) code = complain(EXIT_MEMORY, "out of memory");
+    if (!code && usual.output && to_stdout(&usual))
+        code = complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch");
+    if (!code && usual.prompt)
+        code = complain(EXIT_USAGE, "--prompt: the lines of --batch are the prompts; leave it out");
+    first = tell_failure(a, code);
+    while (!code && !caught_signal && read_batch_line(from, line, &whole)) {
+        parameter_text entry = {0};
+        char count[24];
+        number++;
+        if (!line[strspn(line, " \t")]) continue;
+        snprintf(where, sizeof where, "--batch, line %u: ", number);
+        snprintf(count, sizeof count, "\"line\":%u", number);
+        json_raw(&entry, count);
+        a->o = usual;
+        a->o.output = NULL;
+        if (!whole)
+            code = complain(EXIT_USAGE, "%sit is longer than 1 MB", where);
+        else if (line[strspn(line, " \t")] == '{')
+            code = read_json_line(line, where, &a->o, &entry);
+        else
+            a->o.prompt = line;
+        own = a->o.output != NULL;
+        if (!own) a->o.output = usual.output;
+        a->first_picture = own ? 0 : shared;
+        a->entry = entry.at;
+        code = code ? tell_failure(a, code) : make_request(a);
+        if (!own && !code) shared = a->first_picture;
+        a->entry = NULL;
+        free(entry.at);
+        if (code && !first) first = code;
+        if (code != EXIT_DEVICE && code < 128) code = EXIT_GOOD;
+    }
+    if (!first && !number) first = complain(EXIT_USAGE, "--batch %s: it has no line", usual.batch);
+    a->o = usual;
+    if (from && !from_pipe) fclose(from);
+    free(line);
+    return first;
+}
+#endif

@@ -1,0 +1,613 @@
+/* build/dit --serve: pictures by OpenAI's and A1111's API equal those of the command line; what is malformed, too large,
+   too slow or too much is refused in a sentence; clients that leave end their work. DIT_TEST_ALL adds OpenAI's own client,
+   a browser, and a hundred clients at a time with AddressSanitizer in the server.   test-runs: lavapipe */
+#define _GNU_SOURCE
+#include "library.h"
+#include "test.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
+
+static char work[256], here[400];
+
+static bool sweep(void) { /* make test-all */
+    const char *all = getenv("DIT_TEST_ALL");
+    return all && *all == '1';
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pause_for(int milliseconds) {
+    const struct timespec t = {0, milliseconds * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static const char *in_work(const char *name) {
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", work, name);
+    return path;
+}
+
+/* ---- The server ---- */
+
+typedef struct served {
+    pid_t pid;
+    int port;
+} served;
+
+/* Starts program and waits until it says where it listens; port 0: it did not. */
+static served start(const char *program) {
+    served s = {0, 0};
+    char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "", *at;
+    const double begin = seconds();
+    remove(in_work("log"));
+    s.pid = fork();
+    if (s.pid == 0) {
+        const int file = open(in_work("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(file, 2);
+        setenv("XDG_CACHE_HOME", in_work("cache"), 1);
+        setenv("HOME", work, 1);
+        setenv("ASAN_OPTIONS", "detect_leaks=1:exitcode=99", 1);
+        execv(program, args);
+        _exit(127);
+    }
+    while (!s.port && seconds() - begin < 60) {
+        FILE *file = fopen(in_work("log"), "r");
+        size_t n = file ? fread(log, 1, sizeof log - 1, file) : 0;
+        log[n] = 0;
+        if (file) fclose(file);
+        at = strstr(log, "http://127.0.0.1:");
+        if (at) s.port = atoi(at + 17);
+        if (waitpid(s.pid, NULL, WNOHANG) == s.pid) break;
+        pause_for(20);
+    }
+    return s;
+}
+
+/* Ends the server as Ctrl-C does; gives its exit code. */
+static int stop(served *s) {
+    int status = 0;
+    kill(s->pid, SIGINT);
+    waitpid(s->pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool logged(const char *text) {
+    static char log[200000];
+    FILE *file = fopen(in_work("log"), "r");
+    size_t n = file ? fread(log, 1, sizeof log - 1, file) : 0;
+    log[n] = 0;
+    if (file) fclose(file);
+    return strstr(log, text) != NULL;
+}
+
+/* ---- A client ---- */
+
+static int dial(const served *s) {
+    struct sockaddr_in to = {0};
+    const struct timeval limit = {60, 0};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    to.sin_family = AF_INET;
+    to.sin_port = htons((uint16_t)s->port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) return close(fd), -1;
+    return fd;
+}
+
+static bool say(int fd, const void *data, size_t size) {
+    const char *p = data;
+    while (size) {
+        ssize_t n = send(fd, p, size, MSG_NOSIGNAL);
+        if (n <= 0) return false;
+        p += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+typedef struct reply {
+    int status; /* 0: none came */
+    char *text; /* headers and body; freed with free */
+    const char *body;
+    size_t size; /* of the body */
+} reply;
+
+static reply hear(int fd) {
+    reply r = {0};
+    size_t length = 0, room = 1 << 16;
+    ssize_t n;
+    r.text = malloc(room + 1);
+    while (r.text && (n = recv(fd, r.text + length, room - length, 0)) > 0) {
+        length += (size_t)n;
+        if (length == room) r.text = realloc(r.text, (room *= 2) + 1);
+    }
+    close(fd);
+    if (!r.text) return r;
+    r.text[length] = 0;
+    if (sscanf(r.text, "HTTP/1.1 %d", &r.status) != 1) r.status = 0;
+    r.body = strstr(r.text, "\r\n\r\n");
+    r.body = r.body ? r.body + 4 : r.text + length;
+    r.size = length - (size_t)(r.body - r.text);
+    return r;
+}
+
+static int request(const served *s, const char *method, const char *path, const char *headers, const void *body,
+                   size_t size) {
+    char head[1000];
+    int fd = dial(s);
+    snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n",
+             method, path, s->port, size, headers);
+    if (fd >= 0 && (!say(fd, head, strlen(head)) || !say(fd, body, size))) fprintf(stderr, "    nobody listens\n");
+    return fd;
+}
+
+static reply get(const served *s, const char *path) { return hear(request(s, "GET", path, "", "", 0)); }
+
+static reply post(const served *s, const char *path, const char *json) {
+    return hear(request(s, "POST", path, "Content-Type: application/json\r\n", json, strlen(json)));
+}
+
+/* Whether a reply has this status and text; frees it. */
+static bool says(reply r, int status, const char *text) {
+    const bool good = r.status == status && r.body && strstr(r.body, text);
+    if (!good) fprintf(stderr, "    %d, not %d and '%s': %.300s\n", r.status, status, text, r.body ? r.body : "");
+    free(r.text);
+    return good;
+}
+
+/* The bytes behind "key":"...base64..." or ["...base64; the number-th of them. */
+static unsigned char *unbase64(const char *text, const char *key, size_t *size) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *p = strstr(text, key), *at;
+    unsigned char *out = malloc(strlen(text) + 4);
+    uint32_t bits = 0, held = 0;
+    *size = 0;
+    for (p = p ? p + strlen(key) : ""; *p && (at = strchr(letters, *p)) != NULL; p++) {
+        bits = bits << 6 | (uint32_t)(at - letters);
+        if ((held += 6) >= 8) out[(*size)++] = (unsigned char)(bits >> (held -= 8));
+    }
+    return out;
+}
+
+static bool is_file(const char *text, const char *key, const char *path) {
+    size_t size, length = 0;
+    unsigned char *bytes = unbase64(text, key, &size), *whole = malloc(1 << 20);
+    FILE *file = fopen(path, "rb");
+    bool same;
+    if (file) length = fread(whole, 1, 1 << 20, file);
+    if (file) fclose(file);
+    same = size && size == length && memcmp(bytes, whole, size) == 0;
+    if (!same) fprintf(stderr, "    %zu bytes and %zu\n", size, length);
+    free(bytes);
+    free(whole);
+    return same;
+}
+
+static int shell(const char *format, ...) {
+    char command[2000], whole[3000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    snprintf(whole, sizeof whole, "export XDG_CACHE_HOME=%s/cache WORK=%s DIT='build/dit -m " MODEL " --steps 2 -W 32 -H 32'; %s",
+             work, work, command);
+    return WEXITSTATUS(system(whole));
+}
+
+/* ---- Pictures ---- */
+
+static void test_openai(const served *s) {
+    reply r;
+    char form[40000], *p = form;
+    size_t size;
+    FILE *file;
+    CHECK(shell("$DIT -p 'a red fox' -s 7 -o $WORK/fox.png -q") == 0);
+    r = post(s, "/v1/images/generations", "{\"model\":\"dall-e-2\",\"prompt\":\"a red fox\",\"seed\":7,\"size\":\"32x32\"}");
+    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"b64_json\":\"", in_work("fox.png")), "%d %.200s", r.status, r.body);
+    free(r.text);
+    r = post(s, "/v1/images/generations",
+             "{\"prompt\":\"a red fox\",\"seed\":7,\"n\":2,\"size\":\"auto\",\"response_format\":\"url\",\"user\":null}");
+    CHECK_MESSAGE(r.status == 200 && strstr(r.body, "{\"url\":\"http://127.0.0.1:") && strstr(r.body, "/pictures/3\"}]}"),
+                  "%s", r.body);
+    free(r.text);
+    r = get(s, "/pictures/2");
+    CHECK(r.status == 200 && strstr(r.text, "image/png") && r.size > 100);
+    file = fopen(in_work("second.png"), "wb");
+    fwrite(r.body, 1, r.size, file);
+    fclose(file);
+    free(r.text);
+    CHECK(shell("cmp $WORK/second.png $WORK/fox.png") == 0);
+    CHECK(says(get(s, "/pictures/99"), 404, "not kept"));
+    CHECK(says(get(s, "/pictures"), 200, "{\"number\":3,\"text\":\"a red fox\\u000aSteps: 2"));
+    CHECK(says(get(s, "/v1/models"), 200, "\"id\":\"pipe_pixart_sigma\""));
+    /* a form: a picture to edit, and a mask that is transparent everywhere, as that of a PNG without alpha never is */
+    p += sprintf(p, "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\nContent-Disposition: "
+                    "form-data; name=\"seed\"\r\n\r\n7\r\n--cut\r\nContent-Disposition: form-data; name=\"image\"; "
+                    "filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n");
+    file = fopen(in_work("fox.png"), "rb");
+    size = fread(p, 1, 30000, file);
+    fclose(file);
+    p += size;
+    p += sprintf(p, "\r\n--cut--\r\n");
+    r = hear(request(s, "POST", "/v1/images/edits", "Content-Type: multipart/form-data; boundary=cut\r\n", form,
+                     (size_t)(p - form)));
+    CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png -q -o $WORK/snow.png && cd $WORK && "
+                "python3 -c \"import zlib\" 2>/dev/null; true") == 0);
+    CHECK_MESSAGE(r.status == 200 && strstr(r.body, "b64_json"), "%d %.300s", r.status, r.body);
+    free(r.text);
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", "Content-Type: multipart/form-data; boundary=cut\r\n", form, 90)),
+               400, "image is missing"));
+    CHECK(says(post(s, "/v1/images/edits", "{}"), 400, "must be a form"));
+    CHECK(says(post(s, "/v1/images/generations", "{}"), 400, "\"error\":{\"message\":\"prompt is missing"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"n\":11}"), 400, "n must be a whole number from 1 to 10"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"big\"}"), 400, "size must be WIDTHxHEIGHT"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"model\":\"none\"}"), 404, "there is no model 'none'"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"33x32\"}"), 400, "nearest valid value is 32"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"output_format\":\"bmp\"}"), 400, "output_format"));
+}
+
+static void test_a1111(const served *s) {
+    reply r = post(s, "/sdapi/v1/txt2img",
+                   "{\"prompt\":\"a red fox\",\"negative_prompt\":\"\",\"seed\":7,\"width\":32,\"height\":32,\"steps\":2,"
+                   "\"sampler_name\":\"\",\"batch_size\":1,\"n_iter\":2,\"restore_faces\":false,\"alwayson_scripts\":{}}");
+    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"images\":[\"", in_work("fox.png")), "%d %.200s", r.status, r.body);
+    CHECK_MESSAGE(strstr(r.body, "\\\"all_seeds\\\":[7,8]") && strstr(r.body, "\\\"infotexts\\\":[\\\"a red fox\\\\u000aSteps: 2"),
+                  "%.100s", r.body);
+    free(r.text);
+    {
+        size_t size;
+        char json[60000], *p = json, *end;
+        unsigned char *bytes;
+        FILE *base64;
+        p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"denoising_strength\":0.75,\"init_images\":[\"data:image/png;base64,");
+        base64 = popen("base64 -w 0 \"$WORK_FOX\"", "r");
+        end = p + fread(p, 1, 50000, base64);
+        pclose(base64);
+        sprintf(end, "\"]}");
+        r = post(s, "/sdapi/v1/img2img", json);
+        CHECK_MESSAGE(r.status == 200, "%d %.300s", r.status, r.body);
+        bytes = unbase64(r.body, "\"images\":[\"", &size);
+        base64 = fopen(in_work("begun.png"), "wb");
+        fwrite(bytes, 1, size, base64);
+        fclose(base64);
+        free(bytes);
+        free(r.text);
+        /* texts differ in the picture's name and hash; pixels do not */
+        CHECK(shell("cd $WORK && for f in begun snow; do tail -c +8 $f.png | tr -d '\\n' | grep -aob IDAT | head -n 1 | cut -d: -f1 "
+                    ">$f.at; tail -c +$(($(LC_ALL=C grep -abo IDAT $f.png | head -n 1 | cut -d: -f1) + 1)) $f.png >$f.data; done; "
+                    "cmp begun.data snow.data") == 0);
+    }
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\"}"), 400, "init_images must hold a picture"));
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"%%%\"]}"), 400, "in base64"));
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"]}"), 400, "no PNG or JPEG"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":\"many\"}"), 400, "steps must be a number"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":5000}"), 400, "--steps '5000'"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"sampler_name\":\"warp\"}"), 400, "--sampler 'warp'"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"batch_size\":9,\"n_iter\":9}"), 400, "64 at most"));
+    CHECK(says(get(s, "/sdapi/v1/samplers"), 200, "{\"name\":\"euler\",\"aliases\":[],\"options\":{}}"));
+    CHECK(says(get(s, "/sdapi/v1/schedulers"), 200, "\"name\":\"karras\""));
+    CHECK(says(get(s, "/sdapi/v1/sd-models"), 200, "\"model_name\":\"pipe_pixart_sigma\""));
+    CHECK(says(get(s, "/sdapi/v1/options"), 200, "\"sd_model_checkpoint\":\"pipe_pixart_sigma\""));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"none\"}"), 404, "no model 'none'"));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"pipe_pixart_sigma\",\"other\":1}"), 200, "null"));
+    CHECK(says(get(s, "/sdapi/v1/progress"), 200, "{\"progress\":0,\"eta_relative\":0,\"state\":{"));
+    CHECK(says(post(s, "/sdapi/v1/interrupt", "{}"), 200, "{}"));
+}
+
+/* ---- Requests that are malformed, large, slow or foreign ---- */
+
+static void test_malformed(const served *s) {
+    static const char *const bodies[] = {"", "{", "[]", "null", "7", "\"x\"", "{\"prompt\":}", "{\"prompt\":7}", "{\"prompt\":[\"x\"]}",
+                                         "{\"prompt\":\"\xff\"}", "{\"prompt\":\"x\\ud800\"}", "{\"prompt\":\"x\"} x",
+                                         "{\"prompt\":\"x\\u0000y\"}"};
+    static const char *const raw[] = {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /v1/images/generations HTTP/1.1\r\nHost: "
+                                      "localhost\r\nContent-Length: -5\r\n\r\n", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+                                      "chunked\r\n\r\nzz\r\n", "\x16\x03\x01\x02", "GET /%ff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"};
+    char *deep = malloc(1000001);
+    size_t i;
+    for (i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            reply r = post(s, k ? "/sdapi/v1/txt2img" : "/v1/images/generations", bodies[i]);
+            CHECK_MESSAGE(r.status == 400, "%s: %d", bodies[i], r.status);
+            free(r.text);
+        }
+    memset(deep, '[', 1000000);
+    deep[1000000] = 0;
+    CHECK(says(post(s, "/v1/images/generations", deep), 400, "no JSON"));
+    free(deep);
+    for (i = 0; i < sizeof raw / sizeof raw[0]; i++) {
+        const struct timeval moment = {0, 300000}; /* what is no request at all may get no answer */
+        int fd = dial(s);
+        reply r;
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
+        say(fd, raw[i], strlen(raw[i]));
+        shutdown(fd, SHUT_WR);
+        r = hear(fd);
+        CHECK_MESSAGE(r.status == 0 || r.status >= 400, "%s: %d", raw[i], r.status);
+        free(r.text);
+    }
+    CHECK(says(get(s, "/nothing"), 404, "nothing at /nothing"));
+    CHECK(says(post(s, "/v1/nothing", "{}"), 404, "\"error\":{\"message\""));
+    CHECK(says(hear(request(s, "DELETE", "/", "", "", 0)), 405, "DELETE is not understood"));
+    CHECK(says(hear(request(s, "GET", "/", "Origin: http://evil.example\r\n", "", 0)), 403, "another site"));
+    CHECK(says(get(s, "/"), 200, "<title>dit</title>"));
+}
+
+static void test_foreign_host(const served *s) {
+    static const char foreign[] = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    int fd = dial(s);
+    say(fd, foreign, sizeof foreign - 1);
+    CHECK(says(hear(fd), 403, "another site"));
+}
+
+static void test_huge(const served *s) {
+    char head[300], *chunk = malloc(1 << 20);
+    bool heard = true;
+    int fd = dial(s), i;
+    reply r;
+    snprintf(head, sizeof head, "POST /v1/images/generations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
+    say(fd, head, strlen(head));
+    r = hear(fd);
+    CHECK_MESSAGE(r.status == 413 && strstr(r.body, "larger than 64 MB"), "%d", r.status);
+    free(r.text);
+    snprintf(head, sizeof head, "POST /sdapi/v1/txt2img HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    fd = dial(s); /* without end */
+    heard = say(fd, head, strlen(head));
+    memset(chunk, ' ', 1 << 20);
+    for (i = 0; i < 200 && heard; i++) heard = say(fd, "100000\r\n", 8) && say(fd, chunk, 1 << 20) && say(fd, "\r\n", 2);
+    CHECK_MESSAGE(!heard && i >= 60, "%d MB were taken", i);
+    close(fd);
+    free(chunk);
+}
+
+/* Connections that say little or nothing do not keep others waiting. */
+static void test_slow(const served *s) {
+    int slow[20], i;
+    const double begin = seconds();
+    for (i = 0; i < 20; i++) {
+        slow[i] = dial(s);
+        if (i % 2) say(slow[i], "POST /v1/images/generations HTTP/1.1\r\nHost: loc", 49);
+    }
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\"}"), 200, "b64_json"));
+    CHECK_MESSAGE(seconds() - begin < 20, "%.1f s", seconds() - begin);
+    for (i = 0; i < 20; i++) close(slow[i]);
+}
+
+static const char *const long_job = "{\"prompt\":\"x\",\"steps\":400,\"sampler_name\":\"Euler\",\"width\":96,\"height\":96,\"preview\":true}",
+                  *const long_openai = "{\"prompt\":\"x\",\"steps\":400,\"size\":\"96x96\"}";
+
+static bool idle(const served *s) {
+    reply r = get(s, "/sdapi/v1/progress?skip_current_image=true");
+    const bool yes = r.status == 200 && strstr(r.body, "\"job\":\"\"") && strstr(r.body, "\"waiting\":0");
+    free(r.text);
+    return yes;
+}
+
+/* Whether the server comes to rest, or to work, within some seconds. */
+static bool becomes(const served *s, bool rest) {
+    const double begin = seconds();
+    while (seconds() - begin < 30) {
+        if (idle(s) == rest) return true;
+        pause_for(30);
+    }
+    return false;
+}
+
+static void test_leaving(const served *s) {
+    int fd = request(s, "POST", "/sdapi/v1/txt2img", "", long_job, strlen(long_job)), waits;
+    CHECK(becomes(s, false));
+    waits = request(s, "POST", "/sdapi/v1/txt2img", "", long_job, strlen(long_job));
+    pause_for(100);
+    close(waits); /* out of the queue */
+    close(fd);    /* in the midst of a picture */
+    CHECK_MESSAGE(becomes(s, true), "work goes on for nobody");
+    CHECK(logged("interrupted"));
+}
+
+static void test_interrupting(const served *s) {
+    int fd = request(s, "POST", "/sdapi/v1/txt2img", "", long_job, strlen(long_job)), openai;
+    reply r;
+    CHECK(becomes(s, false));
+    CHECK(says(post(s, "/sdapi/v1/interrupt", ""), 200, "{}"));
+    CHECK(says(hear(fd), 200, "\\\"interrupted\\\":true"));
+    openai = request(s, "POST", "/v1/images/generations", "", long_openai, strlen(long_openai));
+    CHECK(becomes(s, false));
+    for (int i = 0; i < 200; i++) { /* progress goes on, and is told */
+        r = get(s, "/sdapi/v1/progress");
+        const bool shown = strstr(r.body, "\"sampling_steps\":400") && !strstr(r.body, "\"sampling_step\":0,");
+        free(r.text);
+        if (shown) break;
+        CHECK(i < 199);
+        pause_for(20);
+    }
+    post(s, "/sdapi/v1/interrupt", "");
+    CHECK(says(hear(openai), 409, "interrupted"));
+}
+
+/* One is made, 32 wait, and the next ones are told to come later; all are answered when the server ends. */
+static void test_queue(served *s) {
+    int fds[40], full = 0, ended = 0, other = 0;
+    fds[0] = request(s, "POST", "/sdapi/v1/txt2img", "", long_job, strlen(long_job));
+    CHECK(becomes(s, false));
+    for (int i = 1; i < 40; i++) {
+        fds[i] = request(s, "POST", "/sdapi/v1/txt2img", "", long_job, strlen(long_job));
+        if (i == 36) pause_for(200);
+    }
+    pause_for(300);
+    CHECK_MESSAGE(stop(s) == 130, "exit code");
+    CHECK(logged("the server ended"));
+    for (int i = 0; i < 40; i++) {
+        reply r = hear(fds[i]);
+        full += r.status == 429 && strstr(r.body, "32 requests are waiting");
+        ended += r.status == 503 && strstr(r.body, "the server ends");
+        other += r.status == 409;
+        free(r.text);
+    }
+    CHECK_MESSAGE(full == 7 && ended == 32 && other == 1, "%d were too many, %d waited, %d was made", full, ended, other);
+}
+
+/* ---- make test-all ---- */
+
+typedef struct crowd {
+    const served *server;
+    int number, good, busy;
+} crowd;
+
+static void *one_of_many(void *user) {
+    crowd *c = user;
+    char body[200];
+    for (int i = 0; i < 3; i++) {
+        int fd;
+        reply r;
+        snprintf(body, sizeof body, "{\"prompt\":\"number %d\",\"seed\":%d}", c->number, c->number);
+        fd = request(c->server, "POST", c->number % 2 ? "/v1/images/generations" : "/sdapi/v1/txt2img", "", body, strlen(body));
+        if (c->number % 10 == 9) { /* some leave at once */
+            close(fd);
+            c->good++;
+            continue;
+        }
+        r = hear(fd);
+        c->good += r.status == 200;
+        c->busy += r.status == 429;
+        free(r.text);
+        r = get(c->server, "/sdapi/v1/progress");
+        free(r.text);
+    }
+    return NULL;
+}
+
+static void test_crowd(void) {
+    enum { CLIENTS = 100 };
+    static pthread_t threads[CLIENTS];
+    static crowd all[CLIENTS];
+    served s;
+    int good = 0, busy = 0;
+    if (access("build/asan/dit", X_OK) != 0) {
+        printf("skipped: a hundred clients: build/asan/dit is not built\n");
+        return;
+    }
+    s = start("build/asan/dit");
+    if (!CHECK_MESSAGE(s.port, "the server did not start")) return;
+    for (int i = 0; i < CLIENTS; i++) {
+        all[i].server = &s;
+        all[i].number = i;
+        CHECK(pthread_create(&threads[i], NULL, one_of_many, &all[i]) == 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        good += all[i].good;
+        busy += all[i].busy;
+    }
+    CHECK_MESSAGE(good + busy == 3 * CLIENTS && good > 30, "%d made, %d too many, of %d", good, busy, 3 * CLIENTS);
+    test_malformed(&s);
+    test_huge(&s);
+    test_slow(&s);
+    CHECK(becomes(&s, true));
+    good = stop(&s); /* 99: what a driver leaves behind counts as a leak, in no module, since the driver is gone */
+    if (!CHECK_MESSAGE((good == 130 || good == 99) && !logged("runtime error") && !logged("ERROR: AddressSanitizer") &&
+                           !logged("examples/cli/") && !logged("dit.h:"),
+                       "exit code %d; the sanitizers speak", good))
+        shell("grep -v '^dit: ' $WORK/log | head -c 3000 >&2");
+}
+
+/* OpenAI's own client for Python. */
+static void test_openai_client(const served *s) {
+    static const char program[] =
+        "import sys, base64, openai\n"
+        "c = openai.OpenAI(base_url=f'http://127.0.0.1:{sys.argv[1]}/v1', api_key='none', max_retries=0)\n"
+        "fox = open(sys.argv[2] + '/fox.png', 'rb').read()\n"
+        "r = c.images.generate(model='dall-e-2', prompt='a red fox', n=1, size='auto', extra_body={'seed': 7})\n"
+        "assert base64.b64decode(r.data[0].b64_json) == fox and r.created > 0\n"
+        "r = c.images.generate(prompt='a red fox', n=2, response_format='url', extra_body={'seed': 7})\n"
+        "import urllib.request\n"
+        "assert urllib.request.urlopen(r.data[0].url).read() == fox and len(r.data) == 2\n"
+        "r = c.images.edit(model='dall-e-2', image=open(sys.argv[2] + '/fox.png', 'rb'), prompt='in snow', n=1, "
+        "response_format='b64_json', extra_body={'seed': 7})\n"
+        "assert base64.b64decode(r.data[0].b64_json)[:4] == b'\\x89PNG'\n"
+        "assert 'pipe_pixart_sigma' in [m.id for m in c.models.list()]\n"
+        "try:\n"
+        "    c.images.generate(prompt='x', size='33x32')\n"
+        "    sys.exit('33 pixels were accepted')\n"
+        "except openai.BadRequestError as e:\n"
+        "    assert 'nearest valid value is 32' in e.message, e.message\n";
+    FILE *file = fopen(in_work("client.py"), "w");
+    fputs(program, file);
+    fclose(file);
+    if (shell("test -x build/openai/bin/python || { python3 -m venv build/openai && build/openai/bin/pip install -q openai; } "
+              ">$WORK/pip.log 2>&1; build/openai/bin/python -c 'import openai' 2>/dev/null") != 0) {
+        printf("skipped: OpenAI's client: it cannot be installed (build/openai)\n");
+        return;
+    }
+    CHECK_MESSAGE(shell("build/openai/bin/python $WORK/client.py %d $WORK >&2", s->port) == 0, "OpenAI's client fails");
+}
+
+/* A browser without a window opens the page, and draws. */
+static void test_browser(const served *s) {
+    if (shell("command -v chromium >/dev/null") != 0) {
+        printf("skipped: the page in a browser: chromium is not installed\n");
+        return;
+    }
+    CHECK_MESSAGE(shell("sh tests/tools/browser.sh http://127.0.0.1:%d/ $WORK >$WORK/browser.log 2>&1", s->port) == 0,
+                  "the page does not work: see below");
+    shell("grep -v '^\\[' $WORK/browser.log | head -n 20 >&2");
+}
+
+static int remove_one(const char *path, const struct stat *info, int what, struct FTW *ftw) {
+    (void)info, (void)what, (void)ftw;
+    return remove(path);
+}
+
+int main(int argc, char **argv) {
+    const char *only = argc > 1 ? argv[1] : "";
+    served s;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    setenv("WORK_FOX", in_work("fox.png"), 1);
+    s = start("build/dit");
+    if (!s.port && logged("was built without")) {
+        printf("skipped: build/dit has no libmicrohttpd or jansson\n");
+        CHECK(logged("dit doctor tells how to get them"));
+        return TEST_END("server");
+    }
+    if (!CHECK_MESSAGE(s.port, "the server did not start")) return TEST_END("server");
+    CHECK(shell("build/dit --serve nowhere 2>$WORK/said") == 2 && shell("grep -q \"must be .HOST:.PORT\" $WORK/said") == 0);
+    CHECK(shell("build/dit --serve %d 2>$WORK/said", s.port) == 4 && shell("grep -q 'choose another' $WORK/said") == 0);
+    CHECK(shell("build/dit --serve 0 -m nothing 2>$WORK/said") == 3 && shell("grep -q 'No such file' $WORK/said") == 0);
+    test_openai(&s);
+    test_a1111(&s);
+    if (!strstr("browser client crowd", only) || !*only) {
+        test_malformed(&s);
+        test_foreign_host(&s);
+        test_slow(&s);
+        test_leaving(&s);
+        test_interrupting(&s);
+        test_huge(&s);
+    }
+    if (sweep()) test_openai_client(&s);
+    if (sweep()) test_browser(&s);
+    test_queue(&s);
+    if (sweep()) test_crowd();
+    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return TEST_END("server");
+}

@@ -1,0 +1,631 @@
+/* build/dit on a terminal of the test's own: pictures in Kitty's, iTerm2's and Sixel's protocol and as half blocks, read
+   back and compared with the file; prompts that are typed, Ctrl-C, narrow widths, NO_COLOR, other letters than UTF-8,
+   output to a pipe; and batches, sheets, JSON, JPEG and WebP, which pipes get.   test-runs: lavapipe */
+#define _GNU_SOURCE
+#include "library.h"
+#include "test.h"
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define STBI_ONLY_PNG
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#endif
+#include <stb/stb_image.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
+#define QUICK "-m", model, "--steps", "2", "-W", "32", "-H", "32"
+#define SIDE 32
+
+static char work[256], program[512], model[512];
+
+static const char *in_work(const char *name) {
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", work, name);
+    return path;
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static unsigned char *load(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    unsigned char *data = malloc(1 << 24);
+    *size = file && data ? fread(data, 1, (1 << 24) - 1, file) : 0;
+    if (data) data[*size] = 0;
+    if (file) fclose(file);
+    return data;
+}
+
+static bool same_files(const char *a, const char *b) {
+    size_t n = 0, m = 0;
+    unsigned char *x = load(a, &n), *y = load(b, &m);
+    const bool same = n && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+/* ---- A terminal, and a program on it ---- */
+
+typedef struct terminal {
+    pid_t pid;
+    int fd, out;          /* its screen and keys; standard output where that is a pipe, else -1 */
+    const char *answers;  /* to the question what it is; NULL: none */
+    char *said, *printed; /* all that came */
+    size_t length, seen;  /* of said; how much of it wait_for has passed */
+    int code;
+} terminal;
+
+typedef struct kind {
+    const char *answers;
+    int columns, lines;
+    const char *environment[4]; /* more than the usual one: NAME=VALUE */
+    bool pipe;                  /* standard output is one */
+} kind;
+
+enum { SAID = 1 << 22 };
+
+static terminal begin(const kind *k, const char *const *args) {
+    terminal t = {0};
+    struct winsize size = {(unsigned short)k->lines, (unsigned short)k->columns, 0, 0};
+    int ends[2] = {-1, -1};
+    t.answers = k->answers;
+    t.said = calloc(1, SAID);
+    t.printed = calloc(1, 65536);
+    if (!t.said || !t.printed || (k->pipe && pipe(ends) != 0)) abort();
+    t.pid = forkpty(&t.fd, NULL, NULL, &size);
+    if (t.pid == 0) {
+        if (chdir(work) != 0) _exit(127);
+        unsetenv("NO_COLOR");
+        setenv("COLORTERM", "truecolor", 1);
+        setenv("TERM", "xterm-256color", 1);
+        setenv("LC_ALL", "C.UTF-8", 1);
+        setenv("XDG_CACHE_HOME", in_work("cache"), 1);
+        for (int i = 0; i < 4 && k->environment[i]; i++) putenv((char *)(uintptr_t)k->environment[i]);
+        if (k->pipe) dup2(ends[1], 1), close(ends[0]), close(ends[1]);
+        execv(program, (char **)(uintptr_t)args);
+        _exit(127);
+    }
+    if (k->pipe) close(ends[1]);
+    t.out = ends[0];
+    return t;
+}
+
+/* Takes what comes within a moment, and answers; false when the program is gone. */
+static bool take(terminal *t) {
+    struct pollfd fds[2] = {{t->fd, POLLIN, 0}, {t->out, POLLIN, 0}};
+    ssize_t n = 1;
+    poll(fds, 2, 50);
+    if (fds[1].revents & (POLLIN | POLLHUP)) {
+        const size_t had = strlen(t->printed);
+        if (read(t->out, t->printed + had, 65535 - had) <= 0) close(t->out), t->out = -1;
+    }
+    if (fds[0].revents) {
+        n = read(t->fd, t->said + t->length, SAID - 1 - t->length);
+        if (n > 0) t->length += (size_t)n, t->said[t->length] = 0;
+    }
+    if (t->answers && strstr(t->said, "\033[c")) {
+        if (write(t->fd, t->answers, strlen(t->answers)) < 0) return false;
+        t->answers = NULL;
+    }
+    return n > 0;
+}
+
+/* Whether the program says text behind what was waited for before, within a minute. */
+static bool wait_for(terminal *t, const char *text) {
+    const double limit = seconds() + 60;
+    const char *at;
+    while ((at = strstr(t->said + t->seen, text)) == NULL)
+        if (!take(t) || seconds() > limit) break;
+    if (!at) at = strstr(t->said + t->seen, text);
+    if (at) t->seen = (size_t)(at - t->said) + strlen(text);
+    if (!at) fprintf(stderr, "    it never said %s, but: %s\n", text, t->said + t->seen);
+    return at != NULL;
+}
+
+static void type(terminal *t, const char *keys) {
+    if (write(t->fd, keys, strlen(keys)) < 0) fprintf(stderr, "    nobody reads\n");
+}
+
+/* Waits for the end; gives the exit code. */
+static int end(terminal *t) {
+    const double limit = seconds() + 60;
+    int status = 0;
+    while (take(t))
+        if (seconds() > limit) kill(t->pid, SIGKILL), fprintf(stderr, "    stopped after 60 s\n");
+    while (t->out >= 0 && take(t) + 1 && t->out >= 0) {
+    }
+    close(t->fd);
+    waitpid(t->pid, &status, 0);
+    return t->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void forget(terminal *t) {
+    free(t->said);
+    free(t->printed);
+}
+
+#define ARGS(...) ((const char *const[]){"dit", __VA_ARGS__, NULL})
+
+static terminal run(const kind *k, const char *const *args) {
+    terminal t = begin(k, args);
+    end(&t);
+    return t;
+}
+
+/* ---- Pictures, read back ---- */
+
+typedef struct rgb_picture {
+    int width, height;
+    unsigned char *rgb; /* freed with free; NULL: none */
+} rgb_picture;
+
+static rgb_picture read_file_picture(const char *path) {
+    rgb_picture p = {0};
+    int channels;
+    p.rgb = stbi_load(path, &p.width, &p.height, &channels, 3);
+    return p;
+}
+
+static unsigned char *unbase64(const char *text, size_t length, size_t *size) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char *out = malloc(length + 4);
+    uint32_t bits = 0, held = 0;
+    *size = 0;
+    for (size_t i = 0; i < length; i++) {
+        const char *at = strchr(letters, text[i]);
+        if (!at || !text[i]) continue;
+        bits = bits << 6 | (uint32_t)(at - letters);
+        if ((held += 6) >= 8) out[(*size)++] = (unsigned char)(bits >> (held -= 8));
+    }
+    return out;
+}
+
+static rgb_picture decode_png(const char *base64, size_t length) {
+    rgb_picture p = {0};
+    size_t size;
+    int channels;
+    unsigned char *png = unbase64(base64, length, &size);
+    p.rgb = stbi_load_from_memory(png, (int)size, &p.width, &p.height, &channels, 3);
+    free(png);
+    return p;
+}
+
+/* The last picture that was sent; *count: all of them. Checks the form of each part. */
+static rgb_picture decode_kitty(const char *said, int *count) {
+    char *base64 = calloc(1, SAID);
+    const char *p = said, *body, *over;
+    size_t length = 0;
+    rgb_picture out = {0};
+    *count = 0;
+    while ((p = strstr(p, "\033_G")) != NULL && (body = strchr(p, ';')) != NULL &&
+           (over = strstr(body, "\033\\")) != NULL) {
+        const bool first = memmem(p, (size_t)(body - p), "a=T", 3) != NULL,
+                   more = memmem(p, (size_t)(body - p), "m=1", 3) != NULL;
+        if (memmem(p, (size_t)(body - p), "a=q", 3)) {
+            p = over;
+            continue;
+        }
+        if (first) length = 0, ++*count;
+        CHECK(over - body - 1 <= 4096 && (!more || (over - body - 1) % 4 == 0));
+        memcpy(base64 + length, body + 1, (size_t)(over - body - 1));
+        length += (size_t)(over - body - 1);
+        p = over;
+        if (more) continue;
+        free(out.rgb);
+        out = decode_png(base64, length);
+    }
+    free(base64);
+    return out;
+}
+
+static rgb_picture decode_iterm2(const char *said) {
+    const char *p = said, *body, *over;
+    rgb_picture out = {0};
+    while ((p = strstr(p, "\033]1337;File=")) != NULL && (body = strchr(p, ':')) != NULL &&
+           (over = strchr(body, '\007')) != NULL) {
+        free(out.rgb);
+        out = decode_png(body + 1, (size_t)(over - body - 1));
+        p = over;
+    }
+    return out;
+}
+
+/* The last Sixel picture (DEC STD 070, chapter 9): colours in parts of 100, rows of six pixels. *colours: that it has. */
+static rgb_picture decode_sixel(const char *said, int *colours) {
+    static unsigned char palette[1024][3];
+    const char *p = NULL, *at = said, *over;
+    rgb_picture out = {0};
+    int colour = 0, x = 0, y = 0, n, m, v[5];
+    *colours = 0;
+    while ((at = strstr(at, "\033P")) != NULL) p = at, at++;
+    if (!p || (over = strstr(p, "\033\\")) == NULL || (p = strchr(p, 'q')) == NULL) return out;
+    out.rgb = calloc(SIDE * SIDE, 3);
+    out.width = out.height = SIDE;
+    for (p++; p < over;) {
+        int repeat = 1;
+        if (*p == '"') {
+            p += 1 + strspn(p + 1, "0123456789;");
+            continue;
+        }
+        if (*p == '#') {
+            m = sscanf(p, "#%d;%d;%d;%d;%d%n", &v[0], &v[1], &v[2], &v[3], &v[4], &n);
+            colour = v[0] & 1023;
+            p += 1 + strspn(p + 1, "0123456789;");
+            if (m != 5) continue;
+            for (int c = 0; c < 3; c++) palette[colour][c] = (unsigned char)((v[2 + c] * 255 + 50) / 100);
+            ++*colours;
+            continue;
+        }
+        if (*p == '!') repeat = (int)strtol(p + 1, (char **)(uintptr_t)&p, 10);
+        if (*p == '$') x = 0;
+        if (*p == '-') x = 0, y += 6;
+        if (*p >= '?' && *p <= '~')
+            for (; repeat; repeat--, x++)
+                for (int bit = 0; bit < 6; bit++)
+                    if ((*p - '?') >> bit & 1 && x < SIDE && y + bit < SIDE)
+                        memcpy(out.rgb + ((y + bit) * SIDE + x) * 3, palette[colour], 3);
+        p++;
+    }
+    return out;
+}
+
+/* The last picture in half blocks of 24-bit colours. */
+static rgb_picture decode_blocks(const char *said) {
+    const char *p = said, *at = said, *over;
+    rgb_picture out = {0};
+    unsigned char ground[2][3] = {{0}};
+    int x = 0, y = 0;
+    while ((at = strstr(at, "\0337")) != NULL) p = at, at++;
+    over = strstr(p, "\0338");
+    if (!over) return out;
+    out.rgb = calloc(SIDE * SIDE, 3);
+    while (p < over) {
+        unsigned which, r, g, b;
+        if (sscanf(p, "\033[%u;2;%u;%u;%um", &which, &r, &g, &b) == 4) {
+            unsigned char *to = ground[which == 48];
+            to[0] = (unsigned char)r, to[1] = (unsigned char)g, to[2] = (unsigned char)b;
+            p = strchr(p, 'm') + 1;
+        } else if (strncmp(p, "\xe2\x96\x80", 3) == 0) {
+            if (x < SIDE && y < SIDE) {
+                memcpy(out.rgb + (y * SIDE + x) * 3, ground[0], 3);
+                memcpy(out.rgb + ((y + 1) * SIDE + x) * 3, ground[1], 3);
+            }
+            x++;
+            p += 3;
+        } else {
+            if (*p == '\n') out.width = x, x = 0, y += 2;
+            p++;
+        }
+    }
+    out.height = y + 2;
+    return out;
+}
+
+static bool same_picture(const rgb_picture *a, const rgb_picture *b) {
+    return a->rgb && b->rgb && a->width == b->width && a->height == b->height &&
+           memcmp(a->rgb, b->rgb, (size_t)a->width * (size_t)a->height * 3) == 0;
+}
+
+/* ---- Previews ---- */
+
+static const kind kitty = {"\033_Gi=31;OK\033\\\033[6;20;10t\033[?62;4;22c", 80, 24, {NULL}, false},
+                  iterm2 = {"\033]1337;ReportCellSize=17.0;8.0;2.0\033\\\033[?64;1;2;4;6;22c", 80, 24, {NULL}, false},
+                  sixel = {"\033[6;12;6t\033[?62;4;6;9;15;22c", 80, 24, {NULL}, false},
+                  plain = {"\033[?62;22c", 80, 24, {NULL}, false}, silent = {NULL, 80, 24, {NULL}, false};
+
+static void test_previews(void) {
+    rgb_picture file, shown;
+    terminal t;
+    int count = 0, worst = 0, colours;
+    double sum = 0;
+    t = run(&kitty, ARGS(QUICK, "-p", "a", "--steps", "4", "--preview", "--preview-interval", "1", "-o", "k.png"));
+    CHECK_MESSAGE(t.code == 0 && strstr(t.said, "k.png  seed 42"), "%d: %s", t.code, t.said);
+    file = read_file_picture(in_work("k.png"));
+    shown = decode_kitty(t.said, &count);
+    CHECK_MESSAGE(same_picture(&file, &shown), "Kitty shows another picture of %dx%d", shown.width, shown.height);
+    CHECK_MESSAGE(count >= 2 && count <= 5, "%d pictures of 4 steps", count);
+    free(shown.rgb), forget(&t);
+
+    t = run(&iterm2, ARGS(QUICK, "-p", "a", "--steps", "4", "--preview=terminal", "-o", "i.png"));
+    shown = decode_iterm2(t.said);
+    CHECK_MESSAGE(t.code == 0 && same_picture(&file, &shown), "%d: iTerm2 shows another picture", t.code);
+    free(shown.rgb), forget(&t);
+
+    t = run(&plain, ARGS(QUICK, "-p", "a", "--steps", "4", "--preview", "-o", "b.png"));
+    shown = decode_blocks(t.said);
+    CHECK_MESSAGE(t.code == 0 && same_picture(&file, &shown), "%d: blocks show another picture of %dx%d", t.code,
+                  shown.width, shown.height);
+    free(shown.rgb), forget(&t);
+
+    t = run(&sixel, ARGS(QUICK, "-p", "a", "--steps", "4", "--preview", "-o", "s.png"));
+    if (!strstr(t.said, "\033P")) {
+        printf("skipped: Sixel: build/dit has no libsixel\n");
+    } else { /* a colour of 256 that is near: within 16 of 255 on average over the picture's 1024, none off by more than 96 */
+        shown = decode_sixel(t.said, &colours);
+        CHECK_MESSAGE(t.code == 0 && shown.rgb && colours >= 128 && colours <= 256, "%d: %d colours", t.code, colours);
+        for (int i = 0; shown.rgb && file.rgb && i < SIDE * SIDE * 3; i++) {
+            const int off = abs(shown.rgb[i] - file.rgb[i]);
+            sum += off;
+            if (off > worst) worst = off;
+        }
+        sum /= SIDE * SIDE * 3;
+        CHECK_MESSAGE(sum <= 16 && worst <= 96, "off by %.2f on average, %d at most", sum, worst);
+        free(shown.rgb);
+    }
+    forget(&t);
+    free(file.rgb);
+}
+
+static void test_plain_terminals(void) {
+    const kind no_colour = {plain.answers, 80, 24, {"NO_COLOR=1", NULL}, false},
+               few_colours = {plain.answers, 80, 24, {"COLORTERM=", NULL}, false},
+               dumb = {plain.answers, 80, 24, {"TERM=dumb", NULL}, false},
+               narrow = {plain.answers, 12, 24, {NULL}, false};
+    terminal t = run(&no_colour, ARGS(QUICK, "-p", "a", "--preview", "-o", "n.png"));
+    CHECK_MESSAGE(t.code == 0 && !strstr(t.said, "8;2;") && !strstr(t.said, "8;5;") && strstr(t.said, "\0337") &&
+                      strpbrk(strstr(t.said, "\0337") + 2, ".:-=+*#%@"),
+                  "colours in spite of NO_COLOR: %s", t.said);
+    forget(&t);
+    t = run(&few_colours, ARGS(QUICK, "-p", "a", "--preview", "-o", "n.png"));
+    CHECK(t.code == 0 && !strstr(t.said, "8;2;") && strstr(t.said, "\033[38;5;"));
+    forget(&t);
+    t = run(&narrow, ARGS(QUICK, "-p", "a", "--preview", "blocks", "-o", "n.png"));
+    CHECK(t.code == 0 && strstr(t.said, "\xe2\x96\x80"));
+    for (char *line = strtok(strstr(t.said, "\0337"), "\n"); line; line = strtok(NULL, "\n")) {
+        int cells = 0;
+        for (const char *p = line; (p = strstr(p, "\xe2\x96\x80")) != NULL; p++) cells++;
+        CHECK_MESSAGE(cells < 12, "%d cells on 12 columns", cells);
+    }
+    forget(&t);
+    t = run(&dumb, ARGS(QUICK, "-p", "a", "-o", "n.png"));
+    CHECK_MESSAGE(t.code == 0 && !strchr(t.said, '\033'), "%s", t.said);
+    forget(&t);
+    t = run(&silent, ARGS(QUICK, "-p", "a", "--preview", "-o", "n.png")); /* a terminal that never answers */
+    CHECK_MESSAGE(t.code == 0 && strstr(t.said, "\xe2\x96\x80"), "%d: %s", t.code, t.said);
+    forget(&t);
+}
+
+/* A locale in Latin-1, made for the test: no half blocks are written, and typed letters become UTF-8. */
+static void test_latin1(void) {
+    char command[700], path[400];
+    kind latin = {plain.answers, 80, 24, {path, "LC_ALL=xx_XX.ISO-8859-1", NULL}, false};
+    terminal t;
+    snprintf(path, sizeof path, "LOCPATH=%s", in_work("locale"));
+    snprintf(command, sizeof command, "mkdir -p %s/locale && localedef -c -i en_US -f ISO-8859-1 %s/locale/xx_XX.ISO-8859-1 "
+                                      ">/dev/null 2>&1; test -s %s/locale/xx_XX.ISO-8859-1/LC_CTYPE",
+             work, work, work);
+    if (system(command) != 0) {
+        printf("skipped: no locale in Latin-1 can be made here (localedef)\n");
+        return;
+    }
+    t = begin(&latin, ARGS(QUICK, "--preview"));
+    wait_for(&t, "dit> ");
+    type(&t, "gr\xfcn\n");
+    wait_for(&t, "dit-0001.png  seed ");
+    type(&t, "\004");
+    CHECK_MESSAGE(end(&t) == 0 && !strstr(t.said, "\xe2\x96\x80") && strstr(t.said, "\033[48;2;"), "%d: %s", t.code, t.said);
+    snprintf(command, sizeof command, "grep -q 'gr\xc3\xbcn' %s", in_work("dit-0001.png"));
+    CHECK_MESSAGE(system(command) == 0, "the prompt is not in UTF-8: %s", t.said);
+    remove(in_work("dit-0001.png"));
+    forget(&t);
+}
+
+/* ---- Prompts that are typed ---- */
+
+static void test_interactive(void) {
+    terminal t = run(&plain, ARGS(QUICK, "-p", "a red fox", "-s", "7", "-o", "alone.png"));
+    CHECK(t.code == 0);
+    forget(&t);
+    t = run(&plain, ARGS(QUICK, "-p", "in snow", "-s", "7", "-i", "alone.png", "-o", "after.png"));
+    CHECK(t.code == 0);
+    forget(&t);
+    t = begin(&kitty, ARGS(QUICK));
+    CHECK(wait_for(&t, "!help tells more") && wait_for(&t, "dit> "));
+    type(&t, "!seed 7\n");
+    wait_for(&t, "dit> ");
+    type(&t, "a red fox\n");
+    CHECK(wait_for(&t, "\033_Ga=T") && wait_for(&t, "$1  dit-0001.png  seed 7  ") && wait_for(&t, "dit> "));
+    CHECK(same_files(in_work("alone.png"), in_work("dit-0001.png")));
+    type(&t, "!last\n");
+    CHECK(wait_for(&t, "$2  dit-0002.png  seed 7  ") && same_files(in_work("alone.png"), in_work("dit-0002.png")));
+    type(&t, "$1 in snow\n");
+    CHECK(wait_for(&t, "$3  dit-0003.png  seed 7  "));
+    type(&t, "$9 in snow\n");
+    CHECK(wait_for(&t, "dit: $9: no picture has that number"));
+    type(&t, "!size 64x32\n!steps 3\n!strengh 0.5\n");
+    CHECK(wait_for(&t, "'strengh' is no option of a picture"));
+    type(&t, "!settings\n");
+    CHECK(wait_for(&t, "!steps 3") && wait_for(&t, "!width 64"));
+    type(&t, "\033[A\033[A\033[A\033[A\033[A\033[A\n"); /* six lines back: $1 in snow */
+    CHECK(wait_for(&t, "$4  dit-0004.png  seed 7  "));
+    type(&t, "!seed\nwide\n");
+    CHECK(wait_for(&t, "$5  dit-0005.png  seed ") && wait_for(&t, "dit> "));
+    type(&t, "never made\003"); /* the line is dropped */
+    CHECK(wait_for(&t, "^C") && wait_for(&t, "dit> "));
+    type(&t, "!steps 900\nslow\n");
+    CHECK(wait_for(&t, "step "));
+    type(&t, "\003"); /* the picture is dropped */
+    CHECK(wait_for(&t, "interrupted") && wait_for(&t, "dit> "));
+    type(&t, "!steps 2\n!model nothing.gguf\nx\n");
+    CHECK(wait_for(&t, "--model nothing.gguf: No such file"));
+    type(&t, "!model\n!help\n");
+    CHECK(wait_for(&t, "Ctrl-D quits"));
+    type(&t, "again\n");
+    CHECK(wait_for(&t, "$6  dit-0006.png"));
+    wait_for(&t, "dit> ");
+    type(&t, "\004");
+    CHECK_MESSAGE(end(&t) == 0, "%d", t.code);
+    CHECK(!strstr(t.said, "never made  "));
+    CHECK(access(in_work("dit-0007.png"), F_OK) != 0);
+    forget(&t);
+    {
+        rgb_picture a = read_file_picture(in_work("after.png")), b = read_file_picture(in_work("dit-0003.png"));
+        CHECK_MESSAGE(same_picture(&a, &b), "$1 begins with another picture than --init-img");
+        free(a.rgb), free(b.rgb);
+        a = read_file_picture(in_work("dit-0005.png"));
+        CHECK(a.width == 64 && a.height == 32);
+        free(a.rgb);
+    }
+}
+
+/* Twelve columns; then !quit, and a history that the next run has. */
+static void test_narrow(void) {
+    const kind narrow = {plain.answers, 12, 10, {NULL}, false};
+    terminal t = begin(&narrow, ARGS(QUICK, "-q"));
+    CHECK(wait_for(&t, "dit> "));
+    type(&t, "a prompt that is longer than three lines of this terminal\n");
+    CHECK(wait_for(&t, "dit> "));
+    type(&t, "!quit\n");
+    CHECK_MESSAGE(end(&t) == 0, "%d: %s", t.code, t.said);
+    CHECK(access(in_work("dit-0007.png"), F_OK) == 0);
+    forget(&t);
+    t = begin(&plain, ARGS(QUICK));
+    CHECK(wait_for(&t, "dit> "));
+    type(&t, "\033[A\033[A\n"); /* the line before !quit */
+    if (!CHECK(wait_for(&t, "$1  dit-0008.png"))) type(&t, "\003");
+    type(&t, "\004");
+    CHECK(end(&t) == 0);
+    CHECK(strstr(t.said, "longer than three lines"));
+    forget(&t);
+}
+
+/* ---- Output to a pipe ---- */
+
+static void test_pipes(void) {
+    const kind piped = {plain.answers, 80, 24, {NULL}, true};
+    terminal t = run(&piped, ARGS(QUICK, "-p", "a", "-b", "2", "-o", "p.png", "--json"));
+    CHECK_MESSAGE(t.code == 0 && strstr(t.printed, "{\"event\":\"progress\",\"picture\":1,\"pictures\":2,") &&
+                      strstr(t.printed, "{\"event\":\"picture\",\"path\":\"p_2.png\",\"seed\":43,\"width\":32,") &&
+                      strstr(t.printed, "\"seconds\":{\"ready\":") && !strchr(t.printed, '\033'),
+                  "%d: %s", t.code, t.printed);
+    forget(&t);
+    t = run(&piped, ARGS(QUICK, "-p", "a", "-W", "33", "--json"));
+    CHECK_MESSAGE(t.code == 2 && strncmp(t.printed, "{\"event\":\"error\",\"code\":2,\"message\":\"--width '33': ", 50) == 0 &&
+                      strstr(t.said, "dit: --width '33'"),
+                  "%d: %s", t.code, t.printed);
+    forget(&t);
+}
+
+static int shell(const char *format, ...) {
+    char command[2000], whole[3000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    snprintf(whole, sizeof whole, "cd %s && export XDG_CACHE_HOME=cache DIT=\"%s -m %s --steps 2 -W 32 -H 32\" && { %s\n} 2>said",
+             work, program, model, command);
+    return WEXITSTATUS(system(whole));
+}
+
+static bool holds(const char *name, const char *text) {
+    size_t size;
+    unsigned char *bytes = load(in_work(name), &size);
+    const bool found = memmem(bytes, size, text, strlen(text)) != NULL;
+    if (!found && size < 5000) fprintf(stderr, "    not '%s' but: %s\n", text, bytes);
+    free(bytes);
+    return found;
+}
+
+static void test_batches(void) {
+    rgb_picture grid, one;
+    CHECK(shell("printf 'a fox\\n\\na hare\\r\\n' | $DIT --batch - -s 5 -o batch.png --grid grid.png >told") == 0);
+    CHECK(holds("told", "batch.png  seed 5  ") && holds("told", "batch_2.png  seed 5  ") &&
+          holds("told", "grid.png  2 pictures\n"));
+    CHECK(shell("$DIT -p 'a hare' -s 5 -o hare.png >told") == 0 && same_files(in_work("hare.png"), in_work("batch_2.png")));
+    grid = read_file_picture(in_work("grid.png"));
+    one = read_file_picture(in_work("hare.png"));
+    CHECK_MESSAGE(grid.width == 64 && grid.height == 32 && one.rgb, "%dx%d", grid.width, grid.height);
+    for (int y = 0; grid.rgb && one.rgb && y < 32; y++)
+        CHECK(memcmp(grid.rgb + (y * 64 + 32) * 3, one.rgb + y * 32 * 3, 32 * 3) == 0);
+    free(grid.rgb), free(one.rgb);
+    CHECK(shell("$DIT --repeat-from batch_2.png -o repeated.png -q") == 0 &&
+          same_files(in_work("repeated.png"), in_work("batch_2.png")));
+    if (shell("printf '{}\\n' | $DIT --batch - 2>&1 | grep -q jansson") == 0) {
+        printf("skipped: lines of JSON: build/dit has no jansson\n");
+    } else {
+        CHECK(shell("printf '%%s\\n' '{\"prompt\":\"a fox\",\"seed\":5,\"id\":[\"x\",1]}' '{\"prompt\":\"b\",\"width\":33}' 'c' "
+                    "'{\"prompt\":1,}' '{\"serve\":\"1\"}' '{\"prompt\":\"d\",\"output\":\"own.png\",\"cfg_scale\":1.5,\"plain_prompt\":true}' "
+                    "| $DIT --batch - --json -o lines.png >told") == 2);
+        CHECK(holds("told", "{\"event\":\"picture\",\"line\":1,\"id\":[\"x\",1],\"path\":\"lines.png\",\"seed\":5,"));
+        CHECK(holds("told", "{\"event\":\"error\",\"line\":2,\"code\":2,\"message\":\"--width '33'"));
+        CHECK(holds("told", "{\"event\":\"picture\",\"line\":3,\"path\":\"lines_2.png\""));
+        CHECK(holds("told", "{\"event\":\"error\",\"line\":4,\"code\":2,\"message\":\"--batch, line 4: this is no object of JSON"));
+        CHECK(holds("told", "line 5: 'serve' is no option of a picture"));
+        CHECK(holds("told", "\"path\":\"own.png\"") && holds("own.png", "CFG scale: 1.5"));
+        CHECK(same_files(in_work("lines.png"), in_work("batch.png")));
+    }
+    CHECK(shell("$DIT --batch nothing") == 3 && holds("said", "dit: --batch nothing: No such file"));
+    CHECK(shell("$DIT --batch /dev/null") == 3 && holds("said", "device"));
+    CHECK(shell(": | $DIT --batch -") == 2 && holds("said", "it has no line"));
+    CHECK(shell("$DIT -p x --batch -") == 2 && holds("said", "leave it out"));
+}
+
+/* Pictures of other kinds, and pipes. */
+static void test_kinds(void) {
+    static const char *const kinds[] = {"jpg", "webp"};
+    CHECK(shell("$DIT -p 'grün ♥, a: \"b\"' -o - >piped.png && $DIT -p 'grün ♥, a: \"b\"' -o kind.png >told") == 0 &&
+          same_files(in_work("piped.png"), in_work("kind.png")));
+    for (size_t i = 0; i < 2; i++) {
+        const int code = shell("$DIT -p 'grün ♥, a: \"b\"' -o kind.%s >told", kinds[i]);
+        if (code == 2 && holds("said", "was built without")) {
+            printf("skipped: .%s: build/dit has no library for it\n", kinds[i]);
+            continue;
+        }
+        CHECK(code == 0);
+        CHECK(shell("$DIT --repeat-from kind.%s -o again.%s >told && cmp kind.%s again.%s && $DIT --repeat-from kind.%s -o "
+                    "from.png -q && cmp from.png kind.png",
+                    kinds[i], kinds[i], kinds[i], kinds[i], kinds[i]) == 0);
+        CHECK(shell("$DIT -p x --quality 30 -o low.%s >told && $DIT --repeat-from low.%s -o low2.%s -q && cmp low.%s low2.%s",
+                    kinds[i], kinds[i], kinds[i], kinds[i], kinds[i]) == 0);
+    }
+    CHECK(shell("$DIT -p x --quality 101") == 2 && holds("said", "--quality '101'"));
+    CHECK(shell("$DIT -p x --preview 2>&1 | grep -q 'no terminal; name a FILE.png'") == 0);
+    CHECK(shell("$DIT -p x --preview-path path.png --preview-interval 1 -o kind.png >told && test -s path.png") == 0);
+}
+
+static int remove_one(const char *path, const struct stat *info, int what, struct FTW *ftw) {
+    (void)info, (void)what, (void)ftw;
+    return remove(path);
+}
+
+int main(int argc, char **argv) {
+    char *here = realpath(".", NULL);
+    const char *only = argc > 1 ? argv[1] : "";
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(program, sizeof program, "%s/build/dit", here);
+    snprintf(model, sizeof model, "%s/" MODEL, here);
+    snprintf(work, sizeof work, "%s/dit-terminal-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    if (strstr("previews", only)) test_previews();
+    if (strstr("plain", only)) test_plain_terminals();
+    if (strstr("latin1", only)) test_latin1();
+    if (strstr("interactive", only)) test_interactive();
+    if (strstr("interactive narrow", only)) test_narrow();
+    if (strstr("pipes", only)) test_pipes();
+    if (strstr("batches", only)) test_batches();
+    if (strstr("kinds", only)) test_kinds();
+    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(here);
+    return TEST_END("terminal");
+}
