@@ -20,12 +20,41 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
 }
 
 /* Kinds of calls that this program does not know how to make. */
-static inline bool golden_calls_later(const char *name) {
-    static const char *const later[] = {"batch2", "edit1", "edit2", "kv_edit1", "base_norm"};
+static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
+    static const char *const later[] = {"batch2", "kv_edit1", "base_norm"};
     size_t i;
     for (i = 0; i < DITI_COUNT(later); i++)
         if (diti_equal(name, later[i])) return true;
-    return false;
+    return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
+}
+
+/* The recorded pictures that a call refers to, as RGBA; their number. */
+static inline uint32_t golden_calls_references(golden_pipe *p, const char *name) {
+    uint32_t count = 0;
+    for (; count < GOLDEN_REFERENCES; count++) {
+        char tensor[64];
+        uint64_t values, i;
+        const diti_stored_tensor *stored;
+        uint8_t *rgba;
+        float *rgb;
+        diti_format(tensor, sizeof tensor, "%s.ref%u.image_u8", name, (unsigned)count);
+        stored = diti_checkpoint_find(p->folder->golden, tensor);
+        if (!stored) break;
+        rgb = golden_floats(p->folder->golden, tensor, &values);
+        rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
+        for (i = 0; i < values / 3; i++) {
+            rgba[4 * i] = (uint8_t)rgb[3 * i];
+            rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
+            rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
+            rgba[4 * i + 3] = 255;
+        }
+        free(rgb);
+        p->pictures[count].width = (uint32_t)stored->shape[1];
+        p->pictures[count].height = (uint32_t)stored->shape[0];
+        p->pictures[count].rgba = rgba;
+        p->references[count].frames = &p->pictures[count];
+    }
+    return count;
 }
 
 /* The static shift that makes the recorded sigmas of equal steps; 0: the scheduler's shift depends on the size. */
@@ -52,7 +81,9 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     if (golden_pipe_open(&p, g, folder, folder->path)) {
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
+        p.reference_count = golden_calls_references(&p, name);
         golden_pipe_call(&p, call, noise, latents, image);
+        while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
     golden_pipe_close(&p);
 }
@@ -66,7 +97,7 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
         at += sizeof "\ncall " - 1;
         if (!colon || !end) break;
         diti_format(name, sizeof name, "%.*s", (int)(colon - at), at);
-        if (golden_calls_later(name)) continue;
+        if (golden_calls_later(folder, name)) continue;
         if (golden_require(g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) ==
                                   DIT_OK,
                            "the arguments of call %s are JSON", name))
