@@ -28,31 +28,37 @@ static inline bool golden_calls_later(const golden_folder *folder, const char *n
     return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
 }
 
-/* The recorded pictures that a call refers to, as RGBA; their number. */
+/* A recorded picture as reference `index`, RGBA; how many there are with it: 0 where it is not recorded. */
+static inline uint32_t golden_calls_pictures(golden_pipe *p, const char *tensor, uint32_t index) {
+    uint64_t values, i;
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, tensor);
+    uint8_t *rgba;
+    float *rgb;
+    if (!stored || index >= GOLDEN_REFERENCES) return 0;
+    rgb = golden_floats(p->folder->golden, tensor, &values);
+    rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
+    for (i = 0; i < values / 3; i++) {
+        rgba[4 * i] = (uint8_t)rgb[3 * i];
+        rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
+        rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
+        rgba[4 * i + 3] = 255;
+    }
+    free(rgb);
+    p->pictures[index].width = (uint32_t)stored->shape[1];
+    p->pictures[index].height = (uint32_t)stored->shape[0];
+    p->pictures[index].rgba = rgba;
+    p->references[index].frames = &p->pictures[index];
+    return index + 1;
+}
+
+/* The pictures that a call refers to. */
 static inline uint32_t golden_calls_references(golden_pipe *p, const char *name) {
-    uint32_t count = 0;
-    for (; count < GOLDEN_REFERENCES; count++) {
+    uint32_t count = 0, more = 1;
+    while (more) {
         char tensor[64];
-        uint64_t values, i;
-        const diti_stored_tensor *stored;
-        uint8_t *rgba;
-        float *rgb;
         diti_format(tensor, sizeof tensor, "%s.ref%u.image_u8", name, (unsigned)count);
-        stored = diti_checkpoint_find(p->folder->golden, tensor);
-        if (!stored) break;
-        rgb = golden_floats(p->folder->golden, tensor, &values);
-        rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
-        for (i = 0; i < values / 3; i++) {
-            rgba[4 * i] = (uint8_t)rgb[3 * i];
-            rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
-            rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
-            rgba[4 * i + 3] = 255;
-        }
-        free(rgb);
-        p->pictures[count].width = (uint32_t)stored->shape[1];
-        p->pictures[count].height = (uint32_t)stored->shape[0];
-        p->pictures[count].rgba = rgba;
-        p->references[count].frames = &p->pictures[count];
+        more = golden_calls_pictures(p, tensor, count);
+        if (more) count = more;
     }
     return count;
 }
