@@ -32306,6 +32306,7 @@ typedef struct diti_model_traits {
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
@@ -32375,6 +32376,13 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
+
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
 typedef struct diti_denoise {
@@ -32415,6 +32423,8 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32845,6 +32855,13 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -34171,13 +34188,14 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t rows = diti_tensor_rows(p->graph, h);
+    diti_tensor out =
+        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
-    desc.out = diti_tensor_new(p->graph, DITI_F32, rows, p->width, sublayer->out_name);
+    desc.out = out;
     desc.name = sublayer->out_name;
     diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
-    diti_column_shard_sum(p, desc.out);
-    return desc.out;
+    diti_column_shard_sum(p, out);
+    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
@@ -34737,6 +34755,52 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
 
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
+}
+
 /* ---- frames with timesteps of their own ---- */
 
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
@@ -35157,13 +35221,13 @@ DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32
     return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
-/* Row k of a place: a row of the text, behind the last of which the filler stands, and in front of it nothing. */
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
 static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
                                     uint32_t filler) {
     uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
     uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
     uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
-    if (k < pad) return UINT32_MAX;
+    if (k < pad) return filler;
     return k - pad < length ? first + k - pad : filler;
 }
 
@@ -40236,6 +40300,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_guidance = 1.0f;
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -40280,7 +40345,8 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens =
+        denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -40297,35 +40363,33 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
-static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
-    uint32_t axis, i, at = 0;
-    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
-        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
-            cosines[at] = (float)cos(angle);
-            sines[at] = (float)sin(angle);
-        }
-    }
-}
-
-/* Text stands at the origin, so that nothing rotates. */
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
+   i, y, x). */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
                                             const diti_flux_state *state, dit_error *err) {
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
     size_t count = (size_t)tokens * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
-        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
-        position[1] = image / columns;
-        position[2] = image % columns;
-        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
@@ -41303,6 +41367,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_guidance = 1;
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
+    traits->references = DITI_MOST_REFERENCES;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -41355,7 +41420,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height * denoise->width;
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
@@ -41369,9 +41434,11 @@ static void diti_flux2_prepare(diti_pass *p) {
     diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0). */
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
+   0). */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
@@ -41385,9 +41452,14 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
         if (row < denoise->text_tokens) {
             position[3] = (int32_t)row;
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+            position[0] = (int32_t)(10 + 10 * i);
+            position[1] = (int32_t)y;
+            position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens) % denoise->width);
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -43378,15 +43450,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -43400,7 +43474,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -43458,7 +43532,6 @@ static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_t
     x = diti_spread_frames(graph, x, &block);
     row_band->height *= 2;
     row_band->width *= 2;
-    row_band->lines *= 2;
     lines = row_band->above + row_band->height + row_band->below;
     return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
                             columns);
@@ -52631,6 +52704,12 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
     uint32_t given, from, to, count;
 } diti_hold;
 
+/* A picture that a picture is made after, as it is encoded: pixels. */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u)
+typedef struct diti_reference_shape {
+    uint32_t width, height;
+} diti_reference_shape;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -52646,6 +52725,8 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
+    diti_reference_shape references[DITI_MOST_REFERENCES];
+    uint32_t reference_count;
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
@@ -52723,6 +52804,7 @@ typedef struct diti_job_request {
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -52838,6 +52920,7 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -53004,6 +53087,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* --- references.c: pictures that a picture is made after --- */
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -57638,6 +57726,8 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     uint32_t i;
     out->shape.loop_count = 1;
+    if (!out->shape.clip && model->transformer->traits.references)
+        return diti_job_request_references(model, desc, out, err);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -57946,6 +58036,147 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);
     return result;
+}
+
+/* ==== src/job/references.c ==== */
+/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
+   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
+   the noise. */
+
+/* Pixels of a side that a token stands for. */
+static uint32_t diti_references_unit(const dit_model *model) {
+    return diti_model_factor(model) * model->transformer->traits.patch;
+}
+
+static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
+                                       diti_job_request *out, dit_error *err) {
+    const dit_image *image = reference->frames;
+    diti_reference_shape *shape = &out->shape.references[index];
+    uint32_t unit = diti_references_unit(model);
+    if (!image || reference->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
+    if (!image->rgba || image->image || image->rgb)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+                         (unsigned)index);
+    if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
+                         (unsigned)index, (unsigned long long)image->row_pitch, image->width);
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+        image->height > 8 * image->width)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
+                         "times the other",
+                         (unsigned)index, image->width, image->height, 4 * unit);
+    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
+                         image->width, image->height, DITI_REFERENCE_PIXELS);
+    shape->width = image->width / unit * unit;
+    shape->height = image->height / unit * unit;
+    out->reference_images[index] = image;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err) {
+    uint32_t i, most = model->transformer->traits.references;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > most)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; this model (%s %s) takes at most %u",
+                         desc->reference_count, model->info.family, model->info.variant, most);
+    if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
+    for (i = 0; i < desc->reference_count; i++)
+        DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
+    out->shape.reference_count = desc->reference_count;
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor moments, planes;
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments = diti_vae_encode(job->model->vae, graph,
+                              diti_image_in(graph, share->program.reference_pixels[index], false), shape->height,
+                              shape->width, job->request.shape.vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
+    desc.out_f32 = true;
+    desc.name = "mean of a reference";
+    moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
+    planes = diti_unpatchify(graph, moments, &places, channels);
+    desc.name = "scale reference";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
+    denoise->reference_count = job->request.shape.reference_count;
+    for (i = 0; i < denoise->reference_count && !diti_graph_failed(graph); i++) {
+        diti_reference_latent *latent = &denoise->references[i];
+        latent->height = job->request.shape.references[i].height / factor;
+        latent->width = job->request.shape.references[i].width / factor;
+        latent->planes = share->assignment.share
+                             ? diti_tensor_new(graph, DITI_F32, job->model->transformer->traits.latent_channels,
+                                               latent->height * latent->width, "reference")
+                             : diti_references_encode(share, graph, i);
+        if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+            diti_broadcast(graph, &share->assignment.all, 0, latent->planes);
+    }
+}
+
+/* --- host inputs --- */
+
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t i, y;
+    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
+        const diti_reference_shape *shape = &job->request.shape.references[i];
+        const dit_image *image = job->request.reference_images[i];
+        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
+        const uint8_t *from;
+        uint8_t *packed;
+        dit_result result;
+        if (!image) return DIT_OK; /* written before */
+        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+        from = image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) return diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
+        diti_free(&job->env, packed);
+        if (result != DIT_OK) return result;
+    }
+    return DIT_OK;
 }
 
 /* ==== src/job/request.c ==== */
@@ -59273,6 +59504,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
@@ -59486,6 +59718,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_clip_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
+    DITI_TRY(diti_references_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -59496,6 +59729,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;
@@ -61710,7 +61944,8 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
            a->weighted == b->weighted && a->null_text == b->null_text && a->loras == b->loras &&
-           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds);
+           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds) &&
+           a->reference_count == b->reference_count && !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */

@@ -298,6 +298,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;

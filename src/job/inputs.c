@@ -172,6 +172,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_clip_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
+    DITI_TRY(diti_references_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -182,6 +183,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;

@@ -165,6 +165,52 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
 
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
+}
+
 /* ---- frames with timesteps of their own ---- */
 
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {

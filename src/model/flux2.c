@@ -286,6 +286,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_guidance = 1;
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
+    traits->references = DITI_MOST_REFERENCES;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -338,7 +339,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height * denoise->width;
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
@@ -352,9 +353,11 @@ static void diti_flux2_prepare(diti_pass *p) {
     diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0). */
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
+   0). */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
@@ -368,9 +371,14 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
         if (row < denoise->text_tokens) {
             position[3] = (int32_t)row;
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+            position[0] = (int32_t)(10 + 10 * i);
+            position[1] = (int32_t)y;
+            position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens) % denoise->width);
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);

@@ -165,13 +165,13 @@ DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32
     return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
-/* Row k of a place: a row of the text, behind the last of which the filler stands, and in front of it nothing. */
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
 static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
                                     uint32_t filler) {
     uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
     uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
     uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
-    if (k < pad) return UINT32_MAX;
+    if (k < pad) return filler;
     return k - pad < length ? first + k - pad : filler;
 }
 

@@ -66,6 +66,7 @@ typedef struct diti_model_traits {
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
@@ -135,6 +136,13 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
+
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
 typedef struct diti_denoise {
@@ -175,6 +183,8 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -605,6 +615,13 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {

@@ -742,13 +742,14 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t rows = diti_tensor_rows(p->graph, h);
+    diti_tensor out =
+        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
-    desc.out = diti_tensor_new(p->graph, DITI_F32, rows, p->width, sublayer->out_name);
+    desc.out = out;
     desc.name = sublayer->out_name;
     diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
-    diti_column_shard_sum(p, desc.out);
-    return desc.out;
+    diti_column_shard_sum(p, out);
+    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {

@@ -372,15 +372,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -394,7 +396,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -452,7 +454,6 @@ static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_t
     x = diti_spread_frames(graph, x, &block);
     row_band->height *= 2;
     row_band->width *= 2;
-    row_band->lines *= 2;
     lines = row_band->above + row_band->height + row_band->below;
     return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
                             columns);

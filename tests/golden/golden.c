@@ -38,6 +38,7 @@
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
+#include "golden_kontext.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
 #include "golden_calls.h"
@@ -65,6 +66,7 @@
 static const golden_family families[] = {
     {"adapters", golden_is_lora, golden_run_lora},
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"FLUX.1 Kontext", golden_is_kontext, golden_run_kontext},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},

@@ -20,12 +20,47 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
 }
 
 /* Kinds of calls that this program does not know how to make. */
-static inline bool golden_calls_later(const char *name) {
-    static const char *const later[] = {"batch2", "edit1", "edit2", "kv_edit1", "base_norm"};
+static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
+    static const char *const later[] = {"batch2", "kv_edit1", "base_norm"};
     size_t i;
     for (i = 0; i < DITI_COUNT(later); i++)
         if (diti_equal(name, later[i])) return true;
-    return false;
+    return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
+}
+
+/* A recorded picture as reference `index`, RGBA; how many there are with it: 0 where it is not recorded. */
+static inline uint32_t golden_calls_pictures(golden_pipe *p, const char *tensor, uint32_t index) {
+    uint64_t values, i;
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, tensor);
+    uint8_t *rgba;
+    float *rgb;
+    if (!stored || index >= GOLDEN_REFERENCES) return 0;
+    rgb = golden_floats(p->folder->golden, tensor, &values);
+    rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
+    for (i = 0; i < values / 3; i++) {
+        rgba[4 * i] = (uint8_t)rgb[3 * i];
+        rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
+        rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
+        rgba[4 * i + 3] = 255;
+    }
+    free(rgb);
+    p->pictures[index].width = (uint32_t)stored->shape[1];
+    p->pictures[index].height = (uint32_t)stored->shape[0];
+    p->pictures[index].rgba = rgba;
+    p->references[index].frames = &p->pictures[index];
+    return index + 1;
+}
+
+/* The pictures that a call refers to. */
+static inline uint32_t golden_calls_references(golden_pipe *p, const char *name) {
+    uint32_t count = 0, more = 1;
+    while (more) {
+        char tensor[64];
+        diti_format(tensor, sizeof tensor, "%s.ref%u.image_u8", name, (unsigned)count);
+        more = golden_calls_pictures(p, tensor, count);
+        if (more) count = more;
+    }
+    return count;
 }
 
 /* The static shift that makes the recorded sigmas of equal steps; 0: the scheduler's shift depends on the size. */
@@ -52,7 +87,9 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     if (golden_pipe_open(&p, g, folder, folder->path)) {
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
+        p.reference_count = golden_calls_references(&p, name);
         golden_pipe_call(&p, call, noise, latents, image);
+        while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
     golden_pipe_close(&p);
 }
@@ -66,10 +103,10 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
         at += sizeof "\ncall " - 1;
         if (!colon || !end) break;
         diti_format(name, sizeof name, "%.*s", (int)(colon - at), at);
-        if (golden_calls_later(name)) continue;
-        if (golden_require(
-                g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) == DIT_OK,
-                "the arguments of call %s are JSON", name))
+        if (golden_calls_later(folder, name)) continue;
+        if (golden_require(g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) ==
+                                  DIT_OK,
+                           "the arguments of call %s are JSON", name))
             golden_calls_one(g, folder, name, call);
         diti_json_free(&g->env, call);
     }

@@ -14,6 +14,7 @@
 #define GOLDEN_PSNR_Q8 40.0
 #define GOLDEN_PSNR_FP16 35.0
 
+#define GOLDEN_REFERENCES 2u
 typedef struct golden_pipe {
     golden *g;
     const golden_folder *folder;
@@ -21,6 +22,9 @@ typedef struct golden_pipe {
     dit_model *model;
     bool quantized;
     float shift; /* dit_job_desc.shift */
+    dit_image pictures[GOLDEN_REFERENCES];
+    dit_reference references[GOLDEN_REFERENCES];
+    uint32_t reference_count;
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -53,6 +57,8 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->image_count = i;
     desc->model = p->model;
     desc->shift = p->shift;
+    desc->references = p->reference_count ? p->references : NULL;
+    desc->reference_count = p->reference_count;
     desc->prompt = diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
