@@ -13001,16 +13001,16 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -15690,15 +15690,15 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
                                                bool rotated, const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
-   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
-    float cap; /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -20828,7 +20828,7 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
@@ -21166,7 +21166,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || desc->cap > 0 || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -21225,8 +21226,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;
@@ -24949,14 +24951,14 @@ typedef struct diti_tokenizer {
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
     const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
-    bool keeps_after;    /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -24981,7 +24983,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
 
@@ -25081,7 +25084,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -25179,8 +25182,8 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 
 /* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
 typedef struct diti_decoder diti_decoder;
-/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL: sizes
-   from a GGUF's metadata. States are those of options->taps. */
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err);
@@ -27669,7 +27672,8 @@ DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const cha
     return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does --- */
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
@@ -27730,8 +27734,9 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name, what,
-                     value);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name,
+                     what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -27748,7 +27753,8 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
         tokenizer->rules |= DITI_CLEAN_COMPOSE;
     } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
         tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP || !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
                !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
         result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
     }
@@ -27806,7 +27812,8 @@ static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_j
     if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
     first = diti_json_get(processor, "single");
     token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
-    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err) : DIT_OK;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
 }
 
 /* "left right" or ["left", "right"]. */
@@ -29455,15 +29462,15 @@ typedef struct diti_decoder_config {
     uint32_t columns, vocabulary; /* columns: d */
     uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
     uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
-    uint32_t window;          /* keys that a windowed layer sees; 0: all */
-    uint32_t window_every;    /* layers 0, n, 2n, ... are windowed */
-    float eps, theta, scale;  /* scale: of scores */
-    float cap;                /* scores are cap * tanh(score / cap); 0: as they are */
-    float embedding_scale;    /* 0: 1 */
-    bool head_norms, biased;  /* Qwen3; Qwen2.5 */
-    bool four_norms;          /* Gemma 2 */
-    bool offset_norms;        /* weights of norms are stored minus 1 */
-    bool interleaved;         /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -29478,7 +29485,8 @@ struct diti_decoder {
     diti_decoder_block *blocks;
 };
 
-/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them ----
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
  */
 
 #define DITI_DECODER_PREFIXES 5u
@@ -29492,10 +29500,12 @@ static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KE
 
 static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
 static const char *const diti_decoder_gguf_block_keys[][2] = {
-    {"input_layernorm", "attn_norm"},  {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},     {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
 };
 /* Gemma 2: the norm before the feed-forward has another name in transformers. */
 static const char *const diti_decoder_gemma_block_keys[][2] = {
@@ -29588,8 +29598,11 @@ static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
     bool images = names->after && strstr(names->after, "language_model");
-    if (theta < 1) theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
-    config->eps = eps > 0 && eps < 1 ? (float)eps : config->head_norms || config->biased || config->four_norms ? 1e-6f : 1e-5f;
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
     config->theta = (float)theta;
     config->head_dim = diti_decoder_count(file, "attention.key_length");
     config->heads = diti_decoder_count(file, "attention.head_count");
@@ -29628,8 +29641,7 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
     config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
     diti_decoder_assume(loader, config);
-    config->layers =
-        diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
     diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_heads(loader, &settings, config);
@@ -29651,11 +29663,12 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
                          config->columns ? "a matrix of layer 0" : "the token embedding");
     if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
         config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
-                         "%u rows; the config.json or metadata is another model's",
-                         file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
-                         (unsigned)config->q_rows, (unsigned)config->kv_rows);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
     if (config->head_dim % 4 || config->head_dim > 256)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
@@ -29672,10 +29685,11 @@ static dit_result diti_decoder_read(diti_component *component, diti_loader *load
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
-                         "to different models",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
     config->needed = config->taps[config->tap_count - 1];
     config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
     return DIT_OK;
@@ -29807,9 +29821,11 @@ static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_pl
             }
         }
     }
-    result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
     if (result == DIT_OK)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
     diti_free(&decoder->base.env, cosines);
     return result;
 }
@@ -30115,8 +30131,9 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat *chat; /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                                     model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
@@ -48209,12 +48226,12 @@ typedef struct diti_encoder {
     diti_tokenizer *tokenizer;
     const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
     diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;     /* rows in front of each prompt that are no part of the text */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -48447,8 +48464,8 @@ typedef struct diti_text_use {
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -50564,7 +50581,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat) return DIT_OK; /* a caller gives the text */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
+        return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
@@ -51124,9 +51142,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
             out.after = encoder->chat->after;
             out.keeps_after = encoder->chat->keeps_after;
         }
-        result = diti_prompt_encode(env, encoder, clean                      ? clean
-                                                  : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                              : prompt,
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
                                     &out, err);
         tokens[i].lengths[branch] = out.count;
     }
