@@ -25096,6 +25096,7 @@ typedef enum diti_chat_model {
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
+    DITI_CHAT_HUNYUANVIDEO,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */
@@ -28318,6 +28319,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
     "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
     "\n" DITI_CHAT_USER
+#define DITI_CHAT_VIDEO                                                                                                 \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
 static const diti_chat diti_chats[DITI_CHATS] = {
@@ -28368,7 +28375,16 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      false,
      true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline",
+     DITI_CHAT_VIDEO,
+     "<|eot_id|>",
+     DITI_CHAT_VIDEO,
+     "",
+     256,
+     false,
+     false,
+     {1, 0, {-3}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 
@@ -50334,8 +50350,10 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (!encoder->chat) return DIT_OK;
     if (!model->fixed_text) text->tokens = encoder->chat->tokens;
     if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
-    if (encoder->tokenizer)
+    if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+        if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+    }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }

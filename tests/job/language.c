@@ -22,6 +22,7 @@ typedef struct repository {
     const char *weights; /* instead of its model.safetensors; NULL: its own */
     size_t size;
     char path[512];
+    const char *words; /* instead of the tokenizer's tokenizer.json; NULL: its own */
 } repository;
 
 static dit_result repository_open(const char *member, dit_source *out, void *user) {
@@ -42,6 +43,8 @@ static dit_result repository_open(const char *member, dit_source *out, void *use
     }
     if (!strncmp(member, "text_encoder/", 13))
         snprintf(from->path, sizeof from->path, ENCODER "/%s", member + 13);
+    else if (from->words && !strncmp(member, "tokenizer/", 10))
+        snprintf(from->path, sizeof from->path, "%s", strcmp(member + 10, "tokenizer.json") ? "" : from->words);
     else if (!strncmp(member, "tokenizer/", 10))
         snprintf(from->path, sizeof from->path, TOKENIZER "/%s", member + 10);
     else
@@ -96,7 +99,7 @@ static text encode_with(const dit_model *model, const char *prompt, bool weighte
 }
 
 static text encode(const char *index, const char *prompt, bool weighted, dit_model_desc desc) {
-    repository from = {index, NULL, NULL, 0, ""};
+    repository from = {index, NULL, NULL, 0, "", NULL};
     dit_model *model;
     dit_error err;
     text t = {0};
@@ -217,7 +220,7 @@ static void test_overflow(void) {
     dit_error err = {0};
     size_t size;
     char *file = test_read_file(ENCODER "/model.safetensors", &size);
-    repository from = {index, NULL, file, size, ""};
+    repository from = {index, NULL, file, size, "", NULL};
     text wanted = encode(index, prompt, false, NONE), got = {0};
     dit_model_desc desc = {0};
     dit_model *model;
@@ -285,7 +288,7 @@ static void test_sizes(void) {
     static const char *const indices[2] = {PLAIN, "{\"text_encoder_select_layers\": [1, 3]}"};
     uint64_t parameters[2] = {0, 0};
     for (uint32_t i = 0; i < 2; i++) {
-        repository from = {indices[i], NULL, NULL, 0, ""};
+        repository from = {indices[i], NULL, NULL, 0, "", NULL};
         dit_model_desc desc = {0};
         dit_model_info info;
         dit_model *model;
@@ -346,8 +349,29 @@ static void test_published(void) {
     }
 }
 
+/* LLaMA 3's tokenizer begins every text with a token, which is dropped with the system's message. */
+static void test_begin(void) {
+    repository from = {
+        CLASS("HunyuanVideoPipeline"), NULL, NULL, 0, "", "tests/fixtures/tokenizers/scripts/llama3.json"};
+    const diti_chat *chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
+    dit_model_desc desc = {0};
+    uint32_t dropped = 0, kept = 0;
+    dit_model *model;
+    dit_error err;
+    text t;
+    if (!CHECK_MESSAGE(repository_load(&from, &desc, &model, &err) == DIT_OK, "%s", err.message)) return;
+    CHECK(diti_tokenizer_count(model->encoders[0].tokenizer, chat->dropped, &dropped, &err) == DIT_OK);
+    CHECK(diti_tokenizer_count(model->encoders[0].tokenizer, "a cat<|eot_id|>", &kept, &err) == DIT_OK);
+    CHECK_MESSAGE(dropped > 50 && model->encoders[0].dropped == dropped + 1, "%u and %u dropped", dropped,
+                  model->encoders[0].dropped);
+    t = encode_with(model, "a cat", false);
+    CHECK_MESSAGE(t.length == kept && t.tokens == 256, "%u rows of %u tokens", t.length, kept);
+    text_free(&t);
+    dit_model_destroy(model);
+}
+
 static void refused(const char *index, const char *config, const char *words) {
-    repository from = {index, config, NULL, 0, ""};
+    repository from = {index, config, NULL, 0, "", NULL};
     dit_model_desc desc = {0};
     dit_model *model;
     dit_error err;
@@ -380,6 +404,7 @@ int main(void) {
         test_overflow();
         test_sizes();
         test_published();
+        test_begin();
         test_refused();
     }
     dit_context_destroy(context);
