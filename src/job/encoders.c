@@ -178,8 +178,10 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (!encoder->chat) return DIT_OK;
     if (!model->fixed_text) text->tokens = encoder->chat->tokens;
     if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
-    if (encoder->tokenizer)
+    if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+        if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+    }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }

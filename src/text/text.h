@@ -38,6 +38,7 @@ typedef enum diti_chat_model {
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
+    DITI_CHAT_HUNYUANVIDEO,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */

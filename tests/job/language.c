@@ -1,7 +1,8 @@
 /* Decoder language models as text encoders, through the public calls: what chat templates drop, keep and pad, which
    states a repository may ask for, a GGUF that brings its tokenizer along, streamed and released weights, prompts with
-   weights, and repositories that do not fit together. tests/golden compares with the original pipelines. test-runs:
-   lavapipe sanitize, in test-all swiftshader */
+   weights, halves that overflow, and repositories that do not fit together. tests/golden compares with the original
+   pipelines. */
+/* test-runs: lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
 #include "real_shapes.h"
@@ -16,9 +17,12 @@ static dit_context *context;
 
 /* A repository of that class without transformer and autoencoder. */
 typedef struct repository {
-    const char *index;  /* model_index.json */
-    const char *config; /* instead of the encoder's config.json; NULL: its own */
+    const char *index;   /* model_index.json */
+    const char *config;  /* instead of the encoder's config.json; NULL: its own */
+    const char *weights; /* instead of its model.safetensors; NULL: its own */
+    size_t size;
     char path[512];
+    const char *words; /* instead of the tokenizer's tokenizer.json; NULL: its own */
 } repository;
 
 static dit_result repository_open(const char *member, dit_source *out, void *user) {
@@ -27,6 +31,11 @@ static dit_result repository_open(const char *member, dit_source *out, void *use
                        : from->config && !strcmp(member, "text_encoder/config.json") ? from->config
                                                                                      : NULL;
     FILE *file;
+    if (from->weights && !strcmp(member, "text_encoder/model.safetensors")) {
+        out->data = from->weights;
+        out->size = from->size;
+        return DIT_OK;
+    }
     if (text) {
         out->data = text;
         out->size = strlen(text);
@@ -34,6 +43,8 @@ static dit_result repository_open(const char *member, dit_source *out, void *use
     }
     if (!strncmp(member, "text_encoder/", 13))
         snprintf(from->path, sizeof from->path, ENCODER "/%s", member + 13);
+    else if (from->words && !strncmp(member, "tokenizer/", 10))
+        snprintf(from->path, sizeof from->path, "%s", strcmp(member + 10, "tokenizer.json") ? "" : from->words);
     else if (!strncmp(member, "tokenizer/", 10))
         snprintf(from->path, sizeof from->path, TOKENIZER "/%s", member + 10);
     else
@@ -88,7 +99,7 @@ static text encode_with(const dit_model *model, const char *prompt, bool weighte
 }
 
 static text encode(const char *index, const char *prompt, bool weighted, dit_model_desc desc) {
-    repository from = {index, NULL, ""};
+    repository from = {index, NULL, NULL, 0, "", NULL};
     dit_model *model;
     dit_error err;
     text t = {0};
@@ -180,6 +191,65 @@ static void test_weights(void) {
     text_free(&asked), text_free(&even);
 }
 
+/* Multiplies a tensor of BF16 by a power of two. */
+static void scale_tensor(char *file, const char *name, int exponent) {
+    char quoted[128];
+    const char *entry, *offsets;
+    unsigned long long begin = 0, end = 0;
+    uint64_t header;
+    memcpy(&header, file, 8);
+    snprintf(quoted, sizeof quoted, "\"%s\":", name);
+    entry = strstr(file + 8, quoted);
+    offsets = entry ? strstr(entry, "\"data_offsets\":[") : NULL;
+    if (!CHECK_MESSAGE(offsets && sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) == 2, "%s", name))
+        return;
+    for (; begin < end; begin += 2) {
+        uint16_t value;
+        memcpy(&value, file + 8 + header + begin, 2);
+        if (value & 0x7f80) value = (uint16_t)(value + (exponent << 7));
+        memcpy(file + 8 + header + begin, &value, 2);
+    }
+}
+
+/* Values, and feed-forwards behind their gates, grow beyond 65504, and the matrices behind them take it back: halves
+   overflow, the prompt is encoded again with smaller numbers, and nothing is lost. */
+static void test_overflow(void) {
+    static const char index[] = "{\"_class_name\": \"ZImagePipeline\"}", prompt[] = "a red (kite) over the sea";
+    dit_context_desc open = {0};
+    dit_context *half = NULL, *full = context;
+    dit_error err = {0};
+    size_t size;
+    char *file = test_read_file(ENCODER "/model.safetensors", &size);
+    repository from = {index, NULL, file, size, "", NULL};
+    text wanted = encode(index, prompt, false, NONE), got = {0};
+    dit_model_desc desc = {0};
+    dit_model *model;
+    double error = 0, sum = 0;
+    scale_tensor(file, "model.layers.1.mlp.up_proj.weight", 15);
+    scale_tensor(file, "model.layers.1.mlp.down_proj.weight", -15);
+    scale_tensor(file, "model.layers.2.self_attn.v_proj.weight", 15);
+    scale_tensor(file, "model.layers.2.self_attn.o_proj.weight", -15);
+    open.overrides = "rung=fp16";
+    if (dit_context_create(&open, &half, &err) == DIT_OK && half->device->has_fp16) {
+        context = half;
+        if (CHECK_MESSAGE(repository_load(&from, &desc, &model, &err) == DIT_OK, "%s", err.message))
+            got = encode_with(model, prompt, false);
+        dit_model_destroy(model);
+        context = full;
+        for (size_t i = 0; got.length == wanted.length && i < (size_t)wanted.length * wanted.columns; i++) {
+            double d = (double)got.rows[i] - (double)wanted.rows[i];
+            error += d * d, sum += (double)wanted.rows[i] * (double)wanted.rows[i];
+        }
+        CHECK_MESSAGE(got.length == wanted.length && sum > 0 && sqrt(error / sum) <= 1.4e-2, "off by %g",
+                      sqrt(error / (sum + 1e-30)));
+    } else {
+        printf("skipped: no halves on this device\n");
+    }
+    text_free(&wanted), text_free(&got);
+    dit_context_destroy(half);
+    free(file);
+}
+
 /* Streamed weights, encoders that are released, and a GGUF with its own tokenizer give what resident weights do. */
 static void test_places(void) {
     static const char prompt[] = "two foxes, one lamp";
@@ -218,7 +288,7 @@ static void test_sizes(void) {
     static const char *const indices[2] = {PLAIN, "{\"text_encoder_select_layers\": [1, 3]}"};
     uint64_t parameters[2] = {0, 0};
     for (uint32_t i = 0; i < 2; i++) {
-        repository from = {indices[i], NULL, ""};
+        repository from = {indices[i], NULL, NULL, 0, "", NULL};
         dit_model_desc desc = {0};
         dit_model_info info;
         dit_model *model;
@@ -279,8 +349,29 @@ static void test_published(void) {
     }
 }
 
+/* LLaMA 3's tokenizer begins every text with a token, which is dropped with the system's message. */
+static void test_begin(void) {
+    repository from = {
+        CLASS("HunyuanVideoPipeline"), NULL, NULL, 0, "", "tests/fixtures/tokenizers/scripts/llama3.json"};
+    const diti_chat *chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
+    dit_model_desc desc = {0};
+    uint32_t dropped = 0, kept = 0;
+    dit_model *model;
+    dit_error err;
+    text t;
+    if (!CHECK_MESSAGE(repository_load(&from, &desc, &model, &err) == DIT_OK, "%s", err.message)) return;
+    CHECK(diti_tokenizer_count(model->encoders[0].tokenizer, chat->dropped, &dropped, &err) == DIT_OK);
+    CHECK(diti_tokenizer_count(model->encoders[0].tokenizer, "a cat<|eot_id|>", &kept, &err) == DIT_OK);
+    CHECK_MESSAGE(dropped > 50 && model->encoders[0].dropped == dropped + 1, "%u and %u dropped", dropped,
+                  model->encoders[0].dropped);
+    t = encode_with(model, "a cat", false);
+    CHECK_MESSAGE(t.length == kept && t.tokens == 256, "%u rows of %u tokens", t.length, kept);
+    text_free(&t);
+    dit_model_destroy(model);
+}
+
 static void refused(const char *index, const char *config, const char *words) {
-    repository from = {index, config, ""};
+    repository from = {index, config, NULL, 0, "", NULL};
     dit_model_desc desc = {0};
     dit_model *model;
     dit_error err;
@@ -310,8 +401,10 @@ int main(void) {
         test_states();
         test_weights();
         test_places();
+        test_overflow();
         test_sizes();
         test_published();
+        test_begin();
         test_refused();
     }
     dit_context_destroy(context);
