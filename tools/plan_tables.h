@@ -17,15 +17,23 @@ typedef struct known_model {
         launch; /* seconds in which PyTorch submits a layer on a host of 1; 0: never the limit in what was measured */
 } known_model;
 
-/* layers hidden heads feed rows text text_width row_values skips joint gated guided weights, at two bytes each.
- * HunyuanDiT's launch: the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which
- * no further card shortens, as the host submits every layer to its card one by one: how long that takes is the
- * machine's (its host). FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63
- * s. */
+/* layers hidden heads feed rows text text_width row_values skips joint gated guided weights, at two bytes each; of
+ * clips whose attention is by turns frames, feed-forwards and attentions to the text of a layer. HunyuanDiT's launch:
+ * the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which no further card
+ * shortens, as the host submits every layer to its card one by one: how long that takes is the machine's (its host).
+ * FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63 s. */
 static const known_model known_models[] = {
-    {"dit-xl-2", {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9}, 256, 256, 1, 16, 1, 250, 0},
+    {"dit-xl-2",
+     {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9, 0, 0, 0},
+     256,
+     256,
+     1,
+     16,
+     1,
+     250,
+     0},
     {"pixart-alpha",
-     {28, 1152, 16, 4608, 4096, 120, 1152, 16, 0, false, false, true, 1.22e9},
+     {28, 1152, 16, 4608, 4096, 120, 1152, 16, 0, false, false, true, 1.22e9, 0, 0, 0},
      1024,
      1024,
      1,
@@ -34,7 +42,7 @@ static const known_model known_models[] = {
      20,
      0},
     {"pixart-sigma",
-     {28, 1152, 16, 4608, 4096, 300, 1152, 16, 0, false, false, true, 1.22e9},
+     {28, 1152, 16, 4608, 4096, 300, 1152, 16, 0, false, false, true, 1.22e9, 0, 0, 0},
      1024,
      1024,
      1,
@@ -43,7 +51,7 @@ static const known_model known_models[] = {
      20,
      0},
     {"hunyuandit",
-     {40, 1408, 16, 6144, 4096, 333, 1024, 16, 19, false, false, true, 3.0e9},
+     {40, 1408, 16, 6144, 4096, 333, 1024, 16, 19, false, false, true, 3.0e9, 0, 0, 0},
      1024,
      1024,
      1,
@@ -51,11 +59,35 @@ static const known_model known_models[] = {
      1,
      50,
      3.44e-3},
-    {"sd3-medium", {24, 1536, 24, 6144, 4096, 333, 0, 64, 0, true, false, true, 4.06e9}, 1024, 1024, 1, 16, 1, 28, 0},
-    {"sd35-large", {38, 2432, 38, 9728, 4096, 333, 0, 64, 0, true, false, true, 16.1e9}, 1024, 1024, 1, 16, 1, 28, 0},
-    {"flux", {57, 3072, 24, 12288, 4096, 512, 0, 64, 0, true, false, false, 23.8e9}, 1024, 1024, 1, 16, 1, 28, 2.66e-3},
+    {"sd3-medium",
+     {24, 1536, 24, 6144, 4096, 333, 0, 64, 0, true, false, true, 4.06e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     28,
+     0},
+    {"sd35-large",
+     {38, 2432, 38, 9728, 4096, 333, 0, 64, 0, true, false, true, 16.1e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     28,
+     0},
+    {"flux",
+     {57, 3072, 24, 12288, 4096, 512, 0, 64, 0, true, false, false, 23.8e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     28,
+     2.66e-3},
     {"flux2-klein-4b",
-     {25, 3072, 24, 9216, 4096, 512, 0, 128, 0, true, true, false, 7.75e9},
+     {25, 3072, 24, 9216, 4096, 512, 0, 128, 0, true, true, false, 7.75e9, 0, 0, 0},
      1024,
      1024,
      1,
@@ -63,13 +95,56 @@ static const known_model known_models[] = {
      1,
      4,
      0},
-    {"z-image", {30, 3840, 30, 10240, 4096, 128, 0, 64, 0, true, true, false, 12.3e9}, 1024, 1024, 1, 16, 1, 9, 0},
-    {"cogvideox-2b", {30, 1920, 30, 7680, 17550, 226, 0, 64, 0, true, false, true, 3.4e9}, 720, 480, 49, 16, 4, 50, 0},
-    {"cogvideox-5b",
-     {42, 3072, 48, 12288, 17550, 226, 0, 64, 0, true, false, true, 11.1e9},
+    {"z-image",
+     {30, 3840, 30, 10240, 4096, 128, 0, 64, 0, true, true, false, 12.3e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     9,
+     0},
+    {"cogvideox-2b",
+     {30, 1920, 30, 7680, 17550, 226, 0, 64, 0, true, false, true, 3.4e9, 0, 0, 0},
      720,
      480,
      49,
+     16,
+     4,
+     50,
+     0},
+    {"cogvideox-5b",
+     {42, 3072, 48, 12288, 17550, 226, 0, 64, 0, true, false, true, 11.1e9, 0, 0, 0},
+     720,
+     480,
+     49,
+     16,
+     4,
+     50,
+     0},
+    {"stdit",
+     {28, 1152, 16, 4608, 16384, 200, 1152, 16, 0, false, false, true, 1.53e9, 16, 1, 1},
+     512,
+     512,
+     16,
+     16,
+     1,
+     100,
+     0},
+    {"latte-1",
+     {28, 1152, 16, 4608, 16384, 120, 1152, 16, 0, false, false, true, 2.12e9, 16, 2, 1},
+     512,
+     512,
+     16,
+     16,
+     1,
+     50,
+     0},
+    {"latte-t2v",
+     {28, 1152, 16, 4608, 17408, 300, 1152, 16, 0, false, false, true, 2.12e9, 17, 2, 1},
+     512,
+     512,
+     65,
      16,
      4,
      50,
@@ -179,11 +254,16 @@ static void use_machine(diti_split_request *q, const known_machine *machine) {
     box->latency = machine->latency_us * 1e-6;
 }
 
-/* Rows of a picture or clip; the first frame stands alone where an autoencoder joins several. */
-static uint32_t model_rows(const known_model *model, uint32_t width, uint32_t height, uint32_t frames) {
-    uint32_t times = (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
-    if (model->row_frames == 1) times = 1;
-    return (width / model->row_pixels) * (height / model->row_pixels) * times;
+/* Frames of rows; the first stands alone where an autoencoder joins several. */
+static uint32_t model_times(const known_model *model, uint32_t frames) {
+    return (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
+}
+
+/* Takes a size of picture or clip. */
+static void set_size(diti_split_shape *shape, const known_model *model, uint32_t width, uint32_t height,
+                     uint32_t frames) {
+    shape->rows = (width / model->row_pixels) * (height / model->row_pixels) * model_times(model, frames);
+    if (shape->frames) shape->frames = model_times(model, frames);
 }
 
 /* One card needs `seconds` for all steps but the serial part: what it attains. */
