@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
      members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
-     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX-Video and HunyuanVideo.
+     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -776,6 +776,7 @@ typedef struct dit_model_info {
     uint32_t hidden;           /* channels of a token */
     uint32_t heads;            /* heads of attention */
     uint32_t patch;            /* a token is patch x patch latent elements */
+    uint32_t default_latent_frames; /* latent frames of default_frames; masks and loop_frames count such frames */
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
@@ -887,7 +888,8 @@ typedef struct dit_guidance {
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
     bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
                         example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                        the model's default where that is 0, too */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -6357,6 +6359,7 @@ typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
     VkDeviceSize block;             /* memory that many tensors share is allocated in pieces of at most this: 1 GiB */
+    VkDeviceSize band;              /* what lies between two layers is computed in bands of rows where it is larger */
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
@@ -10874,6 +10877,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
     limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
     limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
+    limits->band = limits->block;
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
@@ -28981,15 +28985,19 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
-    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* guidance that distilled models get by default */
+    /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
+    float expert_guidance, expert_low_guidance;
+    const char *expert_scheduler;
+    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -28998,8 +29006,9 @@ typedef struct diti_model_traits {
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
-    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
-                     divide rows would have to exchange */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
+                     rows have whole frames, and exchange them for positions */
+    uint32_t feeds, texts;        /* of a divided model: feed-forwards and attentions to the text in a block */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -29020,7 +29029,12 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
+                      within frames and within positions by turns; else 1 */
 } diti_token_range;
+/* Rows of the image that member i of a sequence has of `at`, and those before them. */
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -29067,9 +29081,9 @@ typedef struct diti_denoise {
     diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;          /* distilled guidance; read by write_inputs */
     diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
-                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
-                                timestep 0; 0: all have the step's */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
+                                the row of the tables that each frame has: the step's, or, of frames that are given,
+                                `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;   /* NULL: all is computed here */
@@ -29201,6 +29215,8 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
+/* Of frames that have timesteps of their own those whose rows are computed here. */
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
@@ -29377,6 +29393,10 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
+   would be very large. feed: of DITI_STREAMS_ONE. */
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -29437,6 +29457,8 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* Of a table [frames, columns] the rows of the frames at hand. */
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
@@ -30072,6 +30094,11 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
     return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
 }
 
+/* Whether other devices have some of the rows. */
+static bool diti_pass_divides(const diti_pass *p) {
+    return p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1;
+}
+
 /* ---- pairs of layers, fixed when a model is loaded ---- */
 
 static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
@@ -30198,6 +30225,7 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
     if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
@@ -30406,15 +30434,178 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     return diti_attend_end(p->graph, p->denoise, desc, &flow);
 }
 
+/* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
+   whose columns they exchange as Ulysses does heads. */
+static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    uint32_t i;
+    for (i = 0; i < sequence->count; i++)
+        frames[i] = diti_token_range_size(sequence, i, &p->denoise->token_range) / p->positions;
+    turn->group = sequence;
+    turn->rows = frames;
+    turn->items = p->items;
+    turn->heads = p->positions;
+    turn->head_dim = columns;
+}
+
+/* Attention by turns where devices have some frames each (docs/parallel.md 1.1): within frames it needs no others.
+   Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
+static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                                diti_tensor out) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    diti_graph *graph = p->graph;
+    uint32_t frames[DITI_MAX_DEVICES], width, all = p->denoise->token_range.all / p->positions, own = p->image;
+    diti_axes axes = *p->denoise->axes;
+    diti_denoise denoise = *p->denoise;
+    diti_pass here = *p;
+    diti_exchange_heads turn;
+    diti_tensor o;
+    memset(&axes.sequence, 0, sizeof axes.sequence);
+    axes.ulysses = axes.ring = axes.sequence;
+    denoise.axes = &axes;
+    here.denoise = &denoise;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.image = all * here.positions;
+        width = diti_tensor_columns(graph, h);
+        diti_sublayer_turn(p, width, frames, &turn);
+        h = diti_tensor_reshape(graph, h, p->items * own / p->positions, p->positions * width);
+        h = diti_tensor_reshape(graph, diti_gather_heads(graph, &turn, h, 1), p->items * here.image, width);
+    }
+    denoise.token_range.all = here.image;
+    o = diti_sublayer_attend(&here, h, sublayer, sublayer->axis == DITI_ATTEND_TEMPORAL ? 0 : out);
+    if (sublayer->axis != DITI_ATTEND_TEMPORAL || diti_graph_failed(graph)) return o;
+    width = diti_tensor_columns(graph, o);
+    diti_sublayer_turn(p, width, frames, &turn);
+    o = diti_tensor_reshape(graph, o, p->items * all, here.positions * width);
+    o = diti_tensor_reshape(graph, diti_scatter_heads(graph, &turn, o, 0), p->items * own, width);
+    if (!out) return o;
+    diti_copy(graph, o, out, "attention");
+    return out;
+}
+
+/* ---- bands: some rows after the other where a tensor between two layers would be very large ---- */
+
+/* Rows whose tensor of so many columns is no larger than a band may be (diti_limits.band), in whole units; all of them:
+ * no bands. Every row stays as it is, whatever the bands. */
+static uint32_t diti_pass_band(const diti_pass *p, uint32_t columns, uint32_t rows, uint32_t unit) {
+    uint64_t row = (uint64_t)columns * diti_element_size(p->graph->activation), most = p->graph->device->limits.band,
+             units, bands;
+    if (rows * row <= most) return rows;
+    bands = (rows * row + most - 1) / most;
+    units = (rows / unit + bands - 1) / bands;
+    if (!units) units = 1;
+    return (uint32_t)(units * unit < rows ? units * unit : rows);
+}
+
+/* A pass on `count` rows alone, from `first` on, as if they were one item's. */
+static diti_pass diti_pass_rows_alone(const diti_pass *p, uint32_t first, uint32_t count) {
+    uint32_t share = diti_modulation_share(p);
+    diti_pass here = *p;
+    if (count == diti_pass_all(p)) return here;
+    here.items = here.prompts = 1;
+    here.text = 0;
+    here.image = count;
+    if (share)
+        here.modulation.rows = diti_tensor_view(p->graph, p->modulation.rows, first / share, count / share, 0,
+                                                diti_tensor_columns(p->graph, p->modulation.rows));
+    return here;
+}
+
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed) {
+    uint32_t rows = diti_pass_all(p), share = diti_modulation_share(p), first, count,
+             band = diti_pass_band(p, feed->columns, rows, share ? share : 1);
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_pass here;
+        diti_tensor part = x, h;
+        count = rows - first < band ? rows - first : band;
+        here = diti_pass_rows_alone(p, first, count);
+        if (count < rows) part = diti_tensor_view(p->graph, x, first, count, 0, p->width);
+        h = diti_modulate(&here, part, shift, scale, feed);
+        diti_sublayer_add(&here, part, gate, feed, diti_sublayer_in(&here, h, feed, 0));
+    }
+}
+
+/* Attention within frames, or of whole items, some of them after the other: out or a new tensor. */
+static diti_tensor diti_sublayer_attend_rows(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                             diti_tensor out, uint32_t band) {
+    uint32_t rows = diti_pass_all(p), width = diti_column_shard_of(p, sublayer).count, first, count;
+    bool items = sublayer->axis == DITI_ATTEND_ALL;
+    if (!out) out = diti_tensor_new(p->graph, p->graph->activation, rows, width, "attention");
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        count = rows - first < band ? rows - first : band;
+        here.items = items ? count / (p->text + p->image) : 1;
+        if (!items) here.image = denoise.token_range.all = count;
+        here.denoise = &denoise;
+        if (p->keys)
+            here.keys = diti_tensor_view(p->graph, p->keys, first / (p->text + p->image), here.items, 0,
+                                         diti_tensor_columns(p->graph, p->keys));
+        diti_sublayer_attend(&here, diti_tensor_view(p->graph, h, first, count, 0, diti_tensor_columns(p->graph, h)),
+                             sublayer, diti_tensor_view(p->graph, out, first, count, 0, width));
+    }
+    return out;
+}
+
+/* Attention within positions, some of them after the other, which are copied out and back. */
+static diti_tensor diti_sublayer_attend_places(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                               uint32_t band) {
+    diti_graph *graph = p->graph;
+    uint32_t frames = p->items * p->image / p->positions, own = diti_tensor_columns(graph, h),
+             width = diti_column_shard_of(p, sublayer).count, first, count;
+    diti_tensor out = diti_tensor_new(graph, graph->activation, p->items * p->image, width, "attention");
+    diti_tensor from = diti_tensor_reshape(graph, h, frames, p->positions * own),
+                to = diti_tensor_reshape(graph, out, frames, p->positions * width);
+    for (first = 0; first < p->positions && !diti_graph_failed(graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        diti_tensor part, o;
+        count = p->positions - first < band ? p->positions - first : band;
+        part = diti_tensor_new(graph, diti_tensor_get(graph, h)->format, frames, count * own, "some positions");
+        diti_copy(graph, diti_tensor_view(graph, from, 0, frames, first * own, count * own), part, "some positions");
+        here.positions = count;
+        here.image = denoise.token_range.all = p->image / p->positions * count;
+        here.denoise = &denoise;
+        o = diti_sublayer_attend(&here, diti_tensor_reshape(graph, part, frames * count, own), sublayer, 0);
+        diti_copy(graph, diti_tensor_reshape(graph, o, frames, count * width),
+                  diti_tensor_view(graph, to, 0, frames, first * width, count * width), "some positions");
+    }
+    return out;
+}
+
+/* Whether the queries, keys and values of all rows would be too large for one tensor; then *out is made in bands. Not
+   where devices divide rows, and exchange them within. */
+static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                           diti_tensor *out) {
+    uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
+    if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
+        sublayer->streams == DITI_STREAMS_IMAGE)
+        return false;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        if (*out || diti_tensor_get(p->graph, h)->format == DITI_I8) return false;
+        unit = rows / p->positions;
+    }
+    band = diti_pass_band(p, 3 * sublayer->columns, rows, unit);
+    if (band >= rows) return false;
+    *out = sublayer->axis == DITI_ATTEND_TEMPORAL ? diti_sublayer_attend_places(p, h, sublayer, band / unit)
+                                                  : diti_sublayer_attend_rows(p, h, sublayer, *out, band);
+    return true;
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (diti_sublayer_attends_in_bands(p, h, sublayer, &out)) return out;
+    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->denoise->token_range.unit == p->positions)
+        return diti_sublayer_attend_divided(p, h, sublayer, out);
     if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "attention within frames and within positions by turns wants all rows on one device: "
-                               "no ulysses, ring or pipefusion");
+                               "attention within frames and within positions by turns goes without pipefusion");
     if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention that leaves padding of the text out wants all rows on one device: no "
@@ -30719,7 +30910,7 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->token_range.patch_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->token_range.patch_rows);
+    return text + diti_token_range_size(sequence, i, &denoise->token_range);
 }
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
@@ -30751,9 +30942,9 @@ static void diti_kept_kv_keep(diti_graph *graph, const diti_denoise *denoise, co
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
-            uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+            uint32_t rows = diti_token_range_size(sequence, i, at), to = item * (texts + at->all);
             diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
-            to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+            to += texts + at->patch_first + diti_token_range_before(sequence, i, at);
             diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }
@@ -30930,6 +31121,21 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
+    const diti_group *sequence = axes ? &axes->sequence : NULL;
+    uint32_t self = sequence ? sequence->index : 0;
+    *first = diti_group_first(sequence, self, frames);
+    return diti_group_size(sequence, self, frames);
+}
+
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                    diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
@@ -30941,8 +31147,10 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
     token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
     token_range->patch_text = number ? 0 : token_range->all_text;
-    token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
-    token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
+    token_range->unit =
+        patches == 1 && (transformer->traits.divided || denoise->frame_steps) ? grid.rows * grid.columns : 1;
+    token_range->first = token_range->patch_first + diti_token_range_before(sequence, self, token_range);
+    token_range->rows = diti_token_range_size(sequence, self, token_range);
     token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
     token_range->text = diti_group_size(sequence, self, token_range->patch_text);
 }
@@ -31052,11 +31260,18 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 /* ---- frames with timesteps of their own ---- */
 
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
-    uint32_t count = p->items * diti_transformer_grid(p->model, p->denoise).frames;
+    uint32_t first, frames = diti_transformer_grid(p->model, p->denoise).frames,
+                    count = p->items * diti_axes_frames(p->denoise->axes, frames, &first);
     diti_tensor row;
     if (!p->denoise->frame_steps || diti_graph_failed(p->graph)) return 0;
     row = diti_select_row(p->graph, p->denoise->frame_steps, p->denoise->step, "select_frames");
     return diti_tensor_view(p->graph, row, 0, 1, diti_tensor_columns(p->graph, row) - count, count);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table) {
+    const diti_token_range *at = &p->denoise->token_range;
+    return diti_tensor_view(p->graph, table, at->first / p->positions, at->rows / p->positions, 0,
+                            diti_tensor_columns(p->graph, table));
 }
 
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
@@ -31076,6 +31291,11 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     }
     if (denoise->frame_steps && !transformer->traits.frame_steps) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
+    if (denoise->patches > 1 && (denoise->frame_steps || transformer->traits.divided)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s: PipeFusion's patches are no whole frames",
                         transformer->family->title);
         return;
     }
@@ -31205,6 +31425,17 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
     transformer->family->begin(&p);
 }
 
+/* Rows of all devices of a sequence, [items * all, columns], of those at hand, which are gathered in units. */
+static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise *denoise, diti_tensor x,
+                                           uint32_t items) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    if (diti_group_count(&denoise->axes->sequence) == 1) return x;
+    x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
+    x = diti_all_gather(graph, &denoise->axes->sequence, x, items, at->patch_rows / at->unit, "rows");
+    return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
+}
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -31223,8 +31454,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
-    if (denoise->axes)
-        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    if (denoise->axes) x = diti_token_range_gather(graph, denoise, x, items);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -31541,14 +31771,12 @@ DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const dit
 }
 
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
-    diti_tensor h;
     if (w->cross.columns) {
-        h = diti_sublayer_in(p, x, &w->cross, 0);
+        diti_tensor h = diti_sublayer_in(p, x, &w->cross, 0);
         if (w->cross.heads) w->cross.heads(p, h, 0);
         diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, text));
     }
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
 }
 
 #ifndef DIT_NO_PIXART
@@ -33318,6 +33546,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->default_guidance = 7;
     traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
     traits->divided = traits->frame_steps = true;
+    traits->feeds = traits->texts = flows ? 2 : 1;
     traits->draws_frames = config->version != DITI_STDIT_1;
     traits->pads_patches = config->version != DITI_STDIT_1;
     traits->null_text = config->tokens ? &model->null_text : NULL;
@@ -33511,7 +33740,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);
@@ -33845,6 +34074,8 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->default_guidance = 7.5f;
     traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
     traits->divided = true;
+    traits->feeds = 2;
+    traits->texts = 1;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -33956,7 +34187,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     if (p->denoise->still) return x;
     if (p->index == 0 && state->times) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.out = x;
         desc.name = "add_times";
@@ -34746,9 +34977,9 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 16;
+    traits->default_columns = 22;
     traits->default_frames = 21;
     traits->default_fps = 25;
-    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -34757,7 +34988,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->frame_steps = true;
+    traits->encodes_padding = true;
+    traits->frame_steps = traits->fixes_first = true;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -34887,13 +35119,6 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_ltx_begin(diti_pass *p) {
     diti_ltx_state *state = diti_ltx_at(p->denoise);
-    if (p->denoise->frame_steps && p->image != p->denoise->token_range.all) {
-        diti_graph_fail(
-            p->graph, DIT_ERROR_INVALID_ARGUMENT,
-            "LTX-Video: frames with timesteps of their own want all rows on one device: no ulysses, ring or "
-            "pipefusion");
-        return;
-    }
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->denoise->same_timestep)
@@ -35852,6 +36077,9 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->default_steps = 50;
     traits->default_guidance = 5;
     traits->scheduler = compact ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("3.0");
+    traits->expert_guidance = pictures ? 3.5f : 4.0f; /* A14B's */
+    traits->expert_low_guidance = pictures ? 3.5f : 3.0f;
+    traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");
     traits->attends_padding = traits->masks_padding = true;
     traits->frame_steps = compact;
 }
@@ -35948,16 +36176,10 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
     diti_graph_scope(p->graph, NULL, 0);
 }
 
-/* Rows with timesteps of their own are those of whole frames, and a picture's tokens come from outside. */
+/* A picture's tokens come from outside. */
 static bool diti_wan_can(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    bool divides = denoise->patches > 1 || (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1);
-    if (denoise->frame_steps && divides)
-        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "frames of Wan with timesteps of their own want all rows on one device: no ulysses, ring or "
-                        "pipefusion; cfg, tensor and layers can");
-    if (model->config.image && !denoise->text2)
+    if (model->config.image && !p->denoise->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
                         model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
@@ -36119,12 +36341,10 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_tensor h;
     diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->base.feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->base.feed, diti_sublayer_in(p, h, &w->base.feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
     return x;
 }
 
@@ -37312,6 +37532,10 @@ typedef struct diti_vae_traits {
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
+    /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
+       (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
+    bool timed;
+    float decode_timestep, decode_noise;
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
    whole or one half of it; config NULL: sizes from shapes. */
@@ -37396,8 +37620,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 #define DITI_VAE_TIMESTEP 256u
-DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
+DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
@@ -37524,6 +37750,7 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
@@ -38657,6 +38884,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
                                chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
+}
+
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
 }
 
 /* docs/models.md 2.1: cosines first. */
@@ -40707,7 +40938,7 @@ struct diti_ltx_vae {
     diti_ltx_vae_time time;
     diti_weight table; /* [2, channels]: of the last norm */
     uint32_t patch;
-    bool timed, residual;
+    bool residual;
 };
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
@@ -40996,8 +41227,10 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %u latent channels, or too many levels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
     own->patch = diti_setting_size(&settings, "patch_size", 4, 16);
-    own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
-    own->residual = own->timed; /* 0.9.1 and later */
+    vae->traits.timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
+    vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
+    vae->traits.decode_noise = 0.025f;
+    own->residual = vae->traits.timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
     diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
@@ -41038,6 +41271,26 @@ static bool diti_ltx_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
     out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
     return index == 0;
+}
+
+/* ---- noise that the decoder adds ---- */
+
+static uint32_t diti_ltx_vae_noises(const diti_ltx_vae_resnet *resnet) {
+    return (resnet->noises[0].part_count ? 1u : 0u) + (resnet->noises[1].part_count ? 1u : 0u);
+}
+
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    const diti_ltx_vae_half *half = &vae->ltx->decoder;
+    uint32_t area = latent->height * latent->width, seen = 0, i, k;
+    for (i = 0; i < half->level_count; i++) {
+        const diti_ltx_vae_level *level = &half->levels[i];
+        if (level->changes) seen += diti_ltx_vae_noises(&level->change);
+        if (index < seen) return area;
+        if (level->resample.weight.part_count) area *= 4;
+        for (k = 0; k < level->count; k++) seen += diti_ltx_vae_noises(&level->resnets[k]);
+        if (index < seen) return area;
+    }
+    return 0;
 }
 
 /* ---- computing ---- */
@@ -41237,7 +41490,7 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
     uint32_t i;
     size.frames = chunk->frames;
     clip->noise_next = 0;
-    if (!clip->encode && own->timed && !clip->timestep)
+    if (!clip->encode && clip->vae->traits.timed && !clip->timestep)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "the autoencoder wants a timestep for its decoder");
     if (clip->encode) {
@@ -43612,6 +43865,9 @@ typedef struct diti_split_shape { /* a denoiser at one size of picture */
     bool gated;          /* a third matrix in the feed-forward */
     bool guided;         /* two branches of guidance per step */
     double weight_bytes; /* bytes of the denoiser's weights */
+    /* A clip whose attention is within frames and within positions by turns: a layer is one of each. */
+    uint32_t frames;       /* frames of rows; 0: all rows attend each other */
+    uint32_t feeds, texts; /* feed-forwards and attentions to the text of such a layer */
 } diti_split_shape;
 
 typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */
@@ -45944,17 +46200,26 @@ DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
 }
 
 /* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
- * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
+ * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. By turns: two
+ * attentions, of s / f keys and of f. */
 DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
     diti_cost c;
     double layer;
     diti_cost_shape(&c, shape);
+    if (shape->frames) {
+        double f = shape->frames;
+        layer = c.s * (16 * c.d * c.d + shape->feeds * 4 * c.d * shape->feed + 4 * (c.s / f + f) * c.d) +
+                shape->texts * (c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d);
+        return c.layers * layer;
+    }
     layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
     if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
     return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
 }
 
 DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
+    double f = c->shape->frames;
+    if (f > 0) return c->layers * 4 * c->n * (c->n / f + f) * c->d / diti_split_flops(&c->q->shape);
     return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
@@ -46017,19 +46282,27 @@ DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
 
 /* ---- a step ---- */
 
+/* How much longer the device with most of it works than one with an equal part: heads count in attention, whole frames
+   of clips by turns in everything. */
+static double diti_cost_uneven(const diti_cost *c) {
+    bool turns = c->q->shape.frames > 0;
+    double parts = turns ? c->u : c->u * c->o, whole = turns ? c->q->shape.frames : c->q->shape.heads;
+    double more = ceil(whole / parts) * parts / whole - 1;
+    return 1 + (turns ? more : diti_cost_attention(c) * more);
+}
+
 /* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
- * branch counts. Where heads do not divide, a device with one more is waited for. */
+ * branch counts. Where heads, or frames, do not divide, a device with one more is waited for. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
     uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
+    double sum = 0, least = 0;
     for (rank = 0; rank < ranks; rank++) {
         sum += c->q->box.devices[rank].rate;
         if ((rank + 1) % each) continue;
         if (rank < each || sum < least) least = sum;
         sum = 0;
     }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
-           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least * diti_cost_uneven(c);
 }
 
 DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
@@ -46075,11 +46348,14 @@ static void diti_tensor_axis_print(const diti_split *split, const diti_split_pla
 }
 
 /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and sums
-   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
+   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. By turns a layer
+   has as many sums as attentions, to the text, too, and feed-forwards. */
 static double diti_tensor_axis_bytes(const diti_cost *c, double element) {
-    double firsts = 3 + c->shape->feed * (c->shape->gated ? 2.0 : 1.0) / c->d;
+    const diti_split_shape *shape = c->shape;
+    double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c->d, sums = 2;
+    if (shape->frames) sums += shape->feeds + shape->texts;
     return c->n * (c->d * element / (c->u * c->r)) / c->k *
-           (2 * (2 * (c->o - 1) + c->o * (c->i - 1)) + firsts * 2 * (c->i - 1));
+           (sums * (2 * (c->o - 1) + c->o * (c->i - 1)) + sums * firsts * (c->i - 1));
 }
 
 static double diti_tensor_axis_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
@@ -46104,9 +46380,9 @@ DIT_INTERNAL void diti_axis_tensor(diti_split_method *out) {
 /* ==== src/split/axis_ulysses.c ==== */
 /* ulysses: rows everywhere, heads in attention; all to all before and after it (docs/parallel.md 1.1). */
 
-/* 4 (n / u) d e (u - 1) / u: q, k, v, o */
+/* 4 (n / u) d e (u - 1) / u: q, k, v, o; by turns 2: what attention between frames reads, and what it makes */
 static double diti_ulysses_bytes(const diti_cost *c, double element) {
-    return 4 * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->u - 1) / c->u;
+    return (c->shape->frames ? 2 : 4) * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->u - 1) / c->u;
 }
 
 static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) {
@@ -46115,10 +46391,12 @@ static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) 
 
 /* Four copies alike. Where each begins as soon as there is something to send, v travels while k and q are projected,
  * and k behind it while q is: of the two, what is left when q is there is waited for, and q and o are. A projection: 2
- * n d^2 operations of a layer. */
+ * n d^2 operations of a layer. By turns, both copies are waited for. */
 static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double copy = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) / 4, open = 2;
+    double all = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)), copy = all / 4,
+           open = 2;
     double projection = layer_seconds * c->layers * 2 * c->n * c->d * c->d / diti_split_flops(c->shape);
+    if (c->shape->frames) return all + 2 * c->q->box.latency * patches;
     if (c->q->system.heads_flow && copy > 0) {
         open = ((copy > projection ? copy : projection) + copy - 2 * projection) / copy;
         if (open < 0) open = 0;
@@ -46432,13 +46710,16 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
 }
 
 /* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
-   tensor, devices that have the same outputs have the same heads. */
-static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
+   tensor, devices that have the same outputs have the same heads; where attention is by turns, ulysses leaves heads
+   alone. */
+static uint32_t diti_split_divisor(const diti_split *split, const diti_split_shape *shape, uint32_t thing) {
     uint32_t product = 1, axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
-        if (diti_split_method_of(axis).divides & thing)
-            product *=
-                axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        if (!(diti_split_method_of(axis).divides & thing)) continue;
+        if (axis == DITI_SPLIT_ULYSSES && thing == DITI_DIVIDES_HEADS && shape->frames) continue;
+        product *=
+            axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    }
     return product;
 }
 
@@ -46458,20 +46739,30 @@ static dit_result diti_split_check_pairs(const diti_split *split, const char *na
 DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
     char name[DITI_SPLIT_NAME];
     diti_split_print(split, name);
-    if (diti_split_divisor(split, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
                          (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (diti_split_divisor(split, DITI_DIVIDES_HEADS) > shape->heads)
+    if (shape->frames && (split->degree[DITI_SPLIT_RING] > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ring and pipefusion are not for attention within frames and within positions by "
+                         "turns",
+                         name);
+    if (shape->frames && split->degree[DITI_SPLIT_ULYSSES] > shape->frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ulysses gives each device whole latent frames, of which there are %u, fewer than "
+                         "devices",
+                         name, (unsigned)shape->frames);
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_HEADS) > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",
                          name, (unsigned)shape->heads);
     DITI_TRY(diti_split_check_pairs(split, name, err));
-    if (diti_split_divisor(split, DITI_DIVIDES_LAYERS) > shape->layers)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_LAYERS) > shape->layers)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
                          name, (unsigned)shape->layers);
-    if (diti_split_divisor(split, DITI_DIVIDES_ROWS) > shape->rows)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_ROWS) > shape->rows)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;
@@ -47225,6 +47516,9 @@ typedef struct diti_job_request {
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float *decode_noise;          /* [image_count, latent rows of a clip, C] where the decoder is told a timestep */
+    float *plane_noise;           /* planes that the decoder adds, one after the other */
+    size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
@@ -47344,6 +47638,7 @@ typedef struct diti_program {
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
+        decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
@@ -47487,6 +47782,7 @@ DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float 
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* what the decoder is told */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
@@ -47514,6 +47810,7 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const c
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
@@ -47634,6 +47931,8 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
+                                             const diti_job_request *request); /* tokens of a frame */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err); /* for PipeFusion, where there are patches */
@@ -49441,7 +49740,8 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
-    if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
+    if (model->info.default_guidance <= 0)
+        model->info.default_guidance = model->low ? traits->expert_guidance : traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
     model->info.layers = traits->layers;
     model->info.single_layers = traits->single_layers;
@@ -49476,7 +49776,8 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -49849,6 +50150,10 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
+    return model->transformer && model->transformer->traits.encodes_padding;
+}
+
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
@@ -49866,7 +50171,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !diti_prompts_read_padding(model)) result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -50040,7 +50345,9 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        item[3] = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model)
+                      ? tokens->lengths[branch]
+                      : count;
         for (i = 0; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
             out->weights[first + i].first = first;
@@ -50302,14 +50609,15 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0];
+    uint32_t length = tokens->lengths[0],
+             encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
     use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
-    use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+    use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = tokens;
-    prompts.rows = &length;
+    prompts.rows = &encoded;
     result = diti_encode_plan(ctx, model, &use, &plan, err);
     if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
     if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
@@ -50984,6 +51292,7 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
     dit_model_info *info = &model->info;
     if (!traits->default_frames) return;
     info->default_frames = diti_clip_frames_of(model, traits->default_frames);
+    info->default_latent_frames = diti_clip_latent_frames(model, info->default_frames);
     info->default_fps = traits->default_fps;
     info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
     info->wants_image = traits->condition_channels > 0;
@@ -51299,6 +51608,37 @@ static void diti_noise_image(const dit_model *model, uint32_t image, size_t valu
     }
 }
 
+/* What LTX-Video's decoder takes behind the steps: noise for every latent, which the pipeline mixes in, then planes. */
+static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env, diti_job_request *out,
+                                     dit_error *err) {
+    const diti_vae_traits *traits = model->vae ? diti_vae_get_traits(model->vae) : NULL;
+    diti_video latent = {out->shape.latent_frames, out->latent_height, out->latent_width};
+    uint32_t channels = model->transformer->traits.latent_channels, image, plane, count;
+    size_t rows = diti_request_plane(out), values = rows * channels, i;
+    float *scratch;
+    if (!traits || !traits->timed) return DIT_OK;
+    for (plane = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++)
+        out->plane_values += count;
+    scratch = (float *)diti_alloc_array(env, values, sizeof *scratch);
+    out->decode_noise = (float *)diti_alloc_array(env, values * out->shape.image_count, sizeof *out->decode_noise);
+    if (out->plane_values)
+        out->plane_noise = (float *)diti_alloc_array(env, out->plane_values, sizeof *out->plane_noise);
+    if (!scratch || !out->decode_noise || (out->plane_values && !out->plane_noise)) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (image = 0; image < out->shape.image_count; image++) {
+        float *own = out->decode_noise + image * values;
+        diti_noise_draw(&out->sources[image], scratch, values);
+        diti_noise_rows(scratch, channels, rows, own);
+        for (i = 0; i < values; i++) own[i] *= traits->decode_noise;
+    }
+    diti_free(env, scratch);
+    for (plane = 0, i = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++, i += count)
+        diti_noise_draw(&out->sources[0], out->plane_noise + i, count);
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
@@ -51319,6 +51659,7 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
     result = diti_noise_all_given(model, env, before, out, err);
     for (image = 0; image < out->shape.image_count && result >= 0; image++)
         diti_noise_image(model, image, values, scratch, out);
+    if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
     if (result < 0 || !given) return result;
     DITI_TRY(diti_request_floats(env, given, all, &noise, err));
@@ -51595,6 +51936,10 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
                          (double)desc->loop_edit);
     }
+    if (align == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop_frames is %u; it must be less than the clip's %u latent frames", out->shape.loop_frames,
+                         most);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
                      out->shape.loop_frames, align, most);
@@ -51932,18 +52277,19 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
 /* A row for each step: for every frame of every evaluated clip the row of the timestep's table. */
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
-    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i,
-             columns = share->assignment.branches * request->shape.image_count * frames;
+    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i, first,
+             own = diti_axes_frames(&share->assignment.axes, frames, &first),
+             columns = share->assignment.branches * request->shape.image_count * own;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&share->job->env, (size_t)steps * columns, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the steps of frames");
     for (step = 0; step < steps; step++)
-        for (i = 0; i < columns; i++)
-            rows[(size_t)step * columns + i] =
-                (request->frame_steps ? request->frame_steps[(size_t)step * frames + i % frames].fresh > 0
-                                      : i % frames > 0)
-                    ? step
-                    : steps;
+        for (i = 0; i < columns; i++) {
+            uint32_t frame = first + i % own;
+            bool fresh =
+                request->frame_steps ? request->frame_steps[(size_t)step * frames + frame].fresh > 0 : frame > 0;
+            rows[(size_t)step * columns + i] = fresh ? step : steps;
+        }
     result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);
@@ -52266,7 +52612,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
    read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
 static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
     uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
-    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    for (branch = 0; branch < branches; branch++) {
+        bool whole = out->shape.encodes[branch] && diti_prompts_read_padding(model);
+        out->encoded[branch] = whole ? model->texts[DITI_TEXT_FIRST].tokens : lengths[branch];
+    }
     if (branches < 2 || model->fixed_text) return;
     if (out->shape.null_text) {
         out->encoded[0] = 0;
@@ -52370,13 +52719,29 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}
+
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (model->transformer->traits.divided &&
-        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
-         diti_patches_used(&request->shape)))
-        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
-               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
+    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_patches_used(&request->shape)))
+        return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
+               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+    if (by_frame && diti_patches_used(&request->shape))
+        return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
+    if (by_frame && ranks > request->shape.latent_frames)
+        return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->divided && ranks > diti_request_positions(model, request))
+        return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
@@ -52408,8 +52773,10 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
-    uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
-    uint32_t columns = request->latent_width / model->transformer->traits.patch;
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t rows = request->latent_height / traits->patch * request->shape.latent_frames /
+                    (traits->patch_frames ? traits->patch_frames : 1),
+             patches = request->shape.patches, columns = request->latent_width / traits->patch;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
@@ -52426,6 +52793,9 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
+    else if (patches > 1 && request->latent_width * traits->patch % 4)
+        why = "PipeFusion's patches are whole lines of a latent, which are no multiple of four long here; choose "
+              "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
     if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
@@ -52474,6 +52844,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
+    if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
+        out->guidance.low_scale = model->transformer->traits.expert_low_guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
@@ -52514,6 +52886,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->frame_steps);
     diti_free(env, request->renoise);
     diti_free(env, request->given_noise);
+    diti_free(env, request->decode_noise);
+    diti_free(env, request->plane_noise);
     diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);
@@ -52526,12 +52900,61 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {shape->frames, shape->height, shape->width};
-    diti_vae_clip clip;
-    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
-    return clip;
+/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
+   those of previews and of the clip share. */
+static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
+    const diti_job_request *request = &share->job->request;
+    const diti_vae *vae = share->job->model->vae;
+    diti_program *program = &share->program;
+    diti_video size = {frames, request->shape.height, request->shape.width};
+    uint32_t rows = (uint32_t)diti_request_plane(request) * request->shape.image_count;
+    if (!diti_vae_clip_begin(clip, vae, graph, false, &size, request->shape.vae_tile, 0)) return false;
+    if (!diti_vae_get_traits(vae)->timed) return true;
+    if (!program->decode_timestep) {
+        diti_video latent = {request->shape.latent_frames, request->latent_height, request->latent_width};
+        uint32_t plane, count, values = 0;
+        for (plane = 0; (count = diti_vae_noise_plane(vae, &latent, plane)) != 0; plane++) values += count;
+        program->decode_timestep = diti_tensor_input(graph, DITI_F32, 1, DITI_VAE_TIMESTEP, "timestep of the decoder");
+        program->decode_noise = diti_tensor_input(graph, DITI_F32, rows, diti_vae_get_traits(vae)->latent_channels,
+                                                  "noise before the decoder");
+        program->plane_noise = values ? diti_tensor_input(graph, DITI_F32, values, 1, "noise in the decoder") : 0;
+    }
+    clip->timestep = program->decode_timestep;
+    clip->noise = program->plane_noise;
+    return !diti_graph_failed(graph);
+}
+
+/* Rows of a clip's latents as its decoder reads them, those of `image` from planes; with noise where it is told how
+   much there is. */
+static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, diti_tensor planes,
+                                  uint32_t image) {
+    const diti_vae_traits *traits = diti_vae_get_traits(clip->vae);
+    diti_tensor rows = diti_vae_clip_latents(clip, planes);
+    diti_elementwise_desc mix = DITI_ZERO;
+    if (!traits->timed || diti_graph_failed(graph)) return rows;
+    mix.scale = 1 - traits->decode_noise;
+    mix.add =
+        diti_tensor_view(graph, share->program.decode_noise, image * (uint32_t)diti_request_plane(&share->job->request),
+                         diti_tensor_rows(graph, rows), 0, traits->latent_channels);
+    mix.rows_per_add = 1;
+    mix.out_f32 = true;
+    mix.name = "noise before the decoder";
+    return diti_elementwise(graph, rows, &mix);
+}
+
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    const diti_program *program = &share->program;
+    const diti_vae *vae = share->job->model->vae;
+    float sinusoids[DITI_VAE_TIMESTEP];
+    if (!program->decode_timestep) return DIT_OK;
+    diti_vae_clip_timestep(vae, diti_vae_get_traits(vae)->decode_timestep, sinusoids);
+    DITI_TRY(diti_plan_write(program->plan, program->decode_timestep, sinusoids, sizeof sinusoids, err));
+    DITI_TRY(diti_plan_write(program->plan, program->decode_noise, request->decode_noise,
+                             diti_job_latent_values(share->job) * sizeof(float), err));
+    if (!program->plane_noise) return DIT_OK;
+    return diti_plan_write(program->plan, program->plane_noise, request->plane_noise,
+                           request->plane_values * sizeof(float), err);
 }
 
 /* The planes of a clip that are decoded. */
@@ -52546,11 +52969,10 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
 
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
     const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {1, shape->height, shape->width};
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
-    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
     rows = diti_vae_clip_all(&clip, rows);
     share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
     diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
@@ -52622,14 +53044,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
     if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
-    clip = diti_clip_decoder(share, graph);
-    if (diti_graph_failed(graph)) return;
+    if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+        diti_copy(graph,
+                  diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }
@@ -52989,7 +53411,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
+             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels), first;
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed;
@@ -53012,14 +53434,13 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
     if (shape->hold_count) {
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
-        share->program.frame_steps =
-            diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
     }
-    if (shape->fixes)
+    if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
+                              share->assignment.branches * shape->image_count *
+                                  diti_axes_frames(&share->assignment.axes, shape->latent_frames, &first),
+                              "frame steps");
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -53186,6 +53607,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_guard_judge(graph);
+    share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -53392,6 +53814,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_clip_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -54090,12 +54513,17 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->hidden = traits->width;
     out->heads = traits->heads;
     out->feed = 4 * traits->width;
-    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch) *
+    out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch;
     out->joint = traits->joint;
+    if (traits->divided) {
+        out->frames = request->shape.latent_frames;
+        out->feeds = traits->feeds;
+        out->texts = traits->texts;
+    }
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
     out->weight_bytes = (double)weights->bytes;
@@ -55837,7 +56265,7 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->has_fp16 = true;
     device->limits.storage_range = 0xffffffffu;
     device->limits.allocation = (VkDeviceSize)0xffe00000u; /* as NVIDIA's driver states it */
-    device->limits.block = (VkDeviceSize)1 << 30;
+    device->limits.block = device->limits.band = (VkDeviceSize)1 << 30;
     device->limits.storage_alignment = 256;
     device->limits.group_count = 65535;
     device->limits.group_invocations = 1024;

@@ -55,9 +55,12 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
-    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* guidance that distilled models get by default */
+    /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
+    float expert_guidance, expert_low_guidance;
+    const char *expert_scheduler;
+    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
