@@ -35,13 +35,13 @@
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
-   - train, fine-tune or change weights;
+   - train or fine-tune;
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
-     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, and the transformers of LTX-Video and HunyuanVideo.
+   - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
+     refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -704,11 +704,29 @@ typedef struct dit_source {
     void *user; /* passed through */
 } dit_source;
 
-typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
-    dit_source source;
-    dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
-    float weight;  /* strength of a LoRA; 0: 1 */
+typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
+    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_role
+        role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;   /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                     them, and packed types become F16; false: it is computed beside them */
+    dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
+
+typedef struct dit_lora_info { /* a LoRA of a model */
+    char name[64];             /* its file's name without folder and ending */
+    float weight;              /* strength that jobs give it by themselves */
+    bool merged;
+    uint32_t modules;         /* layers that it adds something to */
+    uint32_t left_out;        /* layers in its file that the model has not */
+    char first_left_out[128]; /* the first of those, as the file names it; empty: none */
+    uint32_t rank;            /* the largest */
+    uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance; /* likewise */
+} dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
@@ -776,9 +794,11 @@ typedef struct dit_model_info {
     uint32_t hidden;           /* channels of a token */
     uint32_t heads;            /* heads of attention */
     uint32_t patch;            /* a token is patch x patch latent elements */
+    uint32_t default_latent_frames; /* latent frames of default_frames; masks and loop_frames count such frames */
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
+    uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -887,10 +907,11 @@ typedef struct dit_guidance {
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
     bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
                         example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                        the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a LoRA or a control model at run time */
+typedef struct dit_adapter { /* a control model at run time */
     const dit_model *model;  /* required */
     float weight;            /* 0: 1 */
     float first, last;       /* fraction of steps; 0, 0: all */
@@ -964,13 +985,17 @@ typedef struct dit_job_desc {
     const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
     uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
                                         before, by as many runs; 0: 1 */
-    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
-                                    alone, one more than in the run before, which must have finished */
-    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
-                                    number */
-    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
-    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const dit_adapter *adapters; /* NULL: none */
+    uint32_t loop;        /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                             alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames; /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                             number */
+    float loop_edit;      /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;    /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
+    const float
+        *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+                                    changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
+    uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
@@ -1189,6 +1214,19 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
    the nearest number that is, 1 with models of pictures. Any thread. */
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
 
+/* Adds a LoRA to a loaded model, as one of dit_model_desc.components would be, but not merged; jobs that are made or
+   restarted from then on have it. Modules of its file that the model lacks are logged as a warning and told by
+   dit_model_lora.
+   model: required, not a dry run. lora: required; its role may be DIT_ROLE_NONE. number: may be NULL; out: its number.
+   err: may be NULL. Fails with DIT_ERROR_UNSUPPORTED_MODEL when no module of it fits, or one of another shape. One
+   thread, and no other call about the model meanwhile; jobs may run. */
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err);
+
+/* Tells about a LoRA of a model.
+   model: required. number: 0 .. dit_model_info.lora_count - 1. out: required. Returns DIT_ERROR_INVALID_ARGUMENT when
+   there is no such LoRA. Any thread. */
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out);
+
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
 DIT_API void dit_model_destroy(dit_model *model);
@@ -1387,6 +1425,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */
 #define DIT_INTERNAL static DITI_ROOM
 #endif
+#define DITI_ROOM
 #if defined(__GNUC__) && \
     (defined(DIT_NO_PYTORCH) || \
      defined(DIT_NO_TRACE) || \
@@ -1402,12 +1441,13 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_HUNYUANVIDEO) || \
      defined(DIT_NO_WAN) || \
      defined(DIT_NO_FLUX) || \
+     defined(DIT_NO_ZIMAGE) || \
+     defined(DIT_NO_FLUX2) || \
+     defined(DIT_NO_QWENIMAGE) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-
-#define DITI_ROOM
 
 /* ==== src/base/base.h ==== */
 /* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
@@ -1444,6 +1484,18 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
+
+/* Around files of src/ORDER: gcc optimizes those that are small no further than -Og, and does not optimize those that
+   run once. Without optimization, or for size, all are compiled as the application asks. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define DITI_SMALL_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
+#define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define DITI_REGION_END _Pragma("GCC pop_options")
+#else
+#define DITI_SMALL_BEGIN
+#define DITI_ONCE_BEGIN
+#define DITI_REGION_END
+#endif
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
@@ -6357,6 +6409,7 @@ typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
     VkDeviceSize block;             /* memory that many tensors share is allocated in pieces of at most this: 1 GiB */
+    VkDeviceSize band;              /* what lies between two layers is computed in bands of rows where it is larger */
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
@@ -6992,8 +7045,8 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kerne
 #endif
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/vk/atomic.c ==== */
 #if defined(_MSC_VER) && !defined(__clang__)
@@ -10874,6 +10927,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
     limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
     limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
+    limits->band = limits->block;
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
@@ -12367,8 +12421,8 @@ DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializat
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/vk/spirv.c ==== */
@@ -12768,8 +12822,8 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
 }
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/weights/weights.h ==== */
 /* weights: from a checkpoint to device memory. A loader notes what a component asks for and uploads it at once; what
@@ -12843,6 +12897,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -12866,7 +12921,9 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    dit_type merged;                       /* the type that they have then, F32, F16 or BF16, or i8 */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -12886,6 +12943,19 @@ typedef struct diti_weight_tally {
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
 } diti_weight_tally;
 #define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
+/* Rows of a module that are rows of a weight, under one of the module's names: what adapters are looked up by. A module
+   that files have fused or in parts has both kinds of names. */
+enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
+typedef struct diti_target {
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
+    uint32_t columns;
+    const char *weight;               /* diti_weight.name of the weight that has them: this very string */
+    uint32_t row;                     /* from here on */
+    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    uint32_t tensor_row;
+} diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
@@ -12896,6 +12966,9 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
+    diti_target *targets;           /* of parts that adapters may be for */
+    size_t target_count, target_capacity;
+    const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -12977,8 +13050,11 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
+    dit_role role;                   /* the part's, for adapters */
+    struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -13011,6 +13087,9 @@ typedef struct diti_loader {
     const struct diti_taps *taps; /* diti_load_options.taps */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
+    const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -13030,6 +13109,10 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
@@ -13081,6 +13164,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -13200,6 +13289,237 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
                                    VkCommandBuffer commands);
 #endif
 
+/* ==== src/weights/component.h ==== */
+/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
+   sizes from shapes and config.json, memory, weights. */
+#ifndef DITI_COMPONENT_H
+#define DITI_COMPONENT_H
+
+/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
+   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
+   name. */
+typedef struct diti_key_table {
+    const char *before, *after;
+    const char *const (*pairs)[2];
+    size_t count;
+} diti_key_table;
+#define DITI_KEY_TABLES 4u
+/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
+   that are zero have none. */
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
+
+/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
+ */
+typedef struct diti_shape_key {
+    size_t member; /* offsetof a uint32_t */
+    const char *tensor;
+    uint32_t index;
+} diti_shape_key;
+typedef struct diti_size_key {
+    size_t member;
+    const char *key;
+    uint32_t most;
+} diti_size_key;
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
+
+/* Matrices that read the same (q, k, v), which other files have as one. */
+typedef struct diti_fused {
+    const char *fused, *names[3];
+    uint32_t count; /* number of names */
+} diti_fused;
+/* rows, columns: of each. The loader's rename says that the file has the fused one. */
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
+
+typedef struct diti_component diti_component;
+typedef struct diti_component_kind {
+    const char *what; /* "transformer": for progress and messages */
+    const char *role; /* rules of types name tensors ROLE.NAME */
+    size_t size;      /* bytes of the struct that begins with a diti_component */
+    /* The configuration, from shapes and config (may be NULL). */
+    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
+    /* The last word, when all weights are there; NULL: there is none. */
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
+} diti_component_kind;
+struct diti_component {  /* first member of every part's own struct */
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+    struct diti_component_block *arrays;
+};
+typedef struct diti_component_source {
+    diti_device *device; /* NULL: a dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_json *config; /* NULL: there is none */
+    const diti_checkpoint *checkpoint;
+    const char *prefix;               /* in front of every stored name */
+    const diti_load_options *options; /* NULL: nothing is asked for */
+    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
+    const diti_key_table *originals;  /* the original's names, whatever the file's; NULL: keys */
+} diti_component_source;
+/* Whether the file has a tensor of that name. */
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err);
+/* Zeroes that are freed with the component; NULL: the loader has failed. */
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
+DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
+#endif
+
+/* ==== src/weights/lora.h ==== */
+/* lora: adapters of linear layers (docs/models.md 10): files by any of their names, what they add to a weight, and
+   their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
+   weight's product, or added to its rows when they are loaded. */
+#ifndef DITI_LORA_H
+#define DITI_LORA_H
+
+/* --- files --- */
+typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+                              DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
+                              DITI_LORA_UP,
+                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LOHA_1B,
+                              DITI_LOHA_2A,
+                              DITI_LOHA_2B,
+                              DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+                              DITI_LOKR_1A,
+                              DITI_LOKR_1B,
+                              DITI_LOKR_2,
+                              DITI_LOKR_2A,
+                              DITI_LOKR_2B,
+                              DITI_LORA_ALPHA,
+                              DITI_LORA_REFUSED, /* known, and not supported */
+                              DITI_LORA_SLOTS
+} diti_lora_slot;
+typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
+typedef struct diti_lora_module {
+    const char *name; /* as in the file, without what stands before and behind it; in the checkpoint's memory */
+    dit_role part;    /* DIT_ROLE_TRANSFORMER, or a text encoder */
+    diti_lora_kind kind;
+    const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
+    uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
+    uint32_t rows2, columns2;     /* LoKr: of the second factor */
+    double scale;
+    bool fits;                      /* the model has it */
+    float *values[DITI_LORA_SLOTS]; /* while they are needed; of LoKr 1 and 2 are whole then */
+} diti_lora_module;
+typedef struct diti_lora_file {
+    diti_env env;
+    diti_checkpoint *checkpoint;
+    diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
+    bool prefixed;     /* its keys begin with "transformer." */
+    diti_lora_module *modules;
+    size_t module_count, module_capacity;
+    uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */
+    const diti_stored_tensor *first_foreign;
+} diti_lora_file;
+/* Opens a file, or PEFT's or diffusers' folder with adapter_config.json. */
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err);
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file); /* NULL is fine */
+/* Steps and guidance that a distilled model wants with it, by its metadata or its name; 0: it says nothing. */
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance);
+
+/* --- modules of a model (lora_match.c) --- */
+typedef struct diti_lora_scope { /* a part's weights */
+    dit_role part;               /* the part that the file means */
+    const diti_weights *weights;
+} diti_lora_scope;
+typedef struct diti_lora_match {
+    diti_lora_module *module;
+    const diti_target *target;
+    uint32_t first, row, rows; /* rows [first, first + rows) of the module are the weight's from row on */
+} diti_lora_match;
+typedef struct diti_lora_matches {
+    diti_lora_match *list;
+    size_t count, capacity;
+} diti_lora_matches;
+/* Finds all modules of the file that are of one of the scopes. A module of another shape, or one of which some rows are
+   nowhere, is refused; those that a scope has not stay with fits false. */
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err);
+/* Refuses a file of which nothing fits, and warns of what does not. */
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err);
+
+/* --- values (lora_values.c) --- */
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
+/* out [columns] += weight * row `row` of what the module adds. */
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out);
+/* How many columns lie between up [rows, thin] and down [thin, columns], whose product is the module's delta without
+   its scale; 0: as many as would cost more than the delta itself. */
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module);
+/* Rows of up, and all of down; pitch: elements from row to row of up. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out);
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out);
+/* No value of either is larger. */
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down);
+
+/* --- on the device (lora.c) --- */
+typedef struct diti_adapter_part { /* rows of a weight */
+    uint32_t row, rows;
+    uint32_t first, rank; /* columns [first, first + rank) of x * down^T that up reads */
+    diti_weight up;       /* [rows, rank], or [rows, columns of the weight] */
+} diti_adapter_part;
+typedef struct diti_adapter { /* all that a LoRA adds to a weight */
+    const char *weight;       /* diti_weight.name: this very string */
+    uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
+                                 down, of the weight */
+    diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
+    diti_adapter_part *parts;
+    uint32_t part_count;
+} diti_adapter;
+typedef struct diti_lora {
+    diti_env env;
+    diti_device *device;    /* NULL: a dry run */
+    diti_adapter *adapters; /* by address of weight */
+    size_t adapter_count, adapter_capacity;
+    float *scales; /* at weight 1 */
+    uint32_t scale_count;
+    uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
+    diti_weights weights;
+} diti_lora;
+/* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would
+   be. */
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
+DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
+/* The first adapter of a weight, and how many there are. */
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
+
+/* --- merged when weights are loaded (lora_merge.c) --- */
+#define DITI_LORA_MERGES 32u
+typedef struct diti_lora_merge { /* rows of a stored tensor */
+    const diti_stored_tensor *tensor;
+    uint32_t row, rows, first; /* rows [row, row + rows) get the module's from first on */
+    const diti_lora_module *module;
+    double weight;
+} diti_lora_merge;
+typedef struct diti_lora_merges {
+    diti_env env;
+    diti_lora_file *files[DITI_LORA_MERGES];
+    float weights[DITI_LORA_MERGES];
+    dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
+    uint32_t count;
+    diti_lora_merge *list; /* by address of tensor */
+    size_t list_count, list_capacity;
+} diti_lora_merges;
+/* Notes what is added to a component's stored tensors; the values of these modules stay in memory. */
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err);
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
+/* values [columns] of a row of the tensor. */
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values);
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
+#endif
+
 /* ==== src/weights/i8.c ==== */
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
@@ -13235,12 +13555,29 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
     return result;
 }
 
-/* One stored row; values and stored have room for it. */
+/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
+static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
+                                   float *values, dit_error *err) {
+    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
+    dit_type type = source->tensor->type;
+    float scale;
+    if (!diti_type_is_i8(type)) {
+        DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
+        diti_type_to_float(type, stored, source->columns, values);
+        return DIT_OK;
+    }
+    DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
+    memcpy(&scale, stored + scale_at, sizeof scale);
+    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    return DIT_OK;
+}
+
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
     float scale = 0;
-    DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
-    diti_type_to_float(source->tensor->type, stored, source->columns, values);
+    DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
+    if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
     if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
     if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
@@ -13258,8 +13595,10 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
     uint64_t bytes = 0;
     dit_result result = DIT_OK;
     memset(out, 0, (size_t)rows * pitch);
-    if (diti_type_is_i8(source->tensor->type)) return diti_i8_copy_rows(source, first, rows, out, err);
-    diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    if (diti_type_is_i8(source->tensor->type) && !source->merges)
+        return diti_i8_copy_rows(source, first, rows, out, err);
+    bytes = pitch;
+    if (!diti_type_is_i8(source->tensor->type)) diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
     stored = (unsigned char *)diti_alloc(source->env, (size_t)bytes);
     values = (float *)diti_alloc_array(source->env, source->columns, sizeof(float));
     if (!stored || !values) result = diti_i8_no_memory(source->tensor, err);
@@ -13739,6 +14078,66 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
+/* --- what adapters are looked up by --- */
+
+static void diti_loader_add_target(diti_loader *loader, const diti_target *target, const char *module) {
+    diti_weights *weights = &loader->weights;
+    void *array = weights->targets;
+    char *copy = diti_copy_string(loader->env, module);
+    if (!copy || !diti_grow(loader->env, &array, &weights->target_capacity, weights->target_count, sizeof *target)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return;
+    }
+    weights->targets = (diti_target *)array;
+    weights->targets[weights->target_count] = *target;
+    weights->targets[weights->target_count++].module = copy;
+}
+
+/* name: as it is asked for, with ".weight". */
+static void diti_loader_note_target(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
+                                    uint32_t all, const char *name) {
+    static const char ending[] = ".weight";
+    diti_target target = DITI_ZERO;
+    char module[256];
+    size_t length;
+    if (!loader->adapts || !weight->part_count || loader->error.result ||
+        !diti_format(module, sizeof module, "%s%s", loader->scope, name))
+        return;
+    length = strlen(module);
+    if (diti_ends_with(module, ending)) module[length - strlen(ending)] = 0;
+    target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
+    target.first = target.tensor_row = loader->skip;
+    target.rows = weight->rows;
+    target.all = all;
+    target.columns = weight->columns;
+    target.weight = weight->name;
+    target.tensor = tensor;
+    diti_loader_add_target(loader, &target, module);
+}
+
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names) {
+    const diti_weights *weights = &loader->weights;
+    char full[256];
+    size_t i = weights->target_count;
+    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+        diti_target target = weights->targets[i];
+        if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
+            rows > target.rows)
+            continue;
+        target.tensor_row += row - target.row;
+        target.row = row;
+        target.rows = rows;
+        target.first = first;
+        target.all = all;
+        target.names = names;
+        if (diti_format(full, sizeof full, "%s%s", loader->scope, module))
+            diti_loader_add_target(loader, &target, full);
+        return;
+    }
+}
+
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
@@ -13748,7 +14147,11 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-    upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
+    if (diti_lora_merges_has(loader->merges, tensor)) {
+        upload.merges = loader->merges;
+        upload.merged = out->type;
+    }
+    upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
@@ -13785,17 +14188,26 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
+/* The type of a matrix with adapters in it: its own, but for packed ones, which nothing packs here. */
+static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
+    if (type <= DIT_TYPE_BF16 || diti_type_is_i8(type)) return type;
+    return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+}
+
 /* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
+    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
+    if (merged) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader))
+        type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -13828,6 +14240,7 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
     out->frames = frames;
+    if (!table) diti_loader_note_target(loader, out, tensor, rows, name);
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -13854,6 +14267,8 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
     loader->taps = options->taps;
+    loader->adapts = options->adapts;
+    loader->merges = options->merges;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -13911,6 +14326,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     }
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
 
@@ -14031,6 +14447,19 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
     diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+}
+
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name) {
+    diti_load_bare_rows(loader, out, 0, rows, rows, columns, name);
+}
+
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
                                  uint32_t frames, uint32_t kernel, bool biased, const char *name) {
     char full[160];
@@ -14065,14 +14494,30 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
     diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
+/* Targets in the matrices that have become one. */
+static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const char *joined) {
+    uint32_t i, row = out->layers[0].weight.rows;
+    size_t k;
+    for (i = 1; i < out->count; i++) {
+        for (k = 0; k < loader->weights.target_count; k++) {
+            diti_target *target = &loader->weights.targets[k];
+            if (target->weight != out->layers[i].weight.name) continue;
+            target->weight = joined;
+            target->row += row;
+        }
+        row += out->layers[i].weight.rows;
+    }
+}
+
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
+static void diti_join(diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
         if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
         if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
     }
+    diti_join_targets(loader, out, all.weight.name);
     out->layers[0] = all;
     out->count = 1;
 }
@@ -14284,6 +14729,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
+    diti_free(env, weights->targets);
     if (weights->streamed) {
         diti_free(env, weights->streamed->uploads);
         diti_free(env, weights->streamed->kept);
@@ -14302,7 +14749,10 @@ DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
 }
 
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+    uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
+    if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
+    if (upload->merges) return row;
     return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
@@ -14321,8 +14771,47 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     source.tensor = upload->tensor;
     source.type = upload->i8;
     source.columns = upload->columns;
+    source.merges = upload->merges;
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
+}
+
+static void diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        uint16_t small = type == DIT_TYPE_F16 ? diti_float_to_half(values[i]) : diti_float_to_bfloat(values[i]);
+        if (type == DIT_TYPE_F32)
+            memcpy(out + 4 * (size_t)i, &values[i], 4);
+        else
+            memcpy(out + 2 * (size_t)i, &small, 2);
+    }
+}
+
+/* Whole rows of floats or blocks with adapters added. */
+static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkpoint *checkpoint,
+                                          const diti_upload *upload, uint64_t done, uint64_t size, unsigned char *out,
+                                          dit_error *err) {
+    uint64_t stored_bytes = 0, row_bytes = 0, row;
+    uint32_t columns = upload->columns;
+    float *values = (float *)diti_alloc_array(env, columns, sizeof *values);
+    unsigned char *stored = NULL;
+    dit_result result = DIT_OK;
+    diti_type_bytes(upload->tensor->type, 1, columns, &stored_bytes);
+    diti_weight_bytes(upload->merged, 1, columns, &row_bytes);
+    stored = (unsigned char *)diti_alloc(env, (size_t)stored_bytes);
+    if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
+        uint64_t place = upload->first + row;
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
+        if (result < 0) break;
+        diti_type_to_float(upload->tensor->type, stored, columns, values);
+        diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
+        diti_upload_put_floats(upload->merged, values, columns, out);
+    }
+    diti_free(env, stored);
+    diti_free(env, values);
+    return result;
 }
 
 static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
@@ -14346,6 +14835,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
@@ -15048,84 +15538,6 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
     diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-/* ==== src/weights/component.h ==== */
-/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
-   sizes from shapes and config.json, memory, weights. */
-#ifndef DITI_COMPONENT_H
-#define DITI_COMPONENT_H
-
-/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
-   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
-   name. */
-typedef struct diti_key_table {
-    const char *before, *after;
-    const char *const (*pairs)[2];
-    size_t count;
-} diti_key_table;
-#define DITI_KEY_TABLES 4u
-/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
-   that are zero have none. */
-DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
-
-/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
- */
-typedef struct diti_shape_key {
-    size_t member; /* offsetof a uint32_t */
-    const char *tensor;
-    uint32_t index;
-} diti_shape_key;
-typedef struct diti_size_key {
-    size_t member;
-    const char *key;
-    uint32_t most;
-} diti_size_key;
-DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
-DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
-
-/* Matrices that read the same (q, k, v), which other files have as one. */
-typedef struct diti_fused {
-    const char *fused, *names[3];
-    uint32_t count; /* number of names */
-} diti_fused;
-/* rows, columns: of each. The loader's rename says that the file has the fused one. */
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
-                                  uint32_t columns);
-
-typedef struct diti_component diti_component;
-typedef struct diti_component_kind {
-    const char *what; /* "transformer": for progress and messages */
-    const char *role; /* rules of types name tensors ROLE.NAME */
-    size_t size;      /* bytes of the struct that begins with a diti_component */
-    /* The configuration, from shapes and config (may be NULL). */
-    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
-    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
-    /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
-} diti_component_kind;
-struct diti_component {  /* first member of every part's own struct */
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
-    struct diti_component_block *arrays;
-};
-typedef struct diti_component_source {
-    diti_device *device; /* NULL: a dry run, only shapes and sizes */
-    const diti_env *env;
-    const diti_json *config; /* NULL: there is none */
-    const diti_checkpoint *checkpoint;
-    const char *prefix;               /* in front of every stored name */
-    const diti_load_options *options; /* NULL: nothing is asked for */
-    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
-} diti_component_source;
-/* Whether the file has a tensor of that name. */
-DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
-DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
-                                            diti_component **out, dit_error *err);
-/* Zeroes that are freed with the component; NULL: the loader has failed. */
-DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
-DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
-#endif
-
 /* ==== src/weights/component.c ==== */
 
 /* ---- names ---- */
@@ -15175,12 +15587,32 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
+    uint32_t i;
+    if (loader->rename)
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
+    else
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+    for (i = 0; i < names->count && names->count > 1; i++) { /* the names that the file does not have */
+        bool joined = out->count == 1;
+        const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * rows : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, rows, names->names[i], 0, rows, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);
+    }
+}
+
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
-    if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
-    else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {
@@ -15211,16 +15643,39 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
                                       diti_component *component, dit_error *err) {
     diti_loader loader;
     dit_result result;
-    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+    diti_loader_begin(&loader, component->device, &component->env, from->checkpoint, from->prefix, kind->what,
                       from->options ? from->options->progress : NULL);
     diti_loader_rules(&loader, kind->role, from->options);
     loader.rename = from->keys ? diti_rename_by_tables : NULL;
     loader.user = (void *)(uintptr_t)from->keys;
+    loader.weights.originals = from->originals ? from->originals : from->keys;
     result = kind->read(component, &loader, from->config, err);
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
     return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
+}
+
+/* Adapters that become part of the weights are looked up before: a matrix may change its type with them. */
+static dit_result diti_component_match_merges(const diti_component_kind *kind, const diti_component_source *from,
+                                              dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    diti_load_options options = DITI_ZERO;
+    diti_weight_sizes sizes = DITI_ZERO;
+    diti_component_source dry = *from;
+    dit_result result;
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
+    component->env = *from->env;
+    options.sizes = &sizes;
+    options.adapts = true;
+    options.types = from->options->types;
+    options.type_count = from->options->type_count;
+    dry.options = &options;
+    result = diti_component_fill(kind, &dry, component, err);
+    if (result == DIT_OK)
+        result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
+    diti_component_free(component);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
@@ -15231,7 +15686,8 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
-    result = diti_component_fill(kind, from, component, err);
+    result = from->options && from->options->merges ? diti_component_match_merges(kind, from, err) : DIT_OK;
+    if (result == DIT_OK) result = diti_component_fill(kind, from, component, err);
     if (result != DIT_OK)
         diti_component_free(component);
     else
@@ -15250,6 +15706,1366 @@ DIT_INTERNAL void diti_component_free(diti_component *component) {
         diti_free(&env, array);
     }
     diti_free(&env, component);
+}
+
+/* ==== src/weights/lora_file.c ==== */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 10). */
+
+/* --- names --- */
+
+typedef struct diti_lora_ending {
+    const char *text;
+    diti_lora_slot slot;
+} diti_lora_ending;
+static const diti_lora_ending diti_lora_endings[] = {
+    {".lora_A.weight", DITI_LORA_DOWN},
+    {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN},
+    {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},
+    {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},
+    {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},
+    {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},
+    {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},
+    {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},
+    {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},
+    {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},
+    {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},
+    {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},
+    {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},
+    {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},
+    {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_REFUSED},
+    {".diff_b", DITI_LORA_REFUSED},
+};
+
+typedef struct diti_lora_prefix {
+    const char *text;
+    dit_role part; /* DIT_ROLE_NONE: more may follow */
+} diti_lora_prefix;
+static const diti_lora_prefix diti_lora_prefixes[] = {
+    {"base_model.model.", DIT_ROLE_NONE},
+    {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},
+    {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},
+    {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},
+    {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"text_encoder_3.", DIT_ROLE_TEXT_3},
+};
+
+static const diti_lora_ending *diti_lora_ending_of(const char *name) {
+    const diti_lora_ending *best = NULL;
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_lora_endings); i++) {
+        const diti_lora_ending *ending = &diti_lora_endings[i];
+        if (diti_ends_with(name, ending->text) && (!best || strlen(ending->text) > strlen(best->text))) best = ending;
+    }
+    return best;
+}
+
+/* Skips what stands before a module's name. */
+static const char *diti_lora_part_of(const char *name, dit_role *part) {
+    size_t i = 0;
+    *part = DIT_ROLE_TRANSFORMER;
+    while (i < DITI_COUNT(diti_lora_prefixes)) {
+        const diti_lora_prefix *prefix = &diti_lora_prefixes[i++];
+        if (!diti_starts_with(name, prefix->text)) continue;
+        name += strlen(prefix->text);
+        if (prefix->part != DIT_ROLE_NONE) {
+            *part = prefix->part;
+            break;
+        }
+        i = 0;
+    }
+    return name;
+}
+
+static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *name, size_t length, dit_role part) {
+    size_t i;
+    void *array = file->modules;
+    diti_lora_module *module;
+    for (i = file->module_count; i-- > 0;) { /* tensors of a module are neighbours, mostly */
+        module = &file->modules[i];
+        if (module->part == part && strlen(module->name) == length && !memcmp(module->name, name, length))
+            return module;
+    }
+    if (!diti_grow(&file->env, &array, &file->module_capacity, file->module_count, sizeof *module)) return NULL;
+    file->modules = (diti_lora_module *)array;
+    module = &file->modules[file->module_count];
+    memset(module, 0, sizeof *module);
+    module->part = part;
+    module->name = diti_checkpoint_keep_text(file->checkpoint, name, length);
+    if (!module->name) return NULL;
+    file->module_count++;
+    return module;
+}
+
+static dit_result diti_lora_sort(diti_lora_file *file, dit_error *err) {
+    uint32_t i, count = diti_checkpoint_count(file->checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(file->checkpoint, i);
+        const diti_lora_ending *ending = diti_lora_ending_of(tensor->name);
+        dit_role part;
+        const char *name = diti_lora_part_of(tensor->name, &part);
+        size_t length = strlen(name), behind = ending ? strlen(ending->text) : 0;
+        diti_lora_module *module;
+        if (!ending || length <= behind) {
+            if (!file->foreign++) file->first_foreign = tensor;
+            continue;
+        }
+        module = diti_lora_module_of(file, name, length - behind, part);
+        if (!module) return diti_fail_memory(err, "the modules of %.200s", diti_checkpoint_name(file->checkpoint));
+        module->tensors[ending->slot] = tensor;
+    }
+    return DIT_OK;
+}
+
+/* --- shapes --- */
+
+static dit_result diti_lora_refuse(const diti_lora_file *file, const diti_stored_tensor *tensor, dit_error *err,
+                                   const char *problem) {
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: %s", diti_checkpoint_name(file->checkpoint),
+                     tensor->name, problem);
+}
+
+/* A tensor as a matrix: its first dimension, and all others together. */
+static bool diti_lora_matrix(const diti_stored_tensor *tensor, uint32_t *rows, uint32_t *columns) {
+    const uint64_t most = 1u << 24;
+    uint64_t wide = 1;
+    uint32_t i;
+    *rows = *columns = 0;
+    if (!tensor || tensor->rank < 2 || !tensor->shape[0] || tensor->shape[0] > most) return false;
+    for (i = 1; i < tensor->rank; i++) {
+        if (!tensor->shape[i] || tensor->shape[i] > most / wide) return false;
+        wide *= tensor->shape[i];
+    }
+    *rows = (uint32_t)tensor->shape[0];
+    *columns = (uint32_t)wide;
+    return true;
+}
+
+/* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
+static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
+                                    diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
+                                    dit_error *err) {
+    uint32_t inner;
+    const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
+    if (!module->tensors[a] || !module->tensors[b])
+        return diti_lora_refuse(file, there, err, "the other half of the pair is missing; the file is incomplete");
+    if (!diti_lora_matrix(module->tensors[a], rows, &inner))
+        return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
+    if (!diti_lora_matrix(module->tensors[b], rank, columns))
+        return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
+    if (inner == *rank) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+                     diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
+                     module->tensors[b]->name, (unsigned)*rank);
+}
+
+static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, rank, columns;
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank, &module->columns,
+                               err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
+    if (rows == module->rows && columns == module->columns) return DIT_OK;
+    return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
+}
+
+/* One factor of a LoKr; *rank: of its product, 0 where it is whole. */
+static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot whole,
+                                   uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
+    diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
+    uint32_t i;
+    *rank = 0;
+    if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
+        return diti_lora_product(file, module, a, b, rows, rank, columns, err);
+    if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
+    if (module->tensors[whole]) return diti_lora_refuse(file, module->tensors[whole], err, "not a matrix");
+    for (i = DITI_LOKR_1; i <= DITI_LOKR_2B && !module->tensors[i]; i++) {
+    }
+    return diti_lora_refuse(file, module->tensors[i], err, "one of LoKr's factors is missing");
+}
+
+static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, columns, rank;
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_1, &rows, &module->rank, &columns, err));
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_2, &module->rows2, &rank, &module->columns2, err));
+    if (rank) module->rank = rank; /* the second one's counts */
+    if ((uint64_t)rows * module->rows2 > 1u << 24 || (uint64_t)columns * module->columns2 > 1u << 24)
+        return diti_lora_refuse(file, module->tensors[module->tensors[DITI_LOKR_2] ? DITI_LOKR_2 : DITI_LOKR_2A], err,
+                                "LoKr's product is absurdly large");
+    module->rows = rows * module->rows2;
+    module->columns = columns * module->columns2;
+    return DIT_OK;
+}
+
+static bool diti_lora_has(const diti_lora_module *module, diti_lora_slot first, diti_lora_slot last) {
+    int i;
+    for (i = (int)first; i <= (int)last; i++)
+        if (module->tensors[i]) return true;
+    return false;
+}
+
+static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
+    bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
+    bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
+    if (module->tensors[DITI_LORA_REFUSED])
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+            "this adapter into the model with the program that trained it",
+            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+    if (!lora && !loha && !lokr)
+        return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
+    if (lora + loha + lokr > 1)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
+    if (loha) return diti_loha_shape(file, module, err);
+    if (lokr) return diti_lokr_shape(file, module, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
+                             err);
+}
+
+/* --- scales --- */
+
+/* A value of the configuration; text encoders' stand behind their own prefix. */
+static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
+    static const char *const parts[] = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3"};
+    uint32_t part = module->part == DIT_ROLE_TRANSFORMER ? 0 : (uint32_t)module->part - DIT_ROLE_TEXT_1 + 1;
+    char full[64];
+    const diti_json *value;
+    diti_format(full, sizeof full, "%s%s%s", file->prefixed ? parts[part] : "", file->prefixed ? "." : "", key);
+    value = diti_json_get(file->config, full);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+/* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
+    const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
+    if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
+    for (entry = patterns->first; entry; entry = entry->next) {
+        size_t length = strlen(module->name);
+        if (entry->kind != DITI_JSON_NUMBER || !diti_ends_with(module->name, entry->key)) continue;
+        if (length == entry->key_length || module->name[length - entry->key_length - 1] == '.') return entry;
+    }
+    return NULL;
+}
+
+static double diti_lora_number(const diti_lora_file *file, const diti_lora_module *module, const char *pattern,
+                               const char *key, double otherwise) {
+    const diti_json *value = diti_lora_pattern(file, module, pattern);
+    if (!value) value = diti_lora_setting(file, module, key);
+    return value && value->kind == DITI_JSON_NUMBER ? value->number : otherwise;
+}
+
+/* Without an alpha tensor: PEFT's configuration, else 1. */
+static double diti_lora_configured(const diti_lora_file *file, const diti_lora_module *module) {
+    const diti_json *rooted = diti_lora_setting(file, module, "use_rslora");
+    double alpha = diti_lora_number(file, module, "alpha_pattern", "lora_alpha",
+                                    diti_lora_number(file, module, "alpha_pattern", "alpha", 0));
+    double rank = module->rank;
+    if (!file->config || alpha == 0) return 1;
+    if (module->kind == DITI_KIND_LOKR) rank = diti_lora_number(file, module, "rank_pattern", "r", rank);
+    if (module->kind == DITI_KIND_LORA && rooted && rooted->kind == DITI_JSON_BOOL && rooted->number != 0)
+        rank = sqrt(rank);
+    return rank > 0 ? alpha / rank : 1;
+}
+
+static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[DITI_LORA_ALPHA];
+    float alpha = 0;
+    module->scale = tensor ? 1 : diti_lora_configured(file, module);
+    if (!isfinite(module->scale))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the scale of module %.200s is not finite",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    if (!tensor || !module->rank) return DIT_OK;
+    if (diti_stored_tensor_elements(tensor) != 1) return diti_lora_refuse(file, tensor, err, "alpha is one number");
+    if (file->env.headers_only) return DIT_OK;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, &alpha, 1, err));
+    if (!isfinite(alpha)) return diti_lora_refuse(file, tensor, err, "alpha is not finite");
+    module->scale = (double)alpha / module->rank;
+    return DIT_OK;
+}
+
+/* --- opening --- */
+
+static dit_result diti_lora_parse_config(diti_lora_file *file, const char *text, size_t size, const char *what,
+                                         dit_error *err) {
+    DITI_TRY(diti_json_parse(&file->env, text, size, what, &file->config, err));
+    if (file->config->kind == DITI_JSON_OBJECT) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s is not an object", diti_checkpoint_name(file->checkpoint), what);
+}
+
+static dit_result diti_lora_read_config(diti_lora_file *file, const dit_source *folder, dit_error *err) {
+    static const char name[] = "adapter_config.json", key[] = "lora_adapter_metadata";
+    const char *metadata = diti_checkpoint_text(file->checkpoint, key);
+    diti_file *config = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    dit_result result = DIT_OK;
+    if (metadata) {
+        file->prefixed = true;
+        return diti_lora_parse_config(file, metadata, strlen(metadata), key, err);
+    }
+    if (!folder) return DIT_OK;
+    result = diti_file_open_member(&file->env, folder, name, &config, err);
+    if (result >= 0 && config) result = diti_file_read_all(&file->env, config, &text, &size, err);
+    if (result >= 0 && text) result = diti_lora_parse_config(file, text, size, name, err);
+    diti_free(&file->env, text);
+    diti_file_close(config);
+    return result;
+}
+
+/* PEFT writes adapter_model.safetensors and adapter_config.json, diffusers pytorch_lora_weights.safetensors. */
+static dit_result diti_lora_open_folder(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char *const names[] = {"adapter_model.safetensors", "pytorch_lora_weights.safetensors",
+                                        "adapter_model.bin", "pytorch_lora_weights.bin"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names) && !file->checkpoint; i++)
+        DITI_TRY(diti_checkpoint_open_member(&file->env, source, names[i], &file->checkpoint, err));
+    if (file->checkpoint) return diti_lora_read_config(file, source, err);
+    return diti_fail(err, DIT_ERROR_IO, "%s: a folder without %s or %s", source->path ? source->path : "the LoRA",
+                     names[0], names[1]);
+}
+
+/* A file of PEFT's has its configuration beside it. */
+static dit_result diti_lora_open_file(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char peft[] = "adapter_model.safetensors";
+    dit_source folder = DITI_ZERO;
+    char *path;
+    dit_result result;
+    DITI_TRY(diti_checkpoint_open(&file->env, source, &file->checkpoint, err));
+    if (!source->path || !diti_ends_with(source->path, peft)) return diti_lora_read_config(file, NULL, err);
+    path = diti_copy_string(&file->env, source->path);
+    if (!path) return diti_fail_memory(err, "%.200s", source->path);
+    path[strlen(path) - strlen(peft)] = 0;
+    folder.path = path[0] ? path : ".";
+    result = diti_lora_read_config(file, &folder, err);
+    diti_free(&file->env, path);
+    return result;
+}
+
+static dit_result diti_lora_fill(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    size_t i;
+    if (diti_source_is_folder(source))
+        DITI_TRY(diti_lora_open_folder(file, source, err));
+    else
+        DITI_TRY(diti_lora_open_file(file, source, err));
+    DITI_TRY(diti_lora_sort(file, err));
+    for (i = 0; i < file->module_count; i++) {
+        DITI_TRY(diti_lora_shape(file, &file->modules[i], err));
+        DITI_TRY(diti_lora_scale(file, &file->modules[i], err));
+    }
+    if (file->module_count) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a LoRA, LoHa or LoKr: none of its tensors is a factor of one (the first is %.200s)",
+                     diti_checkpoint_name(file->checkpoint), file->first_foreign ? file->first_foreign->name : "none");
+}
+
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err) {
+    diti_lora_file *file = (diti_lora_file *)diti_alloc_zero(env, sizeof *file);
+    dit_result result;
+    *out = NULL;
+    if (!file) return diti_fail_memory(err, "a LoRA");
+    file->env = *env;
+    result = diti_lora_fill(file, source, err);
+    if (result < 0)
+        diti_lora_close(file);
+    else
+        *out = file;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file) {
+    diti_env env;
+    size_t i;
+    if (!file) return;
+    env = file->env;
+    for (i = 0; i < file->module_count; i++) diti_lora_forget(file, &file->modules[i]);
+    diti_free(&env, file->modules);
+    diti_json_free(&env, file->config);
+    diti_checkpoint_close(file->checkpoint);
+    diti_free(&env, file);
+}
+
+/* --- what it says of steps --- */
+
+/* The number before "step" or "-step" in a file's name: "Qwen-Image-Lightning-8steps-V1.0". */
+static uint32_t diti_lora_named_steps(const char *name) {
+    const char *slash = strrchr(name, '/'), *at = slash ? slash + 1 : name, *end;
+    while ((end = strstr(at, "step")) != NULL) {
+        const char *digits = end;
+        uint32_t steps = 0;
+        if (digits > at && (digits[-1] == '-' || digits[-1] == '_')) digits--;
+        while (digits > at && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+        while (*digits >= '0' && *digits <= '9' && steps < 1000) steps = 10 * steps + (uint32_t)(*digits++ - '0');
+        if (steps && steps <= 64) return steps; /* more are steps of a training */
+        at = end + 4;
+    }
+    return 0;
+}
+
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance) {
+    const char *told = diti_checkpoint_text(file->checkpoint, "dit.steps");
+    const char *scale = diti_checkpoint_text(file->checkpoint, "dit.guidance");
+    const char *name = diti_checkpoint_name(file->checkpoint), *slash = strrchr(name, '/');
+    double count = told ? diti_parse_double(told) : 0, value = scale ? diti_parse_double(scale) : 0;
+    *steps = count >= 1 && count <= 1000 ? (uint32_t)count : 0;
+    *guidance = value > 0 && value <= 1000 ? (float)value : 0;
+    if (*steps || *guidance > 0) return;
+    *steps = diti_lora_named_steps(name);
+    if (*steps && !strstr(slash ? slash : name, "CFG")) *guidance = 1; /* distilled with the guidance in it */
+}
+
+/* ==== src/weights/lora_match.c ==== */
+/* Which rows of a model's weights a module of an adapter is about: by diffusers' names and, through the key tables of
+   families, by the original's, both with dots or with underscores. */
+
+typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
+    const char *text;
+    const diti_target *target;
+} diti_lora_name;
+typedef struct diti_lora_names {
+    diti_env env;
+    diti_lora_name *list; /* by text */
+    size_t count, capacity;
+    char *memory; /* behind all texts */
+    size_t used, size;
+} diti_lora_names;
+
+#define DITI_LORA_NAME 256u
+
+static void diti_lora_underscore(char *text) {
+    for (; *text; text++)
+        if (*text == '.') *text = '_';
+}
+
+static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name) {
+    size_t length = strlen(name) + 1;
+    if (length > names->size - names->used || names->count == names->capacity) return false;
+    memcpy(names->memory + names->used, name, length);
+    diti_lora_underscore(names->memory + names->used);
+    names->list[names->count].text = names->memory + names->used;
+    names->list[names->count++].target = target;
+    names->used += length;
+    return true;
+}
+
+/* The original's name of a target; NULL: the original has none for it. */
+static const char *diti_lora_original(const diti_weights *weights, const diti_target *target,
+                                      char out[DITI_LORA_NAME]) {
+    if (!(target->names & DITI_NAMES_ORIGINAL) || !weights->originals) return NULL;
+    return diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
+}
+
+static int diti_lora_name_order(const void *a, const void *b) {
+    return strcmp(((const diti_lora_name *)a)->text, ((const diti_lora_name *)b)->text);
+}
+
+static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *weights, diti_lora_names *names,
+                                       dit_error *err) {
+    char original[DITI_LORA_NAME];
+    const char *name;
+    size_t i;
+    memset(names, 0, sizeof *names);
+    names->env = *env;
+    names->capacity = 2 * weights->target_count + 1;
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        names->size += strlen(target->module) + 1;
+        name = diti_lora_original(weights, target, original);
+        names->size += name ? strlen(name) + 1 : 0;
+    }
+    names->list = (diti_lora_name *)diti_alloc_array(env, names->capacity, sizeof *names->list);
+    names->memory = (char *)diti_alloc_array(env, names->size + 1, 1);
+    if (!names->list || !names->memory) return diti_fail_memory(err, "names of modules");
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        name = diti_lora_original(weights, target, original);
+        if (target->names & DITI_NAMES_DIFFUSERS) diti_lora_names_add(names, target, target->module);
+        if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
+            diti_lora_names_add(names, target, name);
+    }
+    qsort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
+    return DIT_OK;
+}
+
+static void diti_lora_names_free(diti_lora_names *names) {
+    diti_free(&names->env, names->list);
+    diti_free(&names->env, names->memory);
+}
+
+/* The first entry of that name, and behind the last. */
+static size_t diti_lora_names_find(const diti_lora_names *names, const char *text, size_t *end) {
+    size_t low = 0, high = names->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(names->list[middle].text, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*end = low; *end < names->count && !strcmp(names->list[*end].text, text); ++*end) {
+    }
+    return low;
+}
+
+static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_lora_module *module,
+                                        const diti_target *target, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: module %.200s is [%u, %u], and the model's is [%u, %u]: the adapter is for another model",
+                     diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows,
+                     (unsigned)module->columns, (unsigned)target->all, (unsigned)target->columns);
+}
+
+static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
+                                         const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
+    char name[DITI_LORA_NAME];
+    size_t i, end;
+    uint32_t rows = 0;
+    if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
+    diti_lora_underscore(name);
+    i = diti_lora_names_find(names, name, &end);
+    if (i == end) return DIT_OK;
+    for (; i < end; i++) {
+        const diti_target *target = names->list[i].target;
+        if (target->all != module->rows || target->columns != module->columns)
+            return diti_lora_wrong_shape(file, module, target, err);
+        if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        out->list[out->count].module = module;
+        out->list[out->count].target = target;
+        out->list[out->count].first = target->first;
+        out->list[out->count].row = target->row;
+        out->list[out->count++].rows = target->rows;
+        rows += target->rows;
+    }
+    if (rows < module->rows)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: module %.200s has %u rows, of which the model has %u in its weights",
+                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows, (unsigned)rows);
+    module->fits = true;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i, k;
+    for (i = 0; i < count && result >= 0; i++) {
+        diti_lora_names names;
+        result = diti_lora_names_make(&file->env, scopes[i].weights, &names, err);
+        for (k = 0; k < file->module_count && result >= 0; k++)
+            if (file->modules[k].part == scopes[i].part)
+                result = diti_lora_match_module(file, &file->modules[k], &names, out, err);
+        diti_lora_names_free(&names);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
+    const char *name = diti_checkpoint_name(file->checkpoint), *first = NULL;
+    uint32_t missing = 0, told = 0, fits = 0;
+    char names[500] = "";
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        size_t length = strlen(names);
+        if (module->fits) {
+            fits++;
+            continue;
+        }
+        missing++;
+        if (!first) first = module->name;
+        if (told++ < 3)
+            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+    }
+    if (!fits)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: none of its %u modules fits this model (the first is %.200s): the adapter is for another "
+                         "model, or has names that dit does not know",
+                         name, (unsigned)file->module_count, first ? first : "");
+    if (missing)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
+                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? ", ..." : "");
+    if (file->foreign)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
+                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? ", ..." : "");
+    return DIT_OK;
+}
+
+/* ==== src/weights/lora_values.c ==== */
+/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+   deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
+
+static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_module *module, uint32_t slot,
+                                      dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[slot];
+    uint64_t i, count = diti_stored_tensor_elements(tensor);
+    float *values =
+        count <= SIZE_MAX / sizeof(float) ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float)) : NULL;
+    if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
+    module->values[slot] = values;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
+    for (i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s holds values that are not finite",
+                             diti_checkpoint_name(file->checkpoint), tensor->name);
+    return DIT_OK;
+}
+
+static uint32_t diti_lora_rank(const diti_lora_module *module, uint32_t slot) { /* rows of b */
+    return (uint32_t)module->tensors[slot]->shape[0];
+}
+
+/* A factor of LoKr as a whole, [rows, columns], where it is a product. */
+static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_module *module, uint32_t whole,
+                                     uint32_t rows, uint32_t columns, dit_error *err) {
+    uint32_t r, k, c, rank;
+    float *out;
+    const float *a = module->values[whole + 1], *b = module->values[whole + 2];
+    if (module->values[whole]) return DIT_OK;
+    rank = diti_lora_rank(module, whole + 2);
+    out = module->values[whole] = (float *)diti_alloc_array(&file->env, (size_t)rows * columns, sizeof(float));
+    if (!out) return diti_fail_memory(err, "module %.200s", module->name);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) {
+            double sum = 0;
+            for (k = 0; k < rank; k++) sum += (double)a[(size_t)r * rank + k] * (double)b[(size_t)k * columns + c];
+            out[(size_t)r * columns + c] = (float)sum;
+        }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
+        if (module->tensors[i] && !module->values[i]) result = diti_lora_read_slot(file, module, i, err);
+    if (result >= 0 && module->kind == DITI_KIND_LOKR) {
+        result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
+                                    module->columns / module->columns2, err);
+        if (result >= 0) result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+    }
+    if (result < 0) diti_lora_forget(file, module);
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module) {
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_SLOTS; i++) {
+        diti_free(&file->env, module->values[i]);
+        module->values[i] = NULL;
+    }
+}
+
+/* --- rows --- */
+
+static double diti_loha_at(const diti_lora_module *module, uint32_t a, uint32_t row, uint32_t column) {
+    uint32_t k, rank = diti_lora_rank(module, a + 1);
+    const float *left = module->values[a] + (size_t)row * rank, *right = module->values[a + 1] + column;
+    double sum = 0;
+    for (k = 0; k < rank; k++) sum += (double)left[k] * (double)right[(size_t)k * module->columns];
+    return sum;
+}
+
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out) {
+    uint32_t k, c, columns = module->columns;
+    double scale = weight * module->scale;
+    if (module->kind == DITI_KIND_LORA) {
+        for (k = 0; k < module->rank; k++) {
+            float factor = (float)(scale * (double)module->values[DITI_LORA_UP][(size_t)row * module->rank + k]);
+            const float *down = module->values[DITI_LORA_DOWN] + (size_t)k * columns;
+            for (c = 0; c < columns; c++) out[c] += factor * down[c];
+        }
+    } else if (module->kind == DITI_KIND_LOHA) {
+        for (c = 0; c < columns; c++)
+            out[c] += (float)(scale * diti_loha_at(module, DITI_LOHA_1A, row, c) *
+                              diti_loha_at(module, DITI_LOHA_2A, row, c));
+    } else {
+        uint32_t wide = columns / module->columns2;
+        const float *one = module->values[DITI_LOKR_1] + (size_t)(row / module->rows2) * wide;
+        const float *two = module->values[DITI_LOKR_2] + (size_t)(row % module->rows2) * module->columns2;
+        for (k = 0; k < wide; k++)
+            for (c = 0; c < module->columns2; c++)
+                out[(size_t)k * module->columns2 + c] += (float)(scale * (double)one[k] * (double)two[c]);
+    }
+}
+
+/* --- two thin matrices --- */
+
+/* A factor of LoKr, [rows, columns], as left [rows, rank] * right [rank, columns], one of which may be 1. */
+typedef struct diti_lokr_split {
+    const float *left, *right; /* NULL: 1 */
+    uint32_t rows, rank, columns;
+} diti_lokr_split;
+
+static diti_lokr_split diti_lokr_split_of(const diti_lora_module *module, bool second) {
+    uint32_t whole = second ? DITI_LOKR_2 : DITI_LOKR_1;
+    diti_lokr_split split;
+    split.rows = second ? module->rows2 : module->rows / module->rows2;
+    split.columns = second ? module->columns2 : module->columns / module->columns2;
+    split.left = split.right = NULL;
+    split.rank = split.rows < split.columns ? split.rows : split.columns;
+    if (module->tensors[whole + 2] && !module->tensors[whole] && diti_lora_rank(module, whole + 2) < split.rank) {
+        split.left = module->values[whole + 1];
+        split.right = module->values[whole + 2];
+        split.rank = diti_lora_rank(module, whole + 2);
+    } else if (split.rows < split.columns) {
+        split.right = module->values[whole];
+    } else {
+        split.left = module->values[whole];
+    }
+    return split;
+}
+
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
+    uint64_t thin = module->rank;
+    if (module->kind == DITI_KIND_LOHA)
+        thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
+    if (module->kind == DITI_KIND_LOKR)
+        thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
+                                                                                                        : 0;
+}
+
+static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
+    return split->left ? split->left[(size_t)row * split->rank + k] : row == k ? 1.0f : 0.0f;
+}
+
+static float diti_lokr_right(const diti_lokr_split *split, uint32_t k, uint32_t column) {
+    return split->right ? split->right[(size_t)k * split->columns + column] : column == k ? 1.0f : 0.0f;
+}
+
+/* Column k of up belongs to row k of down: of LoHa and LoKr (i, j), a row of either factor. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out) {
+    uint32_t r, i, j, inner;
+    for (r = first; r < first + rows; r++, out += pitch) {
+        if (module->kind == DITI_KIND_LORA) {
+            memcpy(out, module->values[DITI_LORA_UP] + (size_t)r * module->rank, module->rank * sizeof *out);
+        } else if (module->kind == DITI_KIND_LOHA) {
+            uint32_t outer = diti_lora_rank(module, DITI_LOHA_1B);
+            inner = diti_lora_rank(module, DITI_LOHA_2B);
+            for (i = 0; i < outer; i++)
+                for (j = 0; j < inner; j++)
+                    out[i * inner + j] = module->values[DITI_LOHA_1A][(size_t)r * outer + i] *
+                                         module->values[DITI_LOHA_2A][(size_t)r * inner + j];
+        } else {
+            diti_lokr_split one = diti_lokr_split_of(module, false), two = diti_lokr_split_of(module, true);
+            for (i = 0; i < one.rank; i++)
+                for (j = 0; j < two.rank; j++)
+                    out[i * two.rank + j] =
+                        diti_lokr_left(&one, r / two.rows, i) * diti_lokr_left(&two, r % two.rows, j);
+        }
+    }
+}
+
+static void diti_loha_down(const diti_lora_module *module, float *out) {
+    uint32_t i, j, c, outer = diti_lora_rank(module, DITI_LOHA_1B), inner = diti_lora_rank(module, DITI_LOHA_2B);
+    for (i = 0; i < outer; i++)
+        for (j = 0; j < inner; j++)
+            for (c = 0; c < module->columns; c++)
+                *out++ = module->values[DITI_LOHA_1B][(size_t)i * module->columns + c] *
+                         module->values[DITI_LOHA_2B][(size_t)j * module->columns + c];
+}
+
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out) {
+    diti_lokr_split one, two;
+    uint32_t i, j, a, b;
+    if (module->kind == DITI_KIND_LORA) {
+        memcpy(out, module->values[DITI_LORA_DOWN], (size_t)module->rank * module->columns * sizeof *out);
+        return;
+    }
+    if (module->kind == DITI_KIND_LOHA) {
+        diti_loha_down(module, out);
+        return;
+    }
+    one = diti_lokr_split_of(module, false);
+    two = diti_lokr_split_of(module, true);
+    for (i = 0; i < one.rank; i++)
+        for (j = 0; j < two.rank; j++)
+            for (a = 0; a < one.columns; a++)
+                for (b = 0; b < two.columns; b++) *out++ = diti_lokr_right(&one, i, a) * diti_lokr_right(&two, j, b);
+}
+
+/* --- magnitudes --- */
+
+static float diti_lora_largest(const float *values, uint64_t count) {
+    float most = 0;
+    uint64_t i;
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    return most;
+}
+
+static float diti_lora_slot_largest(const diti_lora_module *module, uint32_t slot) {
+    return diti_lora_largest(module->values[slot], diti_stored_tensor_elements(module->tensors[slot]));
+}
+
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down) {
+    uint32_t i;
+    *up = *down = 1;
+    if (module->kind == DITI_KIND_LORA) {
+        *up = diti_lora_slot_largest(module, DITI_LORA_UP);
+        *down = diti_lora_slot_largest(module, DITI_LORA_DOWN);
+    } else if (module->kind == DITI_KIND_LOHA) {
+        *up = diti_lora_slot_largest(module, DITI_LOHA_1A) * diti_lora_slot_largest(module, DITI_LOHA_2A);
+        *down = diti_lora_slot_largest(module, DITI_LOHA_1B) * diti_lora_slot_largest(module, DITI_LOHA_2B);
+    }
+    for (i = 0; i < 2 && module->kind == DITI_KIND_LOKR; i++) {
+        diti_lokr_split split = diti_lokr_split_of(module, i == 1);
+        if (split.left) *up *= diti_lora_largest(split.left, (uint64_t)split.rows * split.rank);
+        if (split.right) *down *= diti_lora_largest(split.right, (uint64_t)split.rank * split.columns);
+    }
+}
+
+/* ==== src/weights/lora.c ==== */
+/* Adapters on the device: for each weight that a file adds to, down of all its modules as one matrix, and up of each
+   run of the weight's rows. */
+
+#define DITI_LORA_ALIGN 16u
+#define DITI_LORA_RANK 4u /* ranks are filled up with zeros to multiples, as kernels want operands */
+
+typedef struct diti_lora_build {
+    diti_lora *lora;
+    const diti_lora_file *file;
+    dit_type type; /* of all matrices */
+    bool measures; /* nothing is made on the device */
+    dit_error *err;
+} diti_lora_build;
+
+static uint32_t diti_lora_padded(uint32_t rank) {
+    return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK;
+}
+
+/* --- places --- */
+
+static dit_result diti_lora_new_block(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    diti_weight_block *block = (diti_weight_block *)diti_alloc_zero(env, sizeof *block);
+    void *array = weights->blocks;
+    if (!block || !diti_grow(env, &array, &weights->block_capacity, weights->block_count, sizeof block)) {
+        diti_free(env, block);
+        return diti_fail_memory(build->err, "a LoRA");
+    }
+    weights->blocks = (diti_weight_block **)array;
+    weights->blocks[weights->block_count++] = block;
+    return DIT_OK;
+}
+
+/* A matrix as one part of the newest block. */
+static dit_result diti_lora_place(diti_lora_build *build, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    const diti_device *device = build->lora->device;
+    diti_weights *weights = &build->lora->weights;
+    uint64_t bytes = 0, limit = UINT64_MAX / 4, range = UINT64_MAX / 4;
+    diti_weight_block *block;
+    if (device) {
+        limit = device->limits.block & ~(VkDeviceSize)0xffff;
+        range = device->limits.storage_range - device->limits.storage_alignment;
+    }
+    if (!diti_type_bytes(build->type, rows, columns, &bytes) || bytes > (range < limit ? range : limit))
+        return diti_fail(build->err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "%s: module %.200s: a matrix [%u, %u] is larger than this device's storage buffer limit; have "
+                         "the adapter merged",
+                         diti_checkpoint_name(build->file->checkpoint), name, (unsigned)rows, (unsigned)columns);
+    bytes = diti_align_up(bytes, DITI_LORA_ALIGN);
+    block = weights->block_count ? weights->blocks[weights->block_count - 1] : NULL;
+    if (!block || block->used > limit - bytes) {
+        DITI_TRY(diti_lora_new_block(build));
+        block = weights->blocks[weights->block_count - 1];
+    }
+    out->name = name;
+    out->type = build->type;
+    out->rows = rows;
+    out->columns = columns;
+    out->kernel = 1;
+    out->part_count = 1;
+    out->parts[0].block = block;
+    out->parts[0].offset = block->used;
+    out->parts[0].rows = rows;
+    block->used += bytes;
+    weights->parameters += (uint64_t)rows * columns;
+    return DIT_OK;
+}
+
+static diti_adapter *diti_lora_add_adapter(diti_lora_build *build, const char *weight, size_t parts) {
+    diti_lora *lora = build->lora;
+    diti_adapter *adapter;
+    if (!diti_grow(&lora->env, (void **)&lora->adapters, &lora->adapter_capacity, lora->adapter_count,
+                   sizeof *lora->adapters))
+        return NULL;
+    adapter = &lora->adapters[lora->adapter_count];
+    memset(adapter, 0, sizeof *adapter);
+    adapter->parts = (diti_adapter_part *)diti_alloc_array(&lora->env, parts, sizeof *adapter->parts);
+    if (!adapter->parts) return NULL;
+    lora->adapter_count++;
+    adapter->weight = weight;
+    adapter->scale = lora->scale_count;
+    return adapter;
+}
+
+/* --- numbers --- */
+
+/* Exponent of the power of two that brings such values below 1: halves keep all eleven bits then, and the power goes
+   into the scale. F32 needs none. */
+static int diti_lora_exponent(const diti_lora_build *build, float most) {
+    int exponent = 0;
+    if (build->type == DIT_TYPE_F16 && most > 0) frexpf(most, &exponent);
+    return exponent;
+}
+
+static void diti_lora_lower(float *values, size_t count, int exponent) {
+    size_t i;
+    for (i = 0; i < count && exponent; i++) values[i] = ldexpf(values[i], -exponent);
+}
+
+static dit_result diti_lora_write(diti_lora_build *build, const diti_weight *weight, float *values) {
+    size_t i, count = (size_t)weight->rows * weight->columns, size = build->type == DIT_TYPE_F16 ? 2 : 4;
+    diti_buffer *buffer = (diti_buffer *)(uintptr_t)&weight->parts[0].block->buffer;
+    for (i = 0; i < count && size == 2; i++) { /* in place, from the front */
+        uint16_t half = diti_float_to_half(values[i]);
+        memcpy((unsigned char *)values + 2 * i, &half, 2);
+    }
+    return diti_buffer_write(build->lora->device, buffer, weight->parts[0].offset, values, count * size, build->err);
+}
+
+static float *diti_lora_room(diti_lora_build *build, const diti_weight *weight) {
+    float *values = (float *)diti_alloc_array(&build->lora->env, (size_t)weight->rows * weight->columns, sizeof(float));
+    if (!values) diti_fail_memory(build->err, "module %.200s", weight->name);
+    return values;
+}
+
+/* --- one weight --- */
+
+/* A run of matches of one weight, whose thin modules share a matrix down, while dense ones stand alone. */
+typedef struct diti_lora_group {
+    const diti_lora_match *matches;
+    size_t count;
+} diti_lora_group;
+
+static bool diti_lora_is_first(const diti_lora_group *group, size_t index) { /* match of its module */
+    size_t i;
+    for (i = 0; i < index; i++)
+        if (group->matches[i].module == group->matches[index].module) return false;
+    return true;
+}
+
+/* The first row of down that belongs to a module; NULL: the rows of all. */
+static uint32_t diti_lora_rank_before(const diti_lora_group *group, const diti_lora_module *module) {
+    uint32_t rank = 0;
+    size_t i;
+    for (i = 0; i < group->count; i++) {
+        if (group->matches[i].module == module) return rank;
+        if (diti_lora_is_first(group, i)) rank += diti_lora_padded(diti_lora_thin(group->matches[i].module));
+    }
+    return rank;
+}
+
+static dit_result diti_lora_place_part(diti_lora_build *build, diti_adapter *adapter, const diti_lora_match *match,
+                                       uint32_t first, uint32_t rank) {
+    diti_adapter_part *part = &adapter->parts[adapter->part_count++];
+    part->row = match->row;
+    part->rows = match->rows;
+    part->first = first;
+    part->rank = rank;
+    return diti_lora_place(build, &part->up, part->rows, rank ? rank : match->target->columns, match->module->name);
+}
+
+static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_group *group) {
+    const diti_target *target = group->matches[0].target;
+    uint32_t rank = diti_lora_rank_before(group, NULL);
+    diti_adapter *adapter;
+    size_t i;
+    if (!rank) return DIT_OK;
+    adapter = diti_lora_add_adapter(build, target->weight, group->count);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += rank;
+    DITI_TRY(diti_lora_place(build, &adapter->down, rank, target->columns, group->matches[0].module->name));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        if (thin)
+            DITI_TRY(diti_lora_place_part(build, adapter, &group->matches[i], diti_lora_rank_before(group, module),
+                                          diti_lora_padded(thin)));
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_place_dense(diti_lora_build *build, const diti_lora_match *match) {
+    diti_adapter *adapter = diti_lora_add_adapter(build, match->target->weight, 1);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += (uint32_t)diti_align_up(match->rows, DITI_LORA_RANK);
+    return diti_lora_place_part(build, adapter, match, 0, 0);
+}
+
+/* --- writing, in the order of placing --- */
+
+static dit_result diti_lora_write_up(diti_lora_build *build, const diti_adapter_part *part,
+                                     const diti_lora_match *match, int exponent) {
+    float *values = diti_lora_room(build, &part->up);
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    diti_lora_up(match->module, match->first, part->rows, part->rank, values);
+    diti_lora_lower(values, (size_t)part->rows * part->rank, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_down(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    float *values = diti_lora_room(build, &adapter->down);
+    uint32_t columns = adapter->down.columns;
+    dit_result result;
+    size_t i;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        float *rows = values + (size_t)diti_lora_rank_before(group, module) * columns, up, down;
+        uint32_t thin = diti_lora_thin(module);
+        if (!thin || !diti_lora_is_first(group, i)) continue;
+        diti_lora_down(module, rows);
+        diti_lora_bounds(module, &up, &down);
+        diti_lora_lower(rows, (size_t)thin * columns, diti_lora_exponent(build, down));
+    }
+    result = diti_lora_write(build, &adapter->down, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_thin(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    uint32_t k;
+    size_t i;
+    DITI_TRY(diti_lora_write_down(build, group, adapter));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        int exponent;
+        float up, down;
+        if (!thin) continue;
+        diti_lora_bounds(module, &up, &down);
+        exponent = diti_lora_exponent(build, up);
+        DITI_TRY(diti_lora_write_up(build, part, &group->matches[i], exponent));
+        for (k = 0; k < thin; k++)
+            build->lora->scales[adapter->scale + part->first + k] =
+                (float)ldexp(module->scale, exponent + diti_lora_exponent(build, down));
+        part++;
+    }
+    return DIT_OK;
+}
+
+/* The delta itself, with the scale of the file in it. */
+static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_match *match,
+                                        const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    size_t i, count = (size_t)part->rows * part->up.columns;
+    float *values = diti_lora_room(build, &part->up), most = 0;
+    int exponent;
+    uint32_t r;
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (r = 0; r < part->rows; r++)
+        diti_lora_add_row(match->module, match->first + r, 1, values + (size_t)r * part->up.columns);
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    exponent = diti_lora_exponent(build, most);
+    diti_lora_lower(values, count, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    for (r = 0; r < part->rows; r++) build->lora->scales[adapter->scale + r] = ldexpf(1, exponent);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+/* --- groups --- */
+
+static int diti_lora_match_order(const void *a, const void *b) {
+    const diti_lora_match *x = (const diti_lora_match *)a, *y = (const diti_lora_match *)b;
+    if (x->target->weight != y->target->weight)
+        return (uintptr_t)x->target->weight < (uintptr_t)y->target->weight ? -1 : 1;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of a module that follow each other in the weight, too, become one match: q, k and v. */
+static void diti_lora_join_matches(diti_lora_matches *matches) {
+    size_t i, last = 0;
+    qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    for (i = 1; i < matches->count; i++) {
+        diti_lora_match *before = &matches->list[last];
+        const diti_lora_match *match = &matches->list[i];
+        if (match->target->weight == before->target->weight && match->module == before->module &&
+            match->row == before->row + before->rows && match->first == before->first + before->rows)
+            before->rows += match->rows;
+        else
+            matches->list[++last] = *match;
+    }
+    matches->count = last + 1;
+}
+
+static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_group *group) {
+    size_t i;
+    DITI_TRY(diti_lora_place_thin(build, group));
+    for (i = 0; i < group->count; i++) {
+        if (diti_lora_thin(group->matches[i].module)) continue;
+        DITI_TRY(diti_lora_place_dense(build, &group->matches[i]));
+        build->lora->dense++;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_matches(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    size_t i;
+    if (diti_lora_rank_before(group, NULL))
+        DITI_TRY(diti_lora_write_thin(build, group, &build->lora->adapters[(*next)++]));
+    for (i = 0; i < group->count; i++)
+        if (!diti_lora_thin(group->matches[i].module))
+            DITI_TRY(diti_lora_write_dense(build, &group->matches[i], &build->lora->adapters[(*next)++]));
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_group(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < group->count && result >= 0; i++)
+        result = diti_lora_read(build->file, group->matches[i].module, build->err);
+    if (result >= 0) result = diti_lora_write_matches(build, group, next);
+    for (i = 0; i < group->count; i++) diti_lora_forget(build->file, group->matches[i].module);
+    return result;
+}
+
+/* The matches of one weight, behind those of the group before. */
+static bool diti_lora_next_group(const diti_lora_matches *matches, diti_lora_group *group) {
+    size_t begin = group->matches ? (size_t)(group->matches - matches->list) + group->count : 0, end = begin;
+    while (end < matches->count && matches->list[end].target->weight == matches->list[begin].target->weight) end++;
+    group->matches = matches->list + begin;
+    group->count = end - begin;
+    return end > begin;
+}
+
+static dit_result diti_lora_make_memory(diti_lora_build *build) {
+    diti_lora *lora = build->lora;
+    size_t i;
+    lora->scales = (float *)diti_alloc_array(&lora->env, lora->scale_count, sizeof *lora->scales);
+    if (!lora->scales) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) lora->weights.bytes += lora->weights.blocks[i]->used;
+    if (build->measures) return DIT_OK;
+    lora->weights.replicas = diti_replicas_create(&lora->env, lora->device);
+    if (!lora->weights.replicas) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) {
+        diti_weight_block *block = lora->weights.blocks[i];
+        block->replicas = lora->weights.replicas;
+        DITI_TRY(diti_buffer_create_shared(lora->device, block->used, "LoRA", &block->buffer, build->err));
+    }
+    return DIT_OK;
+}
+
+/* Names are in the file, which is closed; the messages of a plan want them. */
+static dit_result diti_lora_keep_names(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    size_t i;
+    uint32_t p;
+    weights->names = (char **)diti_alloc_array(env, build->lora->adapter_count + 1, sizeof *weights->names);
+    if (!weights->names) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < build->lora->adapter_count; i++) {
+        diti_adapter *adapter = &build->lora->adapters[i];
+        char *name = diti_copy_string(env, adapter->parts[0].up.name);
+        if (!name) return diti_fail_memory(build->err, "a LoRA");
+        weights->names[weights->name_count++] = name;
+        adapter->down.name = name;
+        for (p = 0; p < adapter->part_count; p++) adapter->parts[p].up.name = name;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_matches *matches) {
+    diti_lora_group group = DITI_ZERO;
+    size_t next = 0;
+    while (diti_lora_next_group(matches, &group)) DITI_TRY(diti_lora_place_group(build, &group));
+    DITI_TRY(diti_lora_make_memory(build));
+    memset(&group, 0, sizeof group);
+    while (!build->measures && diti_lora_next_group(matches, &group))
+        DITI_TRY(diti_lora_write_group(build, &group, &next));
+    return diti_lora_keep_names(build);
+}
+
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
+    diti_lora_build build = DITI_ZERO;
+    diti_lora *lora = (diti_lora *)diti_alloc_zero(env, sizeof *lora);
+    dit_result result;
+    size_t i;
+    *out = NULL;
+    if (!lora) return diti_fail_memory(err, "a LoRA");
+    lora->env = *env;
+    lora->device = device;
+    for (i = 0; i < file->module_count; i++) lora->modules += file->modules[i].fits;
+    build.lora = lora;
+    build.file = file;
+    build.measures = measures || !device;
+    build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    build.err = err;
+    if (matches->count) diti_lora_join_matches(matches);
+    result = diti_lora_build_all(&build, matches);
+    if (result < 0)
+        diti_lora_free(lora);
+    else
+        *out = lora;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_free(diti_lora *lora) {
+    diti_env env;
+    size_t i;
+    if (!lora) return;
+    env = lora->env;
+    for (i = 0; i < lora->adapter_count; i++) diti_free(&env, lora->adapters[i].parts);
+    diti_free(&env, lora->adapters);
+    diti_free(&env, lora->scales);
+    diti_weights_free(lora->device, &env, &lora->weights);
+    diti_free(&env, lora);
+}
+
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count) {
+    uintptr_t name = (uintptr_t)weight->name;
+    size_t low = 0, high = lora->adapter_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)lora->adapters[middle].weight < name)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*count = 0; low + *count < lora->adapter_count && lora->adapters[low + *count].weight == weight->name;)
+        ++*count;
+    return lora->adapters + low;
+}
+
+/* ==== src/weights/lora_merge.c ==== */
+/* Adapters that become part of the weights: their rows are added to those of stored tensors when these are read. */
+
+static int diti_lora_merge_order(const void *a, const void *b) {
+    const diti_lora_merge *x = (const diti_lora_merge *)a, *y = (const diti_lora_merge *)b;
+    if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* A component is loaded again where its values do not fit halves. */
+static bool diti_lora_merges_noted(const diti_lora_merges *merges, const diti_lora_match *match) {
+    size_t i;
+    for (i = 0; i < merges->list_count; i++)
+        if (merges->list[i].tensor == match->target->tensor && merges->list[i].row == match->target->tensor_row &&
+            merges->list[i].module == match->module)
+            return true;
+    return false;
+}
+
+static dit_result diti_lora_merges_note(diti_lora_merges *merges, uint32_t file, const diti_lora_matches *matches,
+                                        dit_error *err) {
+    size_t i;
+    for (i = 0; i < matches->count; i++) {
+        const diti_lora_match *match = &matches->list[i];
+        diti_lora_merge *merge;
+        if (diti_lora_merges_noted(merges, match)) continue;
+        DITI_TRY(diti_lora_read(merges->files[file], match->module, err));
+        if (!diti_grow(&merges->env, (void **)&merges->list, &merges->list_capacity, merges->list_count,
+                       sizeof *merges->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        merge = &merges->list[merges->list_count++];
+        merge->tensor = match->target->tensor;
+        merge->row = match->target->tensor_row;
+        merge->rows = match->target->rows;
+        merge->first = match->target->first;
+        merge->module = match->module;
+        merge->weight = (double)merges->weights[file];
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err) {
+    diti_lora_scope scope;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    bool low = part == DIT_ROLE_TRANSFORMER_2;
+    scope.part = low ? DIT_ROLE_TRANSFORMER : part;
+    scope.weights = weights;
+    for (i = 0; i < merges->count && result >= 0; i++) {
+        diti_lora_matches matches = DITI_ZERO;
+        if (scope.part == DIT_ROLE_TRANSFORMER && low != (merges->of[i] == DIT_ROLE_TRANSFORMER_2)) continue;
+        result = diti_lora_match_scopes(merges->files[i], &scope, 1, &matches, err);
+        if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
+        diti_free(&merges->env, matches.list);
+    }
+    if (merges->list_count) qsort(merges->list, merges->list_count, sizeof *merges->list, diti_lora_merge_order);
+    return result;
+}
+
+static size_t diti_lora_merges_first(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t low = 0, high = merges->list_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (merges->list[middle].tensor < tensor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t first = merges ? diti_lora_merges_first(merges, tensor) : 0;
+    return merges && first < merges->list_count && merges->list[first].tensor == tensor;
+}
+
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values) {
+    size_t i;
+    for (i = diti_lora_merges_first(merges, tensor); i < merges->list_count && merges->list[i].tensor == tensor; i++) {
+        const diti_lora_merge *merge = &merges->list[i];
+        if (row >= merge->row && row - merge->row < merge->rows)
+            diti_lora_add_row(merge->module, merge->first + row - merge->row, merge->weight, values);
+    }
+}
+
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
+    uint32_t i;
+    for (i = 0; i < merges->count; i++) diti_lora_close(merges->files[i]);
+    diti_free(&merges->env, merges->list);
+    memset(merges, 0, sizeof *merges);
 }
 
 /* ==== src/graph/graph.h ==== */
@@ -15285,6 +17101,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -15384,6 +17201,10 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool has_result;
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
+    const struct diti_lora *lora;
+    uint32_t column; /* the first of its scales in lora_scales */
+} diti_lora_use;
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -15419,6 +17240,9 @@ typedef struct diti_graph {
     diti_mark *marks;
     size_t mark_count, mark_capacity;
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
+    const diti_lora_use *loras;
+    uint32_t lora_count;
+    diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -15648,6 +17472,8 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* Whether a LoRA of the graph adds something to that weight. Its product wants floats, beside int8 rows too. */
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight);
 /* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
 /* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
@@ -15664,6 +17490,8 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool factor;                      /* x * scale, not x * (1 + scale) */
+    diti_tensor residual;             /* F32 [rows of x, columns], may be out: added, without a shift; 0: none */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     bool silu;                        /* last of all; not of I8 */
@@ -15673,6 +17501,10 @@ typedef struct diti_norm_desc {
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name);
 
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
@@ -15803,6 +17635,7 @@ typedef struct diti_patches {
     uint32_t batch, channels;
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+    bool channels_last;             /* diti_patchify: columns are (dt, dy, dx, c) */
 } diti_patches;
 /* How many tokens a batch item has. */
 DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
@@ -15837,8 +17670,11 @@ typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
+                                   and columns has the length of the conditional one, and is not rescaled, projected
+                                   or limited; width: of x's planes */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -16071,12 +17907,25 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
+/* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
+   counted from begin on (ops_linear.c). */
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end);
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Room for products that are added with gemm.parts, F32 [rows, columns]: what is added reads whole fours of columns, so
+   that zeros stand behind the last. */
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
@@ -17844,14 +19693,16 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
+    dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, desc->token_side != 0);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 2);
 }
 
 DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
@@ -18029,7 +19880,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
@@ -18548,7 +20400,9 @@ enum {
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
     DITI_NORM_PART_MEASURE = 128,
-    DITI_NORM_PART_SILU = 256
+    DITI_NORM_PART_SILU = 256,
+    DITI_NORM_PART_FACTOR = 512,
+    DITI_NORM_PART_RESIDUAL = 1024
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -18570,7 +20424,8 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
         return false;
     }
     return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+           diti_norm_table(graph, desc->shift, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->residual, info->rows, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -18587,6 +20442,8 @@ static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *o
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
+
+static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
 
 /* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
    half of the shared memory that every device has. */
@@ -18607,9 +20464,11 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0) |
+           (desc->factor ? (uint32_t)DITI_NORM_PART_FACTOR : 0) |
+           (desc->residual ? (uint32_t)DITI_NORM_PART_RESIDUAL | (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
     dispatch->constant_count = 7;
 }
@@ -18630,7 +20489,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] =
+        diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -18641,7 +20501,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 5, diti_norm_shift(desc), DITI_NORM_PUSH_SHIFT, true, false);
     diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
@@ -18683,6 +20543,26 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     return op.out;
 }
 
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    desc.scale = factors;
+    desc.factor = true;
+    desc.rows_per_group = 1;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    op.x = diti_guard_release(graph, x, name);
+    info = *diti_tensor_get(graph, x);
+    op.name = name;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
 DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
                                               const char *name) {
     diti_norm_desc desc = DITI_ZERO;
@@ -18697,6 +20577,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
     op.agreed = agreed;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
+    graph->tensors[op.out].floats = x;
     diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;
@@ -20260,6 +22141,12 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm_whole(graph, &gemm);
 }
 
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns) {
+    diti_tensor partials = diti_tensor_new(graph, DITI_F32, rows, columns, "partial products");
+    if (columns % 4 && !diti_graph_failed(graph)) diti_fill_zeros(graph, diti_tensor_padded(graph, partials));
+    return partials;
+}
+
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
@@ -20269,7 +22156,7 @@ static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    sum.x = diti_op_partials(graph, parts * diti_split_rows(gemm), gemm->columns);
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;
@@ -20323,27 +22210,27 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
-static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     diti_tensor_info info = *diti_tensor_get(graph, tensor);
     if (!tensor || info.columns == count) return tensor;
     return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
-static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
 }
 
 /* One product for the rows of each item: the weight is expanded once for all. */
 static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
-    uint32_t row;
+    uint32_t row, item = 0;
     if (!which->of) diti_op_gemm(graph, all);
-    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of, item++) {
         diti_gemm gemm = *all;
         gemm.rows = which->count;
         gemm.x = diti_linear_rows(graph, all->x, row, which->count);
         gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
         gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
-        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, all->out_step ? item * all->out_step : row, which->count);
         if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
         gemm.rows_per_gate = 0;
         diti_op_gemm(graph, &gemm);
@@ -20376,9 +22263,8 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
-/* Rows [begin, end) of the weight. */
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which, uint32_t begin, uint32_t end) {
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
@@ -20412,6 +22298,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     uint32_t all_rows = weight->rows, rows;
+    const diti_weight *whole = weight;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
@@ -20434,7 +22321,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
+    if (diti_graph_adapts(graph, whole))
+        diti_lora_linear(graph, &gemm, weight, whole, desc);
+    else
+        diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 
@@ -20590,6 +22480,291 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
         column += layer->weight.rows;
     }
     return one.out;
+}
+
+/* ==== src/graph/ops_lora.c ==== */
+/* LoRAs beside linear layers: y = x W^T + s (x down^T) up^T, two thin products for each LoRA. The scales s are a table
+   that the host writes before a run, a column for each row of down, so that other weights of LoRAs need no other plan.
+   A sum in F32 gets the second product in place; what is activated, or stored as F16, is summed in F32 before. */
+
+#define DITI_LORA_BYTES ((uint64_t)48 << 20) /* most of the sums in F32 at a time */
+
+/* A part of an adapter: columns [first, end) of the product get gate * (x up^T). */
+typedef struct diti_lora_term {
+    uint32_t first, end;
+    diti_tensor x, gate; /* gate F32 [1, columns], 0: it is in x */
+    const diti_weight *up;
+} diti_lora_term;
+typedef struct diti_lora_beside {
+    diti_graph *graph;
+    const diti_gemm *gemm; /* product without LoRAs */
+    const diti_weight *weight;
+    const diti_linear_desc *desc;
+    uint32_t row; /* of the whole weight, which makes column 0 */
+    diti_tensor x;
+    diti_lora_term *terms;
+    size_t count, capacity;
+    bool dense;
+} diti_lora_beside;
+
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight) {
+    size_t count = 0;
+    uint32_t i;
+    for (i = 0; i < graph->lora_count && !count; i++) diti_lora_find(graph->loras[i].lora, weight, &count);
+    return count > 0;
+}
+
+/* The floats of int8 rows, or of some of them. */
+static diti_tensor diti_lora_floats(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    if (diti_graph_failed(graph) || info.format != DITI_I8) return diti_op_align(graph, x, name);
+    if (!info.floats)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: a LoRA wants the floats of %s", name,
+                               info.name);
+    return diti_op_align(graph, diti_linear_rows(graph, info.floats, (uint32_t)(info.first / info.pitch), info.rows),
+                         name);
+}
+
+static diti_gemm diti_lora_gemm(const diti_lora_beside *p, diti_tensor x, const char *name) {
+    diti_gemm gemm = DITI_ZERO;
+    gemm.x = x;
+    gemm.rows = p->gemm->rows;
+    gemm.depth = diti_tensor_columns(p->graph, x);
+    gemm.name = name;
+    return gemm;
+}
+
+/* --- terms --- */
+
+/* The columns of the product that a part is about; false: none. */
+static bool diti_lora_overlap(const diti_lora_beside *p, const diti_adapter_part *part, uint32_t *first,
+                              uint32_t *end) {
+    uint32_t last = p->row + p->gemm->columns, behind = part->row + part->rows;
+    *first = part->row > p->row ? part->row : p->row;
+    *end = behind < last ? behind : last;
+    if (*first >= *end) return false;
+    *first -= p->row;
+    *end -= p->row;
+    return true;
+}
+
+static void diti_lora_add_term(diti_lora_beside *p, const diti_adapter_part *part, diti_tensor x, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    diti_lora_term *term;
+    diti_cut cut = DITI_ZERO;
+    uint32_t first, end;
+    if (!diti_lora_overlap(p, part, &first, &end)) return;
+    if (!diti_grow(&graph->device->env, (void **)&p->terms, &p->capacity, p->count, sizeof *p->terms)) {
+        diti_graph_fail_memory(graph, "the plan");
+        return;
+    }
+    cut.row = p->row + first - part->row;
+    cut.rows = end - first < part->rows ? end - first : 0;
+    if (!part->rank) memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    term = &p->terms[p->count++];
+    memset(term, 0, sizeof *term);
+    term->first = first;
+    term->end = end;
+    term->x = x;
+    if (!part->rank) {
+        term->gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + cut.row, end - first);
+        p->dense = true;
+    }
+    term->up = diti_weight_cut(graph, &part->up, &cut);
+}
+
+/* s (x down^T), of those rows of down whose results are wanted, and what reads it. */
+static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    uint32_t i, first, end, low = UINT32_MAX, high = 0;
+    const diti_weight *down;
+    diti_cut cut = DITI_ZERO;
+    diti_gemm gemm;
+    for (i = 0; i < adapter->part_count; i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (!diti_lora_overlap(p, part, &first, &end)) continue;
+        if (part->first < low) low = part->first;
+        if (part->first + part->rank > high) high = part->first + part->rank;
+    }
+    for (i = 0; i < adapter->part_count && !adapter->down.part_count; i++)
+        diti_lora_add_term(p, &adapter->parts[i], p->x, scale);
+    if (!adapter->down.part_count || low >= high) return;
+    memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    down = diti_weight_cut(graph, &adapter->down, &cut);
+    gemm = diti_lora_gemm(p, p->x, "lora_down");
+    gemm.gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + low, high - low);
+    gemm.out = diti_tensor_new(graph, graph->activation, gemm.rows, high - low, "lora_down");
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, down, &p->desc->rows, low, high);
+    for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (diti_lora_overlap(p, part, &first, &end))
+            diti_lora_add_term(p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank),
+                               0);
+    }
+}
+
+/* --- in place --- */
+
+static void diti_lora_add_in_place(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    size_t i;
+    diti_linear_chunks(graph, p->gemm, p->weight, &p->desc->rows, p->desc->first, p->desc->first + p->gemm->columns);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        uint32_t columns = term->end - term->first;
+        diti_gemm gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.multiply = diti_linear_columns(graph, p->gemm->multiply, term->first, columns);
+        gemm.gate = diti_linear_columns(graph, p->gemm->gate, term->first, columns);
+        gemm.rows_per_gate = p->gemm->rows_per_gate;
+        gemm.out = gemm.residual = diti_linear_columns(graph, p->gemm->out, term->first, columns);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, 0, columns);
+    }
+}
+
+/* --- by a sum in F32 before the epilogue --- */
+
+/* Some columns of the product, with its epilogue. */
+static diti_gemm diti_lora_columns(const diti_lora_beside *p, uint32_t first, uint32_t count) {
+    diti_gemm gemm = *p->gemm;
+    gemm.columns = count;
+    gemm.bias = diti_linear_columns(p->graph, gemm.bias, first, count);
+    gemm.multiply = diti_linear_columns(p->graph, gemm.multiply, first, count);
+    gemm.gate = diti_linear_columns(p->graph, gemm.gate, first, count);
+    gemm.residual = diti_linear_columns(p->graph, gemm.residual, first, count);
+    gemm.out = diti_linear_columns(p->graph, gemm.out, first, count);
+    return gemm;
+}
+
+/* The sums' rows: for each item the parts, one behind the other, as shaders/gemm_gpu.comp adds them. */
+typedef struct diti_lora_sums {
+    diti_tensor tensor;
+    uint32_t items, rows, pitch, parts; /* pitch: rows from part to part */
+} diti_lora_sums;
+
+static diti_lora_sums diti_lora_sums_of(const diti_lora_beside *p, uint32_t parts) {
+    const diti_rows *which = &p->desc->rows;
+    diti_lora_sums sums;
+    sums.tensor = 0;
+    sums.items = which->of ? p->gemm->rows / which->of : 1;
+    sums.rows = which->of ? which->count : p->gemm->rows;
+    sums.pitch = (uint32_t)diti_align_up(sums.rows, 16);
+    sums.parts = parts;
+    return sums;
+}
+
+static void diti_lora_sums_put(const diti_lora_beside *p, const diti_lora_sums *sums, uint32_t part, diti_gemm *gemm) {
+    uint32_t first = part * sums->pitch, all = sums->items * sums->parts * sums->pitch;
+    gemm->out_step = sums->parts * sums->pitch;
+    gemm->out = diti_linear_rows(p->graph, sums->tensor, first, p->desc->rows.of ? all - first : sums->rows);
+}
+
+static void diti_lora_sums_add(const diti_lora_beside *p, const diti_lora_sums *sums, const diti_gemm *all) {
+    const diti_rows *which = &p->desc->rows;
+    diti_graph *graph = p->graph;
+    uint32_t item;
+    for (item = 0; item < sums->items && !diti_graph_failed(graph); item++) {
+        uint32_t row = which->of ? item * which->of + which->first : 0, share = all->rows_per_gate;
+        diti_gemm gemm = *all;
+        gemm.x = diti_linear_rows(graph, sums->tensor, item * sums->parts * sums->pitch, sums->parts * sums->pitch);
+        gemm.weight = 0;
+        gemm.rows = sums->rows;
+        gemm.depth = gemm.parts = sums->parts;
+        gemm.multiply = diti_linear_rows(graph, all->multiply, row, sums->rows);
+        gemm.residual = diti_linear_rows(graph, all->residual, row, sums->rows);
+        gemm.out = diti_linear_rows(graph, all->out, row, sums->rows);
+        if (share && which->of) gemm.gate = diti_linear_rows(graph, all->gate, row / share, 1);
+        if (which->of) gemm.rows_per_gate = 0;
+        diti_op_gemm_whole(graph, &gemm);
+    }
+}
+
+static bool diti_lora_covers(const diti_lora_term *term, uint32_t first) {
+    return term->first <= first && first < term->end;
+}
+
+/* Columns [first, first + count), which the same terms cover. */
+static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t count, diti_lora_sums sums) {
+    diti_graph *graph = p->graph;
+    diti_gemm all = diti_lora_columns(p, first, count), gemm = diti_lora_gemm(p, p->gemm->x, p->gemm->name);
+    uint32_t part = 1, begin = p->desc->first + first;
+    size_t i;
+    sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
+    gemm.columns = count;
+    gemm.depth = p->gemm->depth;
+    diti_lora_sums_put(p, &sums, 0, &gemm);
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        if (!diti_lora_covers(term, first)) continue;
+        gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.gate = term->gate ? diti_linear_columns(graph, term->gate, first - term->first, count) : 0;
+        diti_lora_sums_put(p, &sums, part++, &gemm);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, first - term->first, first - term->first + count);
+    }
+    diti_lora_sums_add(p, &sums, &all);
+}
+
+/* How many columns from first on are covered by the same terms, and by how many. */
+static uint32_t diti_lora_run(const diti_lora_beside *p, uint32_t first, uint32_t *terms) {
+    uint32_t end = p->gemm->columns;
+    size_t i;
+    *terms = 0;
+    for (i = 0; i < p->count; i++) {
+        const diti_lora_term *term = &p->terms[i];
+        *terms += diti_lora_covers(term, first);
+        if (term->first > first && term->first < end) end = term->first;
+        if (term->end > first && term->end < end) end = term->end;
+    }
+    return end - first;
+}
+
+static void diti_lora_add_before(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    uint32_t first, count, terms;
+    for (first = 0; first < p->gemm->columns && !diti_graph_failed(graph); first += count) {
+        diti_lora_sums sums;
+        uint64_t most;
+        count = diti_lora_run(p, first, &terms);
+        sums = diti_lora_sums_of(p, 1 + terms);
+        if (!terms) {
+            diti_gemm gemm = diti_lora_columns(p, first, count);
+            uint32_t begin = p->desc->first + first;
+            diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+            continue;
+        }
+        most = DITI_LORA_BYTES / sizeof(float) / ((uint64_t)sums.items * sums.parts * sums.pitch) / 64 * 64;
+        if (most < 64) most = 64;
+        if (count > most) count = (uint32_t)most;
+        diti_lora_sum(p, first, count, sums);
+    }
+}
+
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc) {
+    diti_lora_beside p = DITI_ZERO;
+    diti_gemm all = *gemm;
+    uint32_t i;
+    all.columns = desc->count ? desc->count : weight->rows;
+    p.graph = graph;
+    p.gemm = &all;
+    p.weight = weight;
+    p.desc = desc;
+    p.row = desc->cut.row + desc->first;
+    p.x = diti_lora_floats(graph, gemm->x, gemm->name);
+    for (i = 0; i < graph->lora_count; i++) {
+        const diti_lora_use *use = &graph->loras[i];
+        size_t count = 0, k;
+        const diti_adapter *adapters = diti_lora_find(use->lora, whole, &count);
+        for (k = 0; k < count && !diti_graph_failed(graph); k++)
+            diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
+    }
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation && diti_tensor_get(graph, all.out)->format == DITI_F32)
+        diti_lora_add_in_place(&p);
+    else if (!diti_graph_failed(graph))
+        diti_lora_add_before(&p);
+    diti_free(&graph->device->env, p.terms);
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
@@ -24811,8 +26986,8 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/text/tokenizer.h ==== */
@@ -24964,15 +27139,11 @@ typedef struct diti_tokens {
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
+/* vocab.json and merges.txt of CLIP or a language model, with the added tokens that tokenizer_config.json has. config
+   NULL: none. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err);
-/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err);
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err);
 /* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
@@ -27716,21 +29887,14 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
     return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err) {
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err) {
     diti_json *root = NULL;
     dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
     if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
     diti_json_free(env, root);
     return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
 }
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
@@ -28211,8 +30375,8 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
     if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
     if (result >= 0 && vocabulary)
-        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
-                                                path, out, err);
+        result = diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, config, path,
+                                            out, err);
     else if (result >= 0)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
     diti_json_free(from->env, config);
@@ -28300,6 +30464,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     *out = NULL;
     return result;
 }
+
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/text/chat.c ==== */
 
@@ -28605,7 +30773,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
                                              diti_t5_read,   diti_t5_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (diti_component_has(&from, "token_embedding.weight"))
@@ -28920,7 +31088,7 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     diti_clip_block *block = &clip->blocks[index];
-    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
     diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
@@ -28930,6 +31098,8 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
+    for (i = 0; i < 3 && loader->rename; i++)
+        diti_loader_alias(loader, &block->qkv.layers[0].weight, i * d, d, qkv[i], 0, d, DITI_NAMES_ALL);
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
     diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
@@ -28969,7 +31139,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
                                              diti_clip_read, diti_clip_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
@@ -29323,7 +31493,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
                                              diti_bert_read, diti_bert_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;
@@ -29799,7 +31969,7 @@ DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *e
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
                                              diti_decoder_read, diti_decoder_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     from.keys = diti_decoder_names(&from);
@@ -30089,10 +32259,6 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
-#undef DITI_ROOM
-
-#define DITI_ROOM DITI_SMALL
-
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -30152,17 +32318,28 @@ typedef struct diti_model_traits {
                                  model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
+    /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
+    float expert_guidance, expert_low_guidance;
+    const char *expert_scheduler;
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
+    bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
+                                multiple, that the longest one fits: text_tokens */
+    bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -30171,10 +32348,13 @@ typedef struct diti_model_traits {
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
-    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
-                     divide rows would have to exchange */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
+                     rows have whole frames, and exchange them for positions */
+    uint32_t feeds, texts; /* of a divided model: feed-forwards and attentions to the text in a block */
+    bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
+    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
@@ -30193,7 +32373,13 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
+    uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
+                      within frames and within positions by turns; else 1 */
 } diti_token_range;
+/* Rows of the image that member i of a sequence has of `at`, and those before them. */
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -30210,6 +32396,13 @@ typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
+
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -30235,20 +32428,27 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
-                                that each frame has: the step's, or, of frames that are given, `steps`: the row of
-                                timestep 0; 0: all have the step's */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
+    const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
+                                    text_tokens rows */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
+    diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
+                                the row of the tables that each frame has: the step's, or, of frames that are given,
+                                `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;   /* NULL: all is computed here */
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
+                      group of tokens, tokens of pictures that are referred to */
+    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -30294,8 +32494,9 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -30374,6 +32575,8 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
+/* Of frames that have timesteps of their own those whose rows are computed here. */
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
@@ -30433,6 +32636,11 @@ DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim
    whole numbers where `whole`, in float32 as the references round. */
 DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
                                      float *sines);
+
+/* docs/models.md 2.5: cosines and sines, sum of axes / 2 each, of a token at that position: of axis a the angles
+   position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
+                                               const int32_t *position, float *cosines, float *sines);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -30498,9 +32706,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
@@ -30511,6 +32720,7 @@ typedef struct diti_sublayer {
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float norm_eps;                  /* eps of norms; 0: 1e-6 */
     float eps;                       /* eps of the norm before the sublayer */
     bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
@@ -30550,6 +32760,12 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
+   would be very large. feed: of DITI_STREAMS_ONE. */
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -30577,6 +32793,9 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
    that was written of desc->out must go through diti_column_shard_sum. */
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
+/* This device's part of desc->out = gate * layer(h), which goes through diti_column_shard_sum, too. */
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -30601,6 +32820,8 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+/* What the layers are linear in itself: F32 [steps * items, columns]. */
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -30610,6 +32831,8 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
+/* Of a table [frames, columns] the rows of the frames at hand. */
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
@@ -30644,13 +32867,22 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
+/* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an image's rows at hand stand in front of its tokens. */
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -30701,6 +32933,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -30723,6 +32956,29 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* Texts of unequal length in places of text_tokens rows: each at the end of its place, so that items attend the rows
+   from there on. */
+typedef struct diti_text_order {
+    diti_tensor items; /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of all places that each text fills */
+    diti_tensor order; /* input U32 [1, prompts * text_tokens]: rows of what is put in order */
+    diti_tensor keys;  /* input U32 [branches * batch, DITI_ITEM_WORDS]; 0: texts fill their places */
+} diti_text_order;
+DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_text_order *out);
+/* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
+                                                          diti_tensor table);
+/* diti_pass.keys of the items at hand. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
+/* Rows that a text fills: a multiple of unit. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+/* image: rows of an item behind its text. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                                          const diti_text_order *order, const diti_env *env,
+                                                          uint32_t unit, uint32_t image, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -30803,6 +33059,18 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
             float angle = (float)(whole ? floor(place) : place) * frequency;
             cosines[(size_t)i * half + j] = cosf(angle);
             sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < count; axis++) {
+        for (i = 0; i < axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
         }
     }
 }
@@ -31151,13 +33419,19 @@ static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weigh
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
+    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    diti_column_shard_make(p, h, layer, sublayer, desc);
+}
+
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;
@@ -31243,6 +33517,11 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
     rows = diti_tensor_get(p->graph, all)->rows / prompts;
     columns = diti_tensor_get(p->graph, all)->columns;
     return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
+}
+
+/* Whether other devices have some of the rows. */
+static bool diti_pass_divides(const diti_pass *p) {
+    return p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1;
 }
 
 /* ---- pairs of layers, fixed when a model is loaded ---- */
@@ -31349,8 +33628,9 @@ static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which
 /* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
 static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
-    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0, groups = diti_modulation_groups(p);
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, groups > 1 ? item / (p->items / p->prompts) : 0, 1,
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
@@ -31366,16 +33646,29 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
     return true;
 }
 
+static bool diti_layers_adapted(const diti_pass *p, const diti_layer *layers, uint32_t count) {
+    uint32_t i;
+    for (i = 0; i < count; i++)
+        if (diti_graph_adapts(p->graph, &layers[i].weight)) return true;
+    return false;
+}
+
 /* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
-   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+   int8. NULL where they are of other types, where LoRAs read it too, or where each device quantizes its own columns
+   later. */
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
     if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
-            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+            uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
+            if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
+            if (sublayer->gate &&
+                (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1)))
+                return NULL;
         }
     }
     return reader;
@@ -31400,12 +33693,10 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
     uint32_t i;
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_norm_desc desc = DITI_ZERO;
-        desc.eps = sublayer->eps;
         desc.shift = diti_modulation_item(p, i, shift);
         desc.scale = diti_modulation_item(p, i, scale);
         desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
-        desc.name = sublayer->norm_name;
-        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+        diti_sublayer_norm(p, diti_pass_image(p, x, i), &desc, sublayer);
     }
     return all;
 }
@@ -31417,7 +33708,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -31452,6 +33743,41 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
     desc.kind = kind;
     desc.out = out;
     diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
+/* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
+    bool whole = diti_group_count(column_shard.in) == 1;
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
+    desc.multiply = whole ? multiply : 0;
+    desc.out = out;
+    if (sublayer->streams == DITI_STREAMS_TWO) desc.rows = diti_pass_rows(p, stream);
+    desc.name = multiply ? "ff_gate" : sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* activation(gate(h)) * in(h), of each stream with its weights. Where devices divide the columns that both read, the
+   sums are there before the activation. */
+static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    diti_element format = whole ? p->graph->activation : DITI_F32;
+    uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
+    diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
+    if (!gate || !whole) gate = diti_tensor_new(p->graph, format, rows, column_shard.count, "ff_gate");
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, 0, up);
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, up, gate);
+    if (whole) return gate;
+    diti_all_reduce(p->graph, column_shard.in, up, sublayer->in_name);
+    gate = diti_column_shard_end(p->graph, &column_shard, gate, sublayer->activation, 0, "ff_gate");
+    return diti_multiply(p->graph, gate, up, out, sublayer->in_name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -31500,6 +33826,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
+    if (sublayer->gate) return diti_sublayer_in_gated(p, h, sublayer, out);
     if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
@@ -31508,6 +33835,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
 }
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
@@ -31525,7 +33865,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-    post.eps = 1e-6f;
+    post.eps = sublayer->norm_eps > 0 ? sublayer->norm_eps : 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
     post.kind = kind;
@@ -31537,6 +33877,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -31545,7 +33886,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */
@@ -31579,15 +33923,178 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     return diti_attend_end(p->graph, p->denoise, desc, &flow);
 }
 
+/* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
+   whose columns they exchange as Ulysses does heads. */
+static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    uint32_t i;
+    for (i = 0; i < sequence->count; i++)
+        frames[i] = diti_token_range_size(sequence, i, &p->denoise->token_range) / p->positions;
+    turn->group = sequence;
+    turn->rows = frames;
+    turn->items = p->items;
+    turn->heads = p->positions;
+    turn->head_dim = columns;
+}
+
+/* Attention by turns where devices have some frames each (docs/parallel.md 1.1): within frames it needs no others.
+   Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
+static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                                diti_tensor out) {
+    const diti_group *sequence = &p->denoise->axes->sequence;
+    diti_graph *graph = p->graph;
+    uint32_t frames[DITI_MAX_DEVICES], width, all = p->denoise->token_range.all / p->positions, own = p->image;
+    diti_axes axes = *p->denoise->axes;
+    diti_denoise denoise = *p->denoise;
+    diti_pass here = *p;
+    diti_exchange_heads turn;
+    diti_tensor o;
+    memset(&axes.sequence, 0, sizeof axes.sequence);
+    axes.ulysses = axes.ring = axes.sequence;
+    denoise.axes = &axes;
+    here.denoise = &denoise;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.image = all * here.positions;
+        width = diti_tensor_columns(graph, h);
+        diti_sublayer_turn(p, width, frames, &turn);
+        h = diti_tensor_reshape(graph, h, p->items * own / p->positions, p->positions * width);
+        h = diti_tensor_reshape(graph, diti_gather_heads(graph, &turn, h, 1), p->items * here.image, width);
+    }
+    denoise.token_range.all = here.image;
+    o = diti_sublayer_attend(&here, h, sublayer, sublayer->axis == DITI_ATTEND_TEMPORAL ? 0 : out);
+    if (sublayer->axis != DITI_ATTEND_TEMPORAL || diti_graph_failed(graph)) return o;
+    width = diti_tensor_columns(graph, o);
+    diti_sublayer_turn(p, width, frames, &turn);
+    o = diti_tensor_reshape(graph, o, p->items * all, here.positions * width);
+    o = diti_tensor_reshape(graph, diti_scatter_heads(graph, &turn, o, 0), p->items * own, width);
+    if (!out) return o;
+    diti_copy(graph, o, out, "attention");
+    return out;
+}
+
+/* ---- bands: some rows after the other where a tensor between two layers would be very large ---- */
+
+/* Rows whose tensor of so many columns is no larger than a band may be (diti_limits.band), in whole units; all of them:
+ * no bands. Every row stays as it is, whatever the bands. */
+static uint32_t diti_pass_band(const diti_pass *p, uint32_t columns, uint32_t rows, uint32_t unit) {
+    uint64_t row = (uint64_t)columns * diti_element_size(p->graph->activation), most = p->graph->device->limits.band,
+             units, bands;
+    if (rows * row <= most) return rows;
+    bands = (rows * row + most - 1) / most;
+    units = (rows / unit + bands - 1) / bands;
+    if (!units) units = 1;
+    return (uint32_t)(units * unit < rows ? units * unit : rows);
+}
+
+/* A pass on `count` rows alone, from `first` on, as if they were one item's. */
+static diti_pass diti_pass_rows_alone(const diti_pass *p, uint32_t first, uint32_t count) {
+    uint32_t share = diti_modulation_share(p);
+    diti_pass here = *p;
+    if (count == diti_pass_all(p)) return here;
+    here.items = here.prompts = 1;
+    here.text = 0;
+    here.image = count;
+    if (share)
+        here.modulation.rows = diti_tensor_view(p->graph, p->modulation.rows, first / share, count / share, 0,
+                                                diti_tensor_columns(p->graph, p->modulation.rows));
+    return here;
+}
+
+DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                     diti_modulator gate, const diti_sublayer *feed) {
+    uint32_t rows = diti_pass_all(p), share = diti_modulation_share(p), first, count,
+             band = diti_pass_band(p, feed->columns, rows, share ? share : 1);
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_pass here;
+        diti_tensor part = x, h;
+        count = rows - first < band ? rows - first : band;
+        here = diti_pass_rows_alone(p, first, count);
+        if (count < rows) part = diti_tensor_view(p->graph, x, first, count, 0, p->width);
+        h = diti_modulate(&here, part, shift, scale, feed);
+        diti_sublayer_add(&here, part, gate, feed, diti_sublayer_in(&here, h, feed, 0));
+    }
+}
+
+/* Attention within frames, or of whole items, some of them after the other: out or a new tensor. */
+static diti_tensor diti_sublayer_attend_rows(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                             diti_tensor out, uint32_t band) {
+    uint32_t rows = diti_pass_all(p), width = diti_column_shard_of(p, sublayer).count, first, count;
+    bool items = sublayer->axis == DITI_ATTEND_ALL;
+    if (!out) out = diti_tensor_new(p->graph, p->graph->activation, rows, width, "attention");
+    for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        count = rows - first < band ? rows - first : band;
+        here.items = items ? count / (p->text + p->image) : 1;
+        if (!items) here.image = denoise.token_range.all = count;
+        here.denoise = &denoise;
+        if (p->keys)
+            here.keys = diti_tensor_view(p->graph, p->keys, first / (p->text + p->image), here.items, 0,
+                                         diti_tensor_columns(p->graph, p->keys));
+        diti_sublayer_attend(&here, diti_tensor_view(p->graph, h, first, count, 0, diti_tensor_columns(p->graph, h)),
+                             sublayer, diti_tensor_view(p->graph, out, first, count, 0, width));
+    }
+    return out;
+}
+
+/* Attention within positions, some of them after the other, which are copied out and back. */
+static diti_tensor diti_sublayer_attend_places(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                               uint32_t band) {
+    diti_graph *graph = p->graph;
+    uint32_t frames = p->items * p->image / p->positions, own = diti_tensor_columns(graph, h),
+             width = diti_column_shard_of(p, sublayer).count, first, count;
+    diti_tensor out = diti_tensor_new(graph, graph->activation, p->items * p->image, width, "attention");
+    diti_tensor from = diti_tensor_reshape(graph, h, frames, p->positions * own),
+                to = diti_tensor_reshape(graph, out, frames, p->positions * width);
+    for (first = 0; first < p->positions && !diti_graph_failed(graph); first += count) {
+        diti_denoise denoise = *p->denoise;
+        diti_pass here = *p;
+        diti_tensor part, o;
+        count = p->positions - first < band ? p->positions - first : band;
+        part = diti_tensor_new(graph, diti_tensor_get(graph, h)->format, frames, count * own, "some positions");
+        diti_copy(graph, diti_tensor_view(graph, from, 0, frames, first * own, count * own), part, "some positions");
+        here.positions = count;
+        here.image = denoise.token_range.all = p->image / p->positions * count;
+        here.denoise = &denoise;
+        o = diti_sublayer_attend(&here, diti_tensor_reshape(graph, part, frames * count, own), sublayer, 0);
+        diti_copy(graph, diti_tensor_reshape(graph, o, frames, count * width),
+                  diti_tensor_view(graph, to, 0, frames, first * width, count * width), "some positions");
+    }
+    return out;
+}
+
+/* Whether the queries, keys and values of all rows would be too large for one tensor; then *out is made in bands. Not
+   where devices divide rows, and exchange them within. */
+static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                           diti_tensor *out) {
+    uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
+    if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
+        sublayer->streams == DITI_STREAMS_IMAGE)
+        return false;
+    if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
+    if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
+        if (*out || diti_tensor_get(p->graph, h)->format == DITI_I8) return false;
+        unit = rows / p->positions;
+    }
+    band = diti_pass_band(p, 3 * sublayer->columns, rows, unit);
+    if (band >= rows) return false;
+    *out = sublayer->axis == DITI_ATTEND_TEMPORAL ? diti_sublayer_attend_places(p, h, sublayer, band / unit)
+                                                  : diti_sublayer_attend_rows(p, h, sublayer, *out, band);
+    return true;
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                               diti_tensor out) {
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv;
     uint32_t kind;
+    if (diti_sublayer_attends_in_bands(p, h, sublayer, &out)) return out;
+    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->denoise->token_range.unit == p->positions)
+        return diti_sublayer_attend_divided(p, h, sublayer, out);
     if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "attention within frames and within positions by turns wants all rows on one device: "
-                               "no ulysses, ring or pipefusion");
+                               "attention within frames and within positions by turns goes without pipefusion");
     if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention that leaves padding of the text out wants all rows on one device: no "
@@ -31664,7 +34171,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
@@ -31701,6 +34208,17 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
     }
 }
 
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
+    diti_tensor out =
+        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.name = sublayer->out_name;
+    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, out);
+    return out;
+}
+
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
@@ -31731,16 +34249,18 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
+    info = *diti_tensor_get(p->graph, active);
     adaln->items = items;
     adaln->group = diti_pass_tensor(p);
     adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
     adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
@@ -31892,7 +34412,7 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->token_range.patch_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->token_range.patch_rows);
+    return text + diti_token_range_size(sequence, i, &denoise->token_range);
 }
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
@@ -31924,9 +34444,9 @@ static void diti_kept_kv_keep(diti_graph *graph, const diti_denoise *denoise, co
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
-            uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+            uint32_t rows = diti_token_range_size(sequence, i, at), to = item * (texts + at->all);
             diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
-            to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+            to += texts + at->patch_first + diti_token_range_before(sequence, i, at);
             diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }
@@ -32103,26 +34623,47 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
+    const diti_group *sequence = axes ? &axes->sequence : NULL;
+    uint32_t self = sequence ? sequence->index : 0;
+    *first = diti_group_first(sequence, self, frames);
+    return diti_group_size(sequence, self, frames);
+}
+
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                    diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
-    token_range->all = grid.frames * grid.rows * grid.columns;
+    token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
+    token_range->patch_lead = number ? 0 : denoise->lead;
+    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
+    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
-    token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
-    token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
+    token_range->unit =
+        patches == 1 && (transformer->traits.divided || denoise->frame_steps) ? grid.rows * grid.columns : 1;
+    token_range->first = token_range->patch_first + diti_token_range_before(sequence, self, token_range);
+    token_range->rows = diti_token_range_size(sequence, self, token_range);
     token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
     token_range->text = diti_group_size(sequence, self, token_range->patch_text);
 }
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
     const diti_token_range *token_range = &denoise->token_range;
-    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
+    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
+    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
 /* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
@@ -32138,9 +34679,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.width = denoise->width;
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
+    patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
 }
 
@@ -32152,9 +34694,16 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
-                                  at->patch_rows * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
+                                  at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -32180,7 +34729,7 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
-    uint32_t i, first = 0;
+    uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
@@ -32192,7 +34741,7 @@ static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], u
         desc.residual = i ? out : positions;
         desc.out = out;
         desc.name = "patch_embed";
-        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, rows, 0, columns), &layer->weight, &desc);
         first += columns;
     }
 }
@@ -32202,7 +34751,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     diti_graph *graph = p->graph;
     const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, width = p->width;
+    uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->denoise);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
     parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
@@ -32216,20 +34765,78 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
-                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
+        if (lead)
+            diti_add_rows(graph, diti_tensor_view(graph, p->denoise->lead_rows, at->first, lead, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows + p->text, lead, 0, width), "lead");
+        if (p->image > lead)
+            diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                               repeats ? 0 : positions,
+                               diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
 }
 
 /* ---- frames with timesteps of their own ---- */
 
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p) {
-    uint32_t count = p->items * diti_transformer_grid(p->model, p->denoise).frames;
+    uint32_t first, frames = diti_transformer_grid(p->model, p->denoise).frames,
+                    count = p->items * diti_axes_frames(p->denoise->axes, frames, &first);
     diti_tensor row;
     if (!p->denoise->frame_steps || diti_graph_failed(p->graph)) return 0;
     row = diti_select_row(p->graph, p->denoise->frame_steps, p->denoise->step, "select_frames");
     return diti_tensor_view(p->graph, row, 0, 1, diti_tensor_columns(p->graph, row) - count, count);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table) {
+    const diti_token_range *at = &p->denoise->token_range;
+    return diti_tensor_view(p->graph, table, at->first / p->positions, at->rows / p->positions, 0,
+                            diti_tensor_columns(p->graph, table));
 }
 
 DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor table, diti_tensor frame_steps,
@@ -32249,6 +34856,11 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     }
     if (denoise->frame_steps && !transformer->traits.frame_steps) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has one timestep for all frames",
+                        transformer->family->title);
+        return;
+    }
+    if (denoise->patches > 1 && (denoise->frame_steps || transformer->traits.divided)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s: PipeFusion's patches are no whole frames",
                         transformer->family->title);
         return;
     }
@@ -32361,6 +34973,21 @@ static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
     return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
 }
 
+/* The rows of tokens alone: [items * tokens, columns] of [items * (lead + tokens), columns]. */
+static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x), i;
+    diti_tensor tokens;
+    if (!at->patch_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    for (i = 0; i < items; i++)
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+                  "predicted tokens");
+    return tokens;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
@@ -32376,6 +35003,17 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
     denoise->same_timestep = denoise->patch > 0;
     p = diti_pass_at(transformer, graph, denoise);
     transformer->family->begin(&p);
+}
+
+/* Rows of all devices of a sequence, [items * all, columns], of those at hand, which are gathered in units. */
+static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise *denoise, diti_tensor x,
+                                           uint32_t items) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    if (diti_group_count(&denoise->axes->sequence) == 1) return x;
+    x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
+    x = diti_all_gather(graph, &denoise->axes->sequence, x, items, at->patch_rows / at->unit, "rows");
+    return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
@@ -32396,8 +35034,8 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
-    if (denoise->axes)
-        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    if (denoise->axes) x = diti_token_range_gather(graph, denoise, x, items);
+    x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -32414,8 +35052,8 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
-                                   denoise->token_range.patch_rows * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
+                                   denoise->token_range.patch_tokens * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -32445,12 +35083,16 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
-    uint32_t i;
+    uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
+        loader->names = own;
         diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        loader->names = 0;
+        diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
+                          DITI_NAMES_ALL - own);
     }
 }
 
@@ -32508,10 +35150,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -32519,7 +35161,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -32537,16 +35179,118 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers)
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- texts of unequal length ---- */
+
+/* Devices that divide rows attend all of them: texts have to fill their places. */
+static bool diti_text_order_divided(const diti_denoise *denoise) {
+    return denoise->axes &&
+           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+}
+
+DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t prompts = denoise->text_batch;
+    out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
+    if (prompts > 1 && !diti_text_order_divided(denoise))
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
+    return diti_gather_tensor(p->graph, table, order->order, "text_order");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
+    if (!order->keys) return 0;
+    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                            DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
+static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+                                    uint32_t filler) {
+    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
+    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    if (k < pad) return filler;
+    return k - pad < length ? first + k - pad : filler;
+}
+
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
+                                              uint32_t image, dit_error *err) {
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows, *places, *keys;
+    dit_result result;
+    for (i = 0; i < prompts && !order->keys; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        if (length == texts) continue;
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
+    }
+    rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    places = rows + text_words;
+    keys = places + order_words;
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
+    }
+    result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result == DIT_OK && order->keys)
+        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
 }
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
@@ -32584,6 +35328,25 @@ static void diti_single_block_pair(diti_single_block *block, uint32_t width, uin
     block->attention.out_name = "out";
 }
 
+/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four. */
+static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        bool joined = block->qkv.count == 1;
+        const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * width : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 7 * width, DITI_NAMES_ALL);
+    }
+    if (loader->rename)
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "proj_mlp", 0, 4 * width, DITI_NAMES_ALL);
+    else
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "qkv_mlp", 3 * width, 7 * width, DITI_NAMES_ALL);
+}
+
 /* Original files have q, k, v and the feed-forward's first layer in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
                                          uint32_t head_dim) {
@@ -32600,6 +35363,7 @@ DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block 
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
+    diti_single_block_alias(loader, block, width);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
@@ -32714,14 +35478,12 @@ DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const dit
 }
 
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
-    diti_tensor h;
     if (w->cross.columns) {
-        h = diti_sublayer_in(p, x, &w->cross, 0);
+        diti_tensor h = diti_sublayer_in(p, x, &w->cross, 0);
         if (w->cross.heads) w->cross.heads(p, h, 0);
         diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, text));
     }
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
 }
 
 #ifndef DIT_NO_PIXART
@@ -33832,7 +36594,12 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
         diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
     }
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
+    loader->names = config->original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS; /* either has another half first */
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
+    for (i = 0; i < 2; i++)
+        diti_loader_alias(loader, &model->norm_out.weight, i * width, width, "norm_out.linear", (1 - i) * width,
+                          2 * width, DITI_NAMES_ALL - loader->names);
+    loader->names = 0;
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
@@ -34491,6 +37258,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->default_guidance = 7;
     traits->guided_channels = config->version == DITI_STDIT_2 ? 3 : 0;
     traits->divided = traits->frame_steps = true;
+    traits->feeds = traits->texts = flows ? 2 : 1;
     traits->draws_frames = config->version != DITI_STDIT_1;
     traits->pads_patches = config->version != DITI_STDIT_1;
     traits->null_text = config->tokens ? &model->null_text : NULL;
@@ -34684,7 +37452,7 @@ static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_st
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.name = "add_times";
         h = diti_elementwise(p->graph, x, &desc);
@@ -35018,6 +37786,8 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->default_guidance = 7.5f;
     traits->scheduler = config->plan ? diti_latte_plan_scheduler : diti_latte_scheduler;
     traits->divided = true;
+    traits->feeds = 2;
+    traits->texts = 1;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -35129,7 +37899,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     if (p->denoise->still) return x;
     if (p->index == 0 && state->times) {
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.add = state->times;
+        desc.add = diti_pass_frames_table(p, state->times);
         desc.rows_per_add = p->positions;
         desc.out = x;
         desc.name = "add_times";
@@ -35919,9 +38689,9 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 16;
+    traits->default_columns = 22;
     traits->default_frames = 21;
     traits->default_fps = 25;
-    traits->no_jobs = true;
     traits->text_tokens = 128;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
@@ -35930,7 +38700,8 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->frame_steps = true;
+    traits->encodes_padding = true;
+    traits->frame_steps = traits->fixes_first = true;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -36060,13 +38831,6 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_ltx_begin(diti_pass *p) {
     diti_ltx_state *state = diti_ltx_at(p->denoise);
-    if (p->denoise->frame_steps && p->image != p->denoise->token_range.all) {
-        diti_graph_fail(
-            p->graph, DIT_ERROR_INVALID_ARGUMENT,
-            "LTX-Video: frames with timesteps of their own want all rows on one device: no ulysses, ring or "
-            "pipefusion");
-        return;
-    }
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->denoise->same_timestep)
@@ -37025,6 +39789,9 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->default_steps = 50;
     traits->default_guidance = 5;
     traits->scheduler = compact ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("3.0");
+    traits->expert_guidance = pictures ? 3.5f : 4.0f; /* A14B's */
+    traits->expert_low_guidance = pictures ? 3.5f : 3.0f;
+    traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");
     traits->attends_padding = traits->masks_padding = true;
     traits->frame_steps = compact;
 }
@@ -37121,16 +39888,10 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
     diti_graph_scope(p->graph, NULL, 0);
 }
 
-/* Rows with timesteps of their own are those of whole frames, and a picture's tokens come from outside. */
+/* A picture's tokens come from outside. */
 static bool diti_wan_can(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    bool divides = denoise->patches > 1 || (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1);
-    if (denoise->frame_steps && divides)
-        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "frames of Wan with timesteps of their own want all rows on one device: no ulysses, ring or "
-                        "pipefusion; cfg, tensor and layers can");
-    if (model->config.image && !denoise->text2)
+    if (model->config.image && !p->denoise->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
                         model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
@@ -37292,12 +40053,10 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_tensor h;
     diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->base.feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->base.feed, diti_sublayer_in(p, h, &w->base.feed, 0));
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
     return x;
 }
 
@@ -37565,6 +40324,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_guidance = 1.0f;
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -37609,7 +40369,8 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens =
+        denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -37626,35 +40387,33 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
-static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
-    uint32_t axis, i, at = 0;
-    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
-        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
-            cosines[at] = (float)cos(angle);
-            sines[at] = (float)sin(angle);
-        }
-    }
-}
-
-/* Text stands at the origin, so that nothing rotates. */
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
+   i, y, x). */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
                                             const diti_flux_state *state, dit_error *err) {
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
     size_t count = (size_t)tokens * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
-        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
-        position[1] = image / columns;
-        position[2] = image % columns;
-        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
@@ -37741,6 +40500,1461 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         diti_flux_run_block,
         diti_flux_final,
         diti_flux_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_ZIMAGE
+
+/* ==== src/model/zimage.c ==== */
+/* Z-Image: docs/models.md 3.12. Originals: https://github.com/Tongyi-MAI/Z-Image and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_z_image.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
+   behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
+
+#define DITI_ZIMAGE_MAX_BLOCKS 128u
+#define DITI_ZIMAGE_AXES 3u
+#define DITI_ZIMAGE_UNIT 32u /* tokens of a stream are filled up to a multiple */
+
+/* ---- configuration ---- */
+
+typedef struct diti_zimage_config {
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
+    float theta, eps, time_scale;
+} diti_zimage_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_zimage_keys[][2] = {
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
+};
+static const char *const diti_zimage_block_keys[][2] = {
+    {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attention.to_out.0", "attention.out"},
+    {"attention.norm_q", "attention.q_norm"},
+    {"attention.norm_k", "attention.k_norm"},
+    {"attention_norm1", "attention_norm1"},
+    {"attention_norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward", "feed_forward"},
+    {"adaLN_modulation", "adaLN_modulation"},
+};
+
+static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {NULL, NULL, diti_zimage_keys, DITI_COUNT(diti_zimage_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_zimage_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: q, k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_zimage_block;
+
+typedef struct diti_zimage {
+    diti_transformer base;
+    diti_zimage_config config;
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_zimage;
+
+static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
+    return (const diti_zimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims are even and add up to it",
+                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
+}
+
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "layers"
+                         : !config->text                  ? "cap_embedder"
+                         : !config->time                  ? "t_embedder"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "x_embedder or final_layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
+        {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
+        {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
+        {offsetof(diti_zimage_config, time), "t_embedder.mlp.2.weight", 0},
+        {offsetof(diti_zimage_config, feed), "layers.0.feed_forward.w1.weight", 0},
+        {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
+    diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
+    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
+    if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
+    return diti_zimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
+                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
+    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
+    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
+    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
+    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
+    for (i = 0; i < 2; i++) {
+        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
+        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    }
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = config->eps;
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
+    diti_load_vector(loader, &model->text_filler, 1, width, "cap_pad_token");
+    diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
+    diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
+    diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+#define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"
+
+/* The two models have the same tensors: the distilled one comes with a shift of 3, the other one with 6. */
+static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)index;
+    if (diti_json_number(scheduler, "shift", 3) < 4.5) return;
+    traits->variant = "base";
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+}
+
+static void diti_zimage_set_traits(diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = DITI_ZIMAGE_UNIT;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("3.0");
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->channels_last = true;
+    traits->settle = diti_zimage_settle;
+}
+
+static void diti_zimage_load(diti_component *component, diti_loader *loader) {
+    diti_zimage *model = (diti_zimage *)(void *)component;
+    model->blocks = (diti_zimage_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_zimage_load_weights(loader, model);
+    diti_zimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_zimage_state;
+
+static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                   const diti_weight *reader) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = "refiner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                            diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+                               diti_tensor sines) {
+    const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), width = p->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_qkv_desc post = DITI_ZERO;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_tensor h, up;
+    linear.name = "refiner_qkv";
+    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_linear_fused(graph, h, &w->qkv, &linear);
+    post.heads = 2 * config->heads;
+    post.head_dim = config->head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = &w->norms;
+    post.kinds = 2;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = rows;
+    post.name = "refiner_heads";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
+    attention.batch = p->denoise->text_batch;
+    attention.heads = config->heads;
+    attention.head_dim = config->head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->head_dim);
+    attention.items = diti_zimage_at(p->denoise)->order.items;
+    attention.most_keys = p->denoise->text_tokens;
+    attention.name = "refiner_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                       diti_tensor_view(graph, h, 0, rows, width, width),
+                       diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
+    h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
+    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
+    memset(&linear, 0, sizeof linear);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = up;
+    linear.name = "refiner_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
+    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
+static diti_tensor diti_zimage_text(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
+    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
+    diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
+              diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
+    all = diti_text_order_rows(p, &state->order, all);
+    cosines = diti_zimage_text_table(p, state->cosines);
+    sines = diti_zimage_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
+    return all;
+}
+
+/* Rows that fill the image's last group of tokens, F32 [lead, D]. */
+static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, lead, p->width, "filler");
+    diti_fill_zeros(p->graph, rows);
+    return diti_add_rows(p->graph, rows, diti_tensor_weight(p->graph, &diti_zimage_of(p->model)->filler, 0), 0,
+                         "filler");
+}
+
+static void diti_zimage_prepare(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_at(denoise);
+    diti_tensor time;
+    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = denoise->text_tokens + denoise->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
+                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_zimage_text(p);
+    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
+static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                              float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
+        if (row >= texts + denoise->lead) {
+            uint32_t token = row - texts - denoise->lead;
+            position[0] = (int32_t)(length + 1);
+            position[1] = (int32_t)(token / columns);
+            position[2] = (int32_t)(token % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_ZIMAGE_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                           const diti_zimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_zimage *model = diti_zimage_of(transformer);
+    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    float *times;
+    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_zimage_begin(diti_pass *p) {
+    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream;
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_zimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_zimage_gates(const diti_pass *p) {
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                               const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_block *w = &model->blocks[p->index];
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h;
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    p->cosines = state->tables[0][stream];
+    p->sines = state->tables[1][stream];
+    p->table_items = state->table_items;
+    if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
+    gates = diti_zimage_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ZIMAGE_TURBO "Tongyi-MAI/Z-Image-Turbo"
+static const diti_place diti_zimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ZIMAGE_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ZIMAGE_TURBO ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_ZIMAGE_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_ZIMAGE_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_ZIMAGE_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_zimage_family(void) {
+    static const diti_family family = {
+        "zimage",
+        "Z-Image",
+        {"ZImageTransformer2DModel",
+         NULL,
+         {"all_x_embedder.2-1.weight", "cap_pad_token", "layers.0.attention.to_q.weight", NULL},
+         {"x_pad_token", "cap_embedder.1.weight", "layers.0.attention.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_zimage), diti_zimage_read, diti_zimage_load, NULL},
+        diti_zimage_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_zimage_places,
+        sizeof(diti_zimage_state),
+        diti_zimage_prepare,
+        diti_zimage_begin,
+        diti_zimage_embed,
+        diti_zimage_run_block,
+        diti_zimage_final,
+        diti_zimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_FLUX2
+
+/* ==== src/model/flux2.c ==== */
+/* FLUX.2: docs/models.md 3.13. Originals: https://github.com/black-forest-labs/flux2/blob/main/src/flux2/model.py and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_flux2.py
+
+   FLUX.1's two kinds of blocks, without biases, with gated feed-forwards, and with one modulation for all blocks of a
+   kind. A token is a pixel of a latent of 128 channels. Tokens of pictures that are referred to stand before the
+   image's own. */
+
+#define DITI_FLUX2_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_FLUX2_AXES 4u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux2_config {
+    uint32_t doubles, singles, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels;                                       /* channels of the latent, whose pixels are the tokens */
+    uint32_t text;                                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_FLUX2_AXES];                          /* channels of a head that rotate with each coordinate */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_flux2_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux2_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_guidance_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_guidance_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+    {"double_stream_modulation_img.linear", "double_stream_modulation_img.lin"},
+    {"double_stream_modulation_txt.linear", "double_stream_modulation_txt.lin"},
+    {"single_stream_modulation.linear", "single_stream_modulation.lin"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux2_double_keys[][2] = {
+    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn.qkv"},
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.linear_in", "img_mlp.0"},
+    {"ff.linear_out", "img_mlp.2"},
+    {"ff_context.linear_in", "txt_mlp.0"},
+    {"ff_context.linear_out", "txt_mlp.2"},
+};
+static const char *const diti_flux2_single_keys[][2] = {
+    {"attn.to_qkv_mlp_proj", "linear1"},
+    {"attn.to_out", "linear2"},
+    {"attn.norm_q.weight", "norm.query_norm.scale"},
+    {"attn.norm_k.weight", "norm.key_norm.scale"},
+};
+
+static const diti_key_table diti_flux2_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux2_double_keys, DITI_COUNT(diti_flux2_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux2_single_keys, DITI_COUNT(diti_flux2_single_keys)},
+    {NULL, NULL, diti_flux2_keys, DITI_COUNT(diti_flux2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_flux2_double {
+    diti_fused_linear_pair qkv; /* [3D, D] */
+    diti_weight norms;          /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;              /* [D, D] */
+    diti_pair ff_gate, ff_in;   /* [feed, D] each */
+    diti_pair ff_out;           /* [D, feed] */
+    diti_sublayer attention, feed;
+} diti_flux2_double;
+typedef struct diti_flux2_single {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: q, k */
+    diti_layer ff_gate, ff_in; /* [feed, D] each */
+    diti_layer out;            /* [D, D + feed]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_flux2_single;
+
+typedef struct diti_flux2 {
+    diti_transformer base;
+    diti_flux2_config config;
+    diti_layer patch, text;       /* [D, channels], [D, text] */
+    diti_embedder time, guidance; /* [D, 256], [D, D] */
+    diti_layer modulation[3];     /* [6D, D] of the text, [6D, D] of the image, [3D, D] of single blocks */
+    diti_flux2_double *doubles;
+    diti_flux2_single *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [channels, D] */
+    diti_sublayer last;
+} diti_flux2;
+
+static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
+    return (const diti_flux2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a quarter of a head each. */
+static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_FLUX2_AXES; i++) {
+        double given = config->head_dim / DITI_FLUX2_AXES;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
+}
+
+static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
+                                   dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
+        !config->head_dim || !config->feed) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
+        config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns and makes %u, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_flux2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux2_config, channels), "x_embedder.weight", 1},
+        {offsetof(diti_flux2_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux2_config, feed), "transformer_blocks.0.ff.linear_out.weight", 1},
+        {offsetof(diti_flux2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux2_config *config = &((diti_flux2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                         ".attn.to_qkv_mlp_proj.weight");
+    config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
+    DITI_TRY(diti_flux2_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_flux2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    diti_loader_scope(loader, "%s.", name);
+    diti_load_bare(loader, &out->in, width, 256, "linear_1");
+    diti_load_bare(loader, &out->out, width, width, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The first half of the first matrix has the activation, and the second half is multiplied with it. */
+static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const char *const outs[] = {"attn.to_add_out", "attn.to_out.0"};
+    static const char *const ins[] = {"ff_context.linear_in", "ff.linear_in"};
+    static const char *const downs[] = {"ff_context.linear_out", "ff.linear_out"};
+    uint32_t width = config->width, feed = config->feed, i;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+        diti_load_fused_bare(loader, &block->qkv.streams[i], &qkv[i], width, width);
+        diti_load_bare(loader, &block->out.streams[i], width, width, outs[i]);
+        diti_load_bare_rows(loader, &block->ff_gate.streams[i], 0, feed, 2 * feed, width, ins[i]);
+        diti_load_bare_rows(loader, &block->ff_in.streams[i], feed, feed, 2 * feed, width, ins[i]);
+        diti_load_bare(loader, &block->ff_out.streams[i], width, feed, downs[i]);
+    }
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    block->feed.gate = block->ff_gate.streams;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width, feed = config->feed, all = 3 * width + 2 * feed;
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    block->qkv.count = 1;
+    diti_load_bare_rows(loader, &block->qkv.layers[0], 0, 3 * width, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_gate, 3 * width, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_in, 3 * width + feed, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
+    static const char *const modulation[] = {"double_stream_modulation_txt.linear",
+                                             "double_stream_modulation_img.linear", "single_stream_modulation.linear"};
+    const diti_flux2_config *config = &model->config;
+    uint32_t i, width = config->width;
+    bool original = loader->rename != NULL;
+    diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
+    diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
+    diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
+    if (config->guided)
+        diti_flux2_load_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
+    for (i = 0; i < 3; i++)
+        diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
+    for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
+    for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
+    model->final_modulation.count = 2;
+    for (i = 0; i < 2; i++) /* the original has shift first */
+        diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
+                            2 * width, width, "norm_out.linear");
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+/* Distilled models take four steps without guidance; their bases, which have the same tensors, say in model_index.json
+   that they are not. */
+static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
+    traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+}
+
+static void diti_flux2_set_traits(diti_flux2 *model) {
+    const diti_flux2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "dev" : config->width < 4096 ? "klein-4b" : "klein-9b";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = config->guided ? NULL : diti_chat_of(DITI_CHAT_FLUX2_KLEIN);
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_guidance = 1;
+    traits->default_distilled = 4;
+    traits->wants_guidance = config->guided;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->attends_padding = true;
+    traits->joint = traits->planar = true;
+    traits->settle = diti_flux2_settle;
+}
+
+static void diti_flux2_load(diti_component *component, diti_loader *loader) {
+    diti_flux2 *model = (diti_flux2 *)(void *)component;
+    const diti_flux2_config *config = &model->config;
+    model->doubles =
+        (diti_flux2_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux2_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_flux2_load_weights(loader, model);
+    diti_flux2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux2_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
+    diti_tensor modulation[3], step[3];
+} diti_flux2_state;
+
+static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
+
+/* Modulation of double blocks, of single ones and of the last norm, for all steps. */
+static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    diti_linear_desc last = DITI_ZERO;
+    state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[i],
+                          diti_tensor_view(graph, state->modulation[0], 0, steps, i * columns, columns), "modulation");
+    state->modulation[1] =
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[2], 0, "single_modulation");
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
+}
+
+static void diti_flux2_prepare(diti_pass *p) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
+    diti_tensor text, time;
+    diti_flux2_state *state = diti_flux2_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
+}
+
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
+   0). */
+static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                             const diti_flux2_state *state, dit_error *err) {
+    const diti_flux2_config *config = &model->config;
+    uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotations");
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
+        if (row < denoise->text_tokens) {
+            position[3] = (int32_t)row;
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+            position[0] = (int32_t)(10 + 10 * i);
+            position[1] = (int32_t)y;
+            position[2] = (int32_t)x;
+        } else {
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+        }
+        diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
+                         sines + (size_t)row * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.component.env, cosines);
+    return result;
+}
+
+static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_flux2_state *state = (const diti_flux2_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_flux2_begin(diti_pass *p) {
+    diti_flux2_state *state = diti_flux2_at(p->denoise);
+    uint32_t i;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    for (i = 0; i < 3 && !p->denoise->same_timestep; i++)
+        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_flux2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux2_at(p->denoise)->text, &diti_flux2_of(p->model)->patch, 0);
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
+static void diti_flux2_run_double(const diti_pass *p, const diti_flux2_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.13 step 4: x + gate * out(attention(h), silu(gate(h)) * in(h)). */
+static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_state *state = diti_flux2_at(p->denoise);
+    bool single = p->index >= model->config.doubles;
+    p->modulation.rows = state->step[single];
+    p->modulation.chunks = single ? 3 : 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (single)
+        diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
+    else
+        diti_flux2_run_double(p, &model->doubles[p->index], x);
+    return x;
+}
+
+static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    p->modulation.rows = diti_flux2_at(p->denoise)->step[2];
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX2_4B "black-forest-labs/FLUX.2-klein-4B"
+#define DITI_FLUX2_9B "black-forest-labs/FLUX.2-klein-9B"
+#define DITI_FLUX2_DEV "black-forest-labs/FLUX.2-dev"
+static const diti_place diti_flux2_places[] = {
+    {"dev", DIT_ROLE_TRANSFORMER, DITI_FLUX2_DEV ": transformer/"},
+    {"dev", DIT_ROLE_TEXT_1, DITI_FLUX2_DEV ": text_encoder/"},
+    {"dev", DIT_ROLE_VAE, DITI_FLUX2_DEV ": vae/"},
+    {"dev", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_DEV ": tokenizer/"},
+    {"dev", DIT_ROLE_SCHEDULER, DITI_FLUX2_DEV ": scheduler/"},
+    {"klein-9b", DIT_ROLE_TRANSFORMER, DITI_FLUX2_9B ": transformer/"},
+    {"klein-9b", DIT_ROLE_TEXT_1, DITI_FLUX2_9B ": text_encoder/, or unsloth/Qwen3-8B-GGUF: Qwen3-8B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_FLUX2_4B ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX2_4B ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_FLUX2_4B ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_4B ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX2_4B ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_flux2_family(void) {
+    static const diti_family family = {
+        "flux2",
+        "FLUX.2",
+        {"Flux2Transformer2DModel",
+         NULL,
+         {"x_embedder.weight", "single_stream_modulation.linear.weight", "double_stream_modulation_img.linear.weight",
+          NULL},
+         {"img_in.weight", "single_stream_modulation.lin.weight", "double_stream_modulation_img.lin.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_flux2), diti_flux2_read, diti_flux2_load, NULL},
+        diti_flux2_names,
+        {128, 1, 0, true},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_flux2_places,
+        sizeof(diti_flux2_state),
+        diti_flux2_prepare,
+        diti_flux2_begin,
+        diti_flux2_embed,
+        diti_flux2_run_block,
+        diti_flux2_final,
+        diti_flux2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_QWENIMAGE
+
+/* ==== src/model/qwenimage.c ==== */
+/* Qwen-Image: docs/models.md 3.14. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
+
+   FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
+   the text's on the diagonal behind its edge. */
+
+#define DITI_QWENIMAGE_MAX_BLOCKS 128u
+#define DITI_QWENIMAGE_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+} diti_qwenimage_config;
+
+/* ---- weights; single files and GGUF have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage {
+    diti_transformer base;
+    diti_qwenimage_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_qwenimage;
+
+static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
+}
+
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
+                                       uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks     ? "transformer_blocks"
+                         : !config->text     ? "txt_in"
+                         : !config->head_dim ? "norms of queries"
+                                             : "img_in or proj_out");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
+        {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    return diti_qwenimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *block,
+                                      const diti_qwenimage_config *config, uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {{"txt_mod.1", {"txt_mod.1", NULL, NULL}, 1},
+                                                              {"img_mod.1", {"img_mod.1", NULL, NULL}, 1}};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_qwenimage_set_traits(diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+    traits->norms_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage *model = (diti_qwenimage *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage_load_weights(loader, model);
+    diti_qwenimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_qwenimage_state;
+
+static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
+    return (diti_qwenimage_state *)denoise->family;
+}
+
+/* F32 [rows, 12D], of the last norm [rows, 2D]. */
+static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]. */
+static diti_tensor diti_qwenimage_text(const diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    text = diti_norm(p->graph, text, &norm);
+    text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+}
+
+static void diti_qwenimage_prepare(diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
+    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    state->text = diti_qwenimage_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
+            position[i] = (int32_t)(behind + row - pad);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        }
+        diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_qwenimage *model = diti_qwenimage_of(transformer);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage_begin(diti_pass *p) {
+    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_qwenimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE_PLACE "Qwen/Qwen-Image"
+static const diti_place diti_qwenimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
+    static const diti_family family = {
+        "qwenimage",
+        "Qwen-Image",
+        {"QwenImageTransformer2DModel",
+         NULL,
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage), diti_qwenimage_read, diti_qwenimage_load, NULL},
+        NULL,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_places,
+        sizeof(diti_qwenimage_state),
+        diti_qwenimage_prepare,
+        diti_qwenimage_begin,
+        diti_qwenimage_embed,
+        diti_qwenimage_run_block,
+        diti_qwenimage_final,
+        diti_qwenimage_write_inputs};
     return &family;
 }
 
@@ -38215,6 +42429,9 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -38278,6 +42495,21 @@ static const diti_family_row diti_families[] = {
     {diti_wan_family, "Wan", NULL},
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
+#endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
+#endif
+#ifndef DIT_NO_FLUX2
+    {diti_flux2_family, "FLUX.2", NULL},
+#else
+    {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_QWENIMAGE
+    {diti_qwenimage_family, "Qwen-Image", NULL},
+#else
+    {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -38458,6 +42690,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
+    from.originals = family->keys;
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
@@ -38485,6 +42718,10 @@ typedef struct diti_vae_traits {
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
+    /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
+       (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
+    bool timed;
+    float decode_timestep, decode_noise;
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
    whole or one half of it; config NULL: sizes from shapes. */
@@ -38569,8 +42806,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 /* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+/* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 #define DITI_VAE_TIMESTEP 256u
-DIT_INTERNAL DITI_UNUSED void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
+DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
@@ -38655,7 +42894,8 @@ struct diti_vae {
     struct diti_ltx_vae *ltx;
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
@@ -38697,6 +42937,7 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */
 DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name);
@@ -38740,6 +42981,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
 
+/* Values that a file has as a tensor of so many; out stays as it is where it has none. */
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);
+/* Latents as the sampler leaves them, planar F32 [C, any], as rows [any, C] of what a decoder reads. */
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents);
 /* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
@@ -39002,10 +43247,12 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
     return channels;
 }
 
+/* Channels of what the decoder reads. */
+static uint32_t diti_kl_channels(const diti_vae *vae) { return vae->traits.latent_channels / (vae->packs ? 4 : 1); }
+
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->decoder;
-    uint32_t latent = vae->traits.latent_channels,
-             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    uint32_t latent = diti_kl_channels(vae), channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
     half->present = true;
     if (diti_loader_find(loader, "post_quant_conv.weight")) {
         diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -39019,7 +43266,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 
 static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->encoder;
-    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t moments = 2 * diti_kl_channels(vae);
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
@@ -39047,6 +43294,20 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
+/* FLUX.2's: the running statistics of a batch norm over pixels of 2 x 2 are the scale of its latents (docs/models.md
+   4.4). */
+static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) {
+    uint32_t i, channels = 4 * vae->traits.latent_channels;
+    vae->packs = diti_loader_dimension(loader, "bn.running_mean", 0) == channels && channels <= DITI_VAE_MAX_CHANNELS &&
+                 diti_loader_dimension(loader, "bn.running_var", 0) == channels;
+    if (!vae->packs) return;
+    vae->traits.latent_channels = channels;
+    vae->traits.by_channel = true;
+    diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
+    diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+}
+
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
@@ -39055,12 +43316,13 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
-    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+    if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
+    diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));
     vae->wide = diti_setting_bool(&settings, "force_upcast", true);
     vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
     return settings.result;
@@ -39123,7 +43385,7 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
     if (result != DIT_OK) return result;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
     return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
@@ -39212,15 +43474,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -39234,7 +43498,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -39269,10 +43533,52 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
+/* Numbers of channels, lines and columns in a pixel of 2 x 2. */
+static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = row_band->images;
+    block.clip.height = lines;
+    block.clip.width = row_band->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = 2;
+    block.channel_step = block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = 1;
+    block.name = "vae_pack";
+    return block;
+}
+
+/* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+    uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
+    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    x = diti_spread_frames(graph, x, &block);
+    row_band->height *= 2;
+    row_band->width *= 2;
+    lines = row_band->above + row_band->height + row_band->below;
+    return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
+                            columns);
+}
+
+/* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
+static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
+    diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+    }
+    return packed;
+}
+
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
+    diti_row_band all;
     uint32_t i;
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &row_band);
+    all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
@@ -39291,7 +43597,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
     x = diti_kl_run_mid(graph, vae, x, half, &row_band);
     x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
+    if (quant) x = diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant");
+    return vae->packs ? diti_kl_pack(graph, vae, x, &row_band) : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -39657,7 +43964,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -39677,15 +43984,28 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group) {
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder || traits->video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
-                               traits->video ? " of single pictures" : "");
-    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
@@ -39695,9 +44015,9 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder || vae->traits.video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
-                               vae->traits.video ? " of single pictures" : "");
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
@@ -39797,26 +44117,10 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
-    const diti_vae_traits *traits = &clip->vae->traits;
-    diti_graph *graph = clip->graph;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
-    diti_tensor scaled;
+    diti_elementwise_desc floats = DITI_ZERO;
     floats.out_f32 = true;
     floats.name = "latents of a clip";
-    if (!traits->by_channel) {
-        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-        return diti_elementwise(graph, scaled, &floats);
-    }
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+    return diti_elementwise(clip->graph, diti_vae_unscale(clip->vae, clip->graph, latents), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -39830,6 +44134,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
                                chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
+}
+
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
 }
 
 /* docs/models.md 2.1: cosines first. */
@@ -41880,7 +46188,7 @@ struct diti_ltx_vae {
     diti_ltx_vae_time time;
     diti_weight table; /* [2, channels]: of the last norm */
     uint32_t patch;
-    bool timed, residual;
+    bool residual;
 };
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
@@ -42108,12 +46416,6 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Numbers that the file holds, of which config.json knows nothing. */
-static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
 
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
@@ -42169,17 +46471,19 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %u latent channels, or too many levels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
     own->patch = diti_setting_size(&settings, "patch_size", 4, 16);
-    own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
-    own->residual = own->timed; /* 0.9.1 and later */
+    vae->traits.timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
+    vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
+    vae->traits.decode_noise = 0.025f;
+    own->residual = vae->traits.timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
-    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = vae->style.both = true;
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
-    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
-    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
     for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
     return settings.result;
 }
@@ -42211,6 +46515,26 @@ static bool diti_ltx_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
     out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
     return index == 0;
+}
+
+/* ---- noise that the decoder adds ---- */
+
+static uint32_t diti_ltx_vae_noises(const diti_ltx_vae_resnet *resnet) {
+    return (resnet->noises[0].part_count ? 1u : 0u) + (resnet->noises[1].part_count ? 1u : 0u);
+}
+
+DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    const diti_ltx_vae_half *half = &vae->ltx->decoder;
+    uint32_t area = latent->height * latent->width, seen = 0, i, k;
+    for (i = 0; i < half->level_count; i++) {
+        const diti_ltx_vae_level *level = &half->levels[i];
+        if (level->changes) seen += diti_ltx_vae_noises(&level->change);
+        if (index < seen) return area;
+        if (level->resample.weight.part_count) area *= 4;
+        for (k = 0; k < level->count; k++) seen += diti_ltx_vae_noises(&level->resnets[k]);
+        if (index < seen) return area;
+    }
+    return 0;
 }
 
 /* ---- computing ---- */
@@ -42410,7 +46734,7 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
     uint32_t i;
     size.frames = chunk->frames;
     clip->noise_next = 0;
-    if (!clip->encode && own->timed && !clip->timestep)
+    if (!clip->encode && clip->vae->traits.timed && !clip->timestep)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "the autoencoder wants a timestep for its decoder");
     if (clip->encode) {
@@ -42455,6 +46779,31 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
         }
     }
     loader->prefix = given;
+}
+
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
+    const diti_vae_traits *traits = &vae->traits;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
 }
 
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
@@ -42530,7 +46879,7 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
                                              diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (options) plain = *options;
@@ -42549,8 +46898,8 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/sample/sample.h ==== */
@@ -42623,8 +46972,9 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -42858,6 +47208,10 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
     size_t i;
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
+
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/sample/config.c ==== */
 
@@ -43285,6 +47639,15 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
+/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
+   one line alone (docs/models.md 7.7). */
+static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -43305,6 +47668,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
+    else if (out->dynamic_shift && request->empirical)
+        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
@@ -44743,10 +49108,6 @@ DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double t
     return 1 + scale * (1 - cos(3.14159265358979323846 * pow((steps - timestep) / steps, 5))) / 2;
 }
 
-#undef DITI_ROOM
-
-#define DITI_ROOM DITI_SMALL
-
 /* ==== src/split/split.h ==== */
 /* split: one picture over several devices. Which product mesh of methods is fastest on which machine is arithmetic:
  * what is sent, how long it takes, what it needs of memory. No device is touched here. */
@@ -44785,6 +49146,9 @@ typedef struct diti_split_shape { /* a denoiser at one size of picture */
     bool gated;          /* a third matrix in the feed-forward */
     bool guided;         /* two branches of guidance per step */
     double weight_bytes; /* bytes of the denoiser's weights */
+    /* A clip whose attention is within frames and within positions by turns: a layer is one of each. */
+    uint32_t frames;       /* frames of rows; 0: all rows attend each other */
+    uint32_t feeds, texts; /* feed-forwards and attentions to the text of such a layer */
 } diti_split_shape;
 
 typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */
@@ -47117,17 +51481,26 @@ DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
 }
 
 /* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
- * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
+ * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. By turns: two
+ * attentions, of s / f keys and of f. */
 DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
     diti_cost c;
     double layer;
     diti_cost_shape(&c, shape);
+    if (shape->frames) {
+        double f = shape->frames;
+        layer = c.s * (16 * c.d * c.d + shape->feeds * 4 * c.d * shape->feed + 4 * (c.s / f + f) * c.d) +
+                shape->texts * (c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d);
+        return c.layers * layer;
+    }
     layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
     if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
     return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
 }
 
 DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
+    double f = c->shape->frames;
+    if (f > 0) return c->layers * 4 * c->n * (c->n / f + f) * c->d / diti_split_flops(&c->q->shape);
     return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
@@ -47190,19 +51563,27 @@ DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
 
 /* ---- a step ---- */
 
+/* How much longer the device with most of it works than one with an equal part: heads count in attention, whole frames
+   of clips by turns in everything. */
+static double diti_cost_uneven(const diti_cost *c) {
+    bool turns = c->q->shape.frames > 0;
+    double parts = turns ? c->u : c->u * c->o, whole = turns ? c->q->shape.frames : c->q->shape.heads;
+    double more = ceil(whole / parts) * parts / whole - 1;
+    return 1 + (turns ? more : diti_cost_attention(c) * more);
+}
+
 /* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
- * branch counts. Where heads do not divide, a device with one more is waited for. */
+ * branch counts. Where heads, or frames, do not divide, a device with one more is waited for. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
     uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
+    double sum = 0, least = 0;
     for (rank = 0; rank < ranks; rank++) {
         sum += c->q->box.devices[rank].rate;
         if ((rank + 1) % each) continue;
         if (rank < each || sum < least) least = sum;
         sum = 0;
     }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
-           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least * diti_cost_uneven(c);
 }
 
 DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
@@ -47248,11 +51629,14 @@ static void diti_tensor_axis_print(const diti_split *split, const diti_split_pla
 }
 
 /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and sums
-   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
+   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. By turns a layer
+   has as many sums as attentions, to the text, too, and feed-forwards. */
 static double diti_tensor_axis_bytes(const diti_cost *c, double element) {
-    double firsts = 3 + c->shape->feed * (c->shape->gated ? 2.0 : 1.0) / c->d;
+    const diti_split_shape *shape = c->shape;
+    double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c->d, sums = 2;
+    if (shape->frames) sums += shape->feeds + shape->texts;
     return c->n * (c->d * element / (c->u * c->r)) / c->k *
-           (2 * (2 * (c->o - 1) + c->o * (c->i - 1)) + firsts * 2 * (c->i - 1));
+           (sums * (2 * (c->o - 1) + c->o * (c->i - 1)) + sums * firsts * (c->i - 1));
 }
 
 static double diti_tensor_axis_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
@@ -47277,9 +51661,9 @@ DIT_INTERNAL void diti_axis_tensor(diti_split_method *out) {
 /* ==== src/split/axis_ulysses.c ==== */
 /* ulysses: rows everywhere, heads in attention; all to all before and after it (docs/parallel.md 1.1). */
 
-/* 4 (n / u) d e (u - 1) / u: q, k, v, o */
+/* 4 (n / u) d e (u - 1) / u: q, k, v, o; by turns 2: what attention between frames reads, and what it makes */
 static double diti_ulysses_bytes(const diti_cost *c, double element) {
-    return 4 * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->u - 1) / c->u;
+    return (c->shape->frames ? 2 : 4) * c->n * (c->d * element / (c->u * c->r)) / c->k * (c->u - 1) / c->u;
 }
 
 static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) {
@@ -47288,10 +51672,12 @@ static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) 
 
 /* Four copies alike. Where each begins as soon as there is something to send, v travels while k and q are projected,
  * and k behind it while q is: of the two, what is left when q is there is waited for, and q and o are. A projection: 2
- * n d^2 operations of a layer. */
+ * n d^2 operations of a layer. By turns, both copies are waited for. */
 static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double copy = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)) / 4, open = 2;
+    double all = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)), copy = all / 4,
+           open = 2;
     double projection = layer_seconds * c->layers * 2 * c->n * c->d * c->d / diti_split_flops(c->shape);
+    if (c->shape->frames) return all + 2 * c->q->box.latency * patches;
     if (c->q->system.heads_flow && copy > 0) {
         open = ((copy > projection ? copy : projection) + copy - 2 * projection) / copy;
         if (open < 0) open = 0;
@@ -47605,13 +51991,16 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
 }
 
 /* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
-   tensor, devices that have the same outputs have the same heads. */
-static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
+   tensor, devices that have the same outputs have the same heads; where attention is by turns, ulysses leaves heads
+   alone. */
+static uint32_t diti_split_divisor(const diti_split *split, const diti_split_shape *shape, uint32_t thing) {
     uint32_t product = 1, axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
-        if (diti_split_method_of(axis).divides & thing)
-            product *=
-                axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        if (!(diti_split_method_of(axis).divides & thing)) continue;
+        if (axis == DITI_SPLIT_ULYSSES && thing == DITI_DIVIDES_HEADS && shape->frames) continue;
+        product *=
+            axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    }
     return product;
 }
 
@@ -47631,20 +52020,30 @@ static dit_result diti_split_check_pairs(const diti_split *split, const char *na
 DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
     char name[DITI_SPLIT_NAME];
     diti_split_print(split, name);
-    if (diti_split_divisor(split, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
                          (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (diti_split_divisor(split, DITI_DIVIDES_HEADS) > shape->heads)
+    if (shape->frames && (split->degree[DITI_SPLIT_RING] > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ring and pipefusion are not for attention within frames and within positions by "
+                         "turns",
+                         name);
+    if (shape->frames && split->degree[DITI_SPLIT_ULYSSES] > shape->frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ulysses gives each device whole latent frames, of which there are %u, fewer than "
+                         "devices",
+                         name, (unsigned)shape->frames);
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_HEADS) > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",
                          name, (unsigned)shape->heads);
     DITI_TRY(diti_split_check_pairs(split, name, err));
-    if (diti_split_divisor(split, DITI_DIVIDES_LAYERS) > shape->layers)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_LAYERS) > shape->layers)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
                          name, (unsigned)shape->layers);
-    if (diti_split_divisor(split, DITI_DIVIDES_ROWS) > shape->rows)
+    if (diti_split_divisor(split, shape, DITI_DIVIDES_ROWS) > shape->rows)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;
@@ -48253,6 +52652,18 @@ typedef struct diti_encoder {
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_LORAS 32u
+typedef struct diti_model_lora {
+    diti_lora *lora; /* NULL: it is merged */
+    dit_lora_info info;
+} diti_model_lora;
+/* LoRAs in a plan. */
+typedef struct diti_lora_uses {
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    uint32_t count;
+    diti_tensor scales; /* 0: there are none */
+} diti_lora_uses;
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -48276,6 +52687,12 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    diti_model_lora loras[DITI_MAX_LORAS];
+    uint32_t lora_count;
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
+    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_merges merges;                    /* as long as weights are read */
 };
 
 /* A prompt's embedding on the host. */
@@ -48319,6 +52736,12 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
     uint32_t given, from, to, count;
 } diti_hold;
 
+/* A picture that a picture is made after, as it is encoded: pixels. */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u)
+typedef struct diti_reference_shape {
+    uint32_t width, height;
+} diti_reference_shape;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -48334,13 +52757,17 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
+    diti_reference_shape references[DITI_MOST_REFERENCES];
+    uint32_t reference_count;
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -48361,6 +52788,7 @@ typedef struct diti_job_shape {
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
+    uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -48394,16 +52822,21 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
+    float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float *decode_noise;          /* [image_count, latent rows of a clip, C] where the decoder is told a timestep */
+    float *plane_noise;           /* planes that the decoder adds, one after the other */
+    size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -48502,6 +52935,7 @@ typedef struct diti_assignment {
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
 typedef struct diti_program {
     diti_plan *plan;
+    diti_lora_uses loras;
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
@@ -48518,9 +52952,12 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
+        decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
@@ -48667,6 +53104,7 @@ DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float 
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* what the decoder is told */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
@@ -48681,6 +53119,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* --- references.c: pictures that a picture is made after --- */
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -48693,7 +53136,22 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Bytes on the device, by the parts as they are measured. */
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+DIT_INTERNAL void diti_loras_free(dit_model *model);
+/* Strengths, and which LoRAs are not 0. */
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+/* Before the first op of a graph: those LoRAs are beside its layers. */
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out);
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
@@ -48814,6 +53272,8 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
+                                             const diti_job_request *request); /* tokens of a frame */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err); /* for PipeFusion, where there are patches */
@@ -50154,9 +54614,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
-        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+        if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -50476,6 +54937,282 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
     return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
+/* ==== src/job/lora.c ==== */
+/* LoRAs of a model: which there are, what they add to which of its parts, and their strengths in a job. */
+
+/* --- files --- */
+
+static void diti_lora_describe(const diti_lora_file *file, const dit_component *component, dit_lora_info *out) {
+    const char *path = diti_checkpoint_name(file->checkpoint), *name = path, *slash, *dot;
+    memset(out, 0, sizeof *out);
+    if (component->source.path) name = component->source.path;
+    slash = strrchr(name, '/');
+    if (slash && slash[1]) name = slash + 1;
+    dot = strrchr(name, '.');
+    diti_format(out->name, sizeof out->name, "%.*s", (int)(dot && dot != name ? dot - name : (ptrdiff_t)strlen(name)),
+                name);
+    out->weight = component->weight != 0 ? component->weight : 1;
+    out->merged = component->merge;
+    diti_lora_defaults(file, &out->steps, &out->guidance);
+}
+
+/* What is known when all parts have been looked at. */
+static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        if (module->fits) {
+            out->modules++;
+            if (module->rank > out->rank) out->rank = module->rank;
+        } else if (!out->left_out++) {
+            diti_format(out->first_left_out, sizeof out->first_left_out, "%s", module->name);
+        }
+    }
+}
+
+static dit_result diti_lora_check_component(const dit_model *model, const dit_component *component, dit_error *err) {
+    if (model->lora_count == DITI_MAX_LORAS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a model has at most %u LoRAs", DITI_MAX_LORAS);
+    if (component->weight != component->weight || component->weight > 1e6f || component->weight < -1e6f)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_component: weight %g of a LoRA is out of range",
+                         (double)component->weight);
+    if (component->lora_of != DIT_ROLE_NONE && component->lora_of != DIT_ROLE_TRANSFORMER &&
+        component->lora_of != DIT_ROLE_TRANSFORMER_2)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_component: lora_of must be DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER or "
+                         "DIT_ROLE_TRANSFORMER_2");
+    return DIT_OK;
+}
+
+static dit_result diti_lora_open_one(dit_model *model, const dit_component *component, dit_error *err) {
+    uint32_t number = model->lora_count;
+    diti_lora_file *file;
+    DITI_TRY(diti_lora_check_component(model, component, err));
+    DITI_TRY(diti_lora_open(&model->env, &component->source, &file, err));
+    diti_lora_describe(file, component, &model->loras[number].info);
+    model->lora_parts[number] = component->lora_of;
+    if (component->merge) {
+        diti_lora_merges *merges = &model->merges;
+        merges->env = model->env;
+        merges->weights[merges->count] = model->loras[number].info.weight;
+        merges->of[merges->count] = component->lora_of;
+        merges->files[merges->count++] = file;
+    } else {
+        model->lora_files[number] = file;
+    }
+    model->lora_count++;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++)
+        if (desc->components[i].role == DIT_ROLE_LORA) DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+    return DIT_OK;
+}
+
+/* --- what they fit --- */
+
+/* Scopes of the parts that there are; T5 goes as the third encoder in kohya's names, whichever it is. */
+#define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
+static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
+    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
+    size_t count = 0, i;
+    if (transformer) {
+        out[count].part = DIT_ROLE_TRANSFORMER;
+        out[count++].weights = &transformer->component.weights;
+    }
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+        if (!weights) continue;
+        out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+        out[count++].weights = weights;
+        if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
+            diti_encoder_weights(&model->encoders[DITI_ENCODERS - 1]))
+            continue;
+        out[count].part = DIT_ROLE_TEXT_3;
+        out[count++].weights = weights;
+    }
+    return count;
+}
+
+static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, dit_role of, bool measures,
+                                 diti_lora **out, dit_error *err) {
+    diti_lora_scope scopes[DITI_LORA_SCOPES];
+    diti_lora_matches matches = DITI_ZERO;
+    size_t count = diti_lora_scopes(model, of, scopes);
+    dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
+    if (result >= 0 && !measures) result = diti_lora_check_fits(file, err);
+    if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
+    diti_free(&model->env, matches.list);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err) {
+    uint32_t i;
+    model->lora_bytes = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora *lora = NULL;
+        if (!model->lora_files[i]) continue;
+        DITI_TRY(diti_lora_make(model, model->lora_files[i], model->lora_parts[i], true, &lora, err));
+        model->lora_bytes += lora->weights.bytes;
+        diti_lora_free(lora);
+    }
+    return DIT_OK;
+}
+
+/* A LoRA that was distilled to fewer steps says so to jobs that leave them to the model. */
+static void diti_lora_set_defaults(dit_model *model, const dit_lora_info *info) {
+    if (info->weight <= 0) return;
+    if (info->steps) model->info.default_steps = info->steps;
+    if (info->guidance > 0) model->info.default_guidance = info->guidance;
+    if (info->steps || info->guidance > 0)
+        diti_log(&model->env, DITI_LOG_INFO, "LoRA %s: %u steps, guidance %g by default", info->name,
+                 (unsigned)model->info.default_steps, (double)model->info.default_guidance);
+}
+
+static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *err) {
+    diti_model_lora *entry = &model->loras[number];
+    diti_lora_file *file = model->lora_files[number];
+    DITI_TRY(diti_lora_make(model, file, model->lora_parts[number], false, &entry->lora, err));
+    diti_lora_count(file, &entry->info);
+    entry->info.dense = entry->lora->dense;
+    entry->info.bytes = entry->lora->weights.bytes;
+    if (entry->info.dense)
+        diti_log(
+            &model->env, DITI_LOG_WARNING,
+            "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+            "it is merged",
+            entry->info.name, (unsigned)entry->info.dense);
+    diti_lora_close(file);
+    model->lora_files[number] = NULL;
+    diti_lora_set_defaults(model, &entry->info);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
+    uint32_t i, merged = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        if (model->lora_files[i]) {
+            DITI_TRY(diti_lora_add(model, i, err));
+            continue;
+        }
+        DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
+        diti_lora_set_defaults(model, &model->loras[i].info);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
+    return bytes;
+}
+
+DIT_INTERNAL void diti_loras_free(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_free(model->loras[i].lora);
+        diti_lora_close(model->lora_files[i]);
+    }
+    diti_lora_merges_free(&model->merges);
+    model->lora_count = 0;
+}
+
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err) {
+    dit_component component;
+    dit_result result;
+    if (!model || !lora)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: model and lora must be given");
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: the model was loaded as a dry run");
+    if (lora->merge)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_add_lora: weights that are loaded take no LoRA any more; merge must be false, or "
+                         "the LoRA one of dit_model_desc.components");
+    component = *lora;
+    DITI_TRY(diti_lora_open_one(model, &component, err));
+    result = diti_lora_add(model, model->lora_count - 1, err);
+    if (result < 0) {
+        diti_lora_close(model->lora_files[--model->lora_count]);
+        model->lora_files[model->lora_count] = NULL;
+        return result;
+    }
+    model->info.lora_count = model->lora_count;
+    model->info.weight_bytes += model->loras[model->lora_count - 1].info.bytes;
+    if (number) *number = model->lora_count - 1;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out) {
+    if (!model || !out || number >= model->lora_count) return DIT_ERROR_INVALID_ARGUMENT;
+    *out = model->loras[number].info;
+    return DIT_OK;
+}
+
+/* --- jobs --- */
+
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err) {
+    uint32_t i;
+    if (desc->lora_weight_count && !desc->lora_weights)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights is NULL, lora_weight_count is %u",
+                         desc->lora_weight_count);
+    if (desc->lora_weight_count > model->lora_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: lora_weight_count is %u, but the model has %u LoRAs", desc->lora_weight_count,
+                         model->lora_count);
+    for (i = 0; i < model->lora_count; i++) {
+        float weight = i < desc->lora_weight_count ? desc->lora_weights[i] : model->loras[i].info.weight;
+        if (weight != weight || weight > 1e6f || weight < -1e6f)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights[%u] is %g, out of range", i,
+                             (double)weight);
+        out->lora_weights[i] = weight;
+        if (weight != 0 && model->loras[i].lora) out->shape.loras |= 1u << i;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
+    uint32_t i, columns = 0;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_use *use = &out->list[out->count];
+        if (!(which & 1u << i) || !model->loras[i].lora) continue;
+        use->lora = model->loras[i].lora;
+        use->column = columns;
+        columns += use->lora->scale_count;
+        out->numbers[out->count++] = i;
+    }
+    if (!columns) return;
+    out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
+    graph->loras = out->list;
+    graph->lora_count = out->count;
+    graph->lora_scales = out->scales;
+}
+
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err) {
+    const diti_lora_use *last = uses->count ? &uses->list[uses->count - 1] : NULL;
+    uint32_t i, k, columns = last ? last->column + last->lora->scale_count : 0;
+    float *scales;
+    dit_result result;
+    if (!uses->scales) return DIT_OK;
+    scales = (float *)diti_alloc_array(&model->env, columns, sizeof *scales);
+    if (!scales) return diti_fail_memory(err, "the strengths of LoRAs");
+    for (i = 0; i < uses->count; i++) {
+        const diti_lora_use *use = &uses->list[i];
+        uint32_t number = uses->numbers[i];
+        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
+    }
+    result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
+    diti_free(&model->env, scales);
+    return result;
+}
+
 /* ==== src/job/model.c ==== */
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 
@@ -50498,7 +55235,10 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.adapts = role != DIT_ROLE_VAE;
+    options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
+    if (model->merges.count && options.adapts) options.merges = &model->merges;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -50721,7 +55461,8 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
-    if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
+    if (model->info.default_guidance <= 0)
+        model->info.default_guidance = model->low ? traits->expert_guidance : traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
     model->info.layers = traits->layers;
     model->info.single_layers = traits->single_layers;
@@ -50756,7 +55497,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -50772,6 +55516,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
+    info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -50851,9 +55596,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
+    model->merges.list_count = 0; /* tensors of what was measured */
     return result;
 }
 
@@ -50891,7 +55638,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -50959,6 +55706,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
+    bytes += diti_loras_bytes(model);
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -50981,6 +55729,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
+    DITI_TRY(diti_loras_open(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -51003,6 +55752,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
@@ -51076,8 +55826,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream && !desc->weights_by_need)
+    if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
+        diti_lora_merges_free(&model->merges);
+    }
     if (result != DIT_OK) {
         diti_model_free(model);
         return result;
@@ -51100,6 +55852,7 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
+    diti_loras_free(model);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);
@@ -51129,6 +55882,10 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
+DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
+    return model->transformer && model->transformer->traits.encodes_padding;
+}
+
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
@@ -51146,7 +55903,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !model->encoders[0].chat) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+        result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -51336,7 +56094,8 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
-    bool masks = !model->fixed_text || diti_encoders_mask(model) || diti_kind_is_decoder(encoder->kind);
+    bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
+                 diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
         uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
@@ -51569,9 +56328,11 @@ static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, d
     return diti_elementwise(graph, text, &keep);
 }
 
+/* LoRAs have the strengths that jobs give them by themselves. */
 static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
                                    dit_error *err) {
     diti_text_use wanted = *use;
+    diti_lora_uses loras;
     diti_graph graph;
     dit_result result;
     bool again;
@@ -51580,6 +56341,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         *use = wanted;
         diti_graph_init(&graph, ctx->device);
         diti_guard_begin(&graph);
+        diti_loras_emit(model, UINT32_MAX, &graph, &loras);
         diti_graph_segment(&graph, "encode", false);
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
@@ -51589,7 +56351,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
     } while (again);
-    return result;
+    return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
@@ -51612,14 +56374,15 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped;
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped,
+             encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
     use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
-    use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+    use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = tokens;
-    prompts.rows = &length;
+    prompts.rows = &encoded;
     result = diti_encode_plan(ctx, model, &use, &plan, err);
     if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
     if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
@@ -52102,6 +56865,15 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
+/* What the encoder gives becomes latents as the sampler has them. */
+static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
+    uint32_t columns = diti_tensor_columns(graph, to), i;
+    if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
+    for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
+}
+
 /* The picture's latents, one for each picture that is made. */
 static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
                                diti_tensor latents) {
@@ -52113,8 +56885,9 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+        diti_start_scale(graph, vae,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         diti_start_part(job, graph, latents, i));
 }
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
@@ -52295,6 +57068,7 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
     dit_model_info *info = &model->info;
     if (!traits->default_frames) return;
     info->default_frames = diti_clip_frames_of(model, traits->default_frames);
+    info->default_latent_frames = diti_clip_latent_frames(model, info->default_frames);
     info->default_fps = traits->default_fps;
     info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
     info->wants_image = traits->condition_channels > 0;
@@ -52610,6 +57384,37 @@ static void diti_noise_image(const dit_model *model, uint32_t image, size_t valu
     }
 }
 
+/* What LTX-Video's decoder takes behind the steps: noise for every latent, which the pipeline mixes in, then planes. */
+static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env, diti_job_request *out,
+                                     dit_error *err) {
+    const diti_vae_traits *traits = model->vae ? diti_vae_get_traits(model->vae) : NULL;
+    diti_video latent = {out->shape.latent_frames, out->latent_height, out->latent_width};
+    uint32_t channels = model->transformer->traits.latent_channels, image, plane, count;
+    size_t rows = diti_request_plane(out), values = rows * channels, i;
+    float *scratch;
+    if (!traits || !traits->timed) return DIT_OK;
+    for (plane = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++)
+        out->plane_values += count;
+    scratch = (float *)diti_alloc_array(env, values, sizeof *scratch);
+    out->decode_noise = (float *)diti_alloc_array(env, values * out->shape.image_count, sizeof *out->decode_noise);
+    if (out->plane_values)
+        out->plane_noise = (float *)diti_alloc_array(env, out->plane_values, sizeof *out->plane_noise);
+    if (!scratch || !out->decode_noise || (out->plane_values && !out->plane_noise)) {
+        diti_free(env, scratch);
+        return diti_fail_memory(err, "the noise");
+    }
+    for (image = 0; image < out->shape.image_count; image++) {
+        float *own = out->decode_noise + image * values;
+        diti_noise_draw(&out->sources[image], scratch, values);
+        diti_noise_rows(scratch, channels, rows, own);
+        for (i = 0; i < values; i++) own[i] *= traits->decode_noise;
+    }
+    diti_free(env, scratch);
+    for (plane = 0, i = 0; (count = diti_vae_noise_plane(model->vae, &latent, plane)) != 0; plane++, i += count)
+        diti_noise_draw(&out->sources[0], out->plane_noise + i, count);
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
@@ -52630,6 +57435,7 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
     result = diti_noise_all_given(model, env, before, out, err);
     for (image = 0; image < out->shape.image_count && result >= 0; image++)
         diti_noise_image(model, image, values, scratch, out);
+    if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
     if (result < 0 || !given) return result;
     DITI_TRY(diti_request_floats(env, given, all, &noise, err));
@@ -52906,6 +57712,10 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop_edit is %g; it must be 0 to 1",
                          (double)desc->loop_edit);
     }
+    if (align == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "loop_frames is %u; it must be less than the clip's %u latent frames", out->shape.loop_frames,
+                         most);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "loop_frames is %u; it must be a multiple of %u below the clip's %u latent frames",
                      out->shape.loop_frames, align, most);
@@ -52952,6 +57762,8 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     uint32_t i;
     out->shape.loop_count = 1;
+    if (!out->shape.clip && model->transformer->traits.references)
+        return diti_job_request_references(model, desc, out, err);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -53243,22 +58055,164 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
 /* A row for each step: for every frame of every evaluated clip the row of the timestep's table. */
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
-    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i,
-             columns = share->assignment.branches * request->shape.image_count * frames;
+    uint32_t frames = request->shape.latent_frames, steps = request->shape.steps, step, i, first,
+             own = diti_axes_frames(&share->assignment.axes, frames, &first),
+             columns = share->assignment.branches * request->shape.image_count * own;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&share->job->env, (size_t)steps * columns, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the steps of frames");
     for (step = 0; step < steps; step++)
-        for (i = 0; i < columns; i++)
-            rows[(size_t)step * columns + i] =
-                (request->frame_steps ? request->frame_steps[(size_t)step * frames + i % frames].fresh > 0
-                                      : i % frames > 0)
-                    ? step
-                    : steps;
+        for (i = 0; i < columns; i++) {
+            uint32_t frame = first + i % own;
+            bool fresh =
+                request->frame_steps ? request->frame_steps[(size_t)step * frames + frame].fresh > 0 : frame > 0;
+            rows[(size_t)step * columns + i] = fresh ? step : steps;
+        }
     result = diti_plan_write(share->program.plan, share->program.frame_steps, rows,
                              (size_t)steps * columns * sizeof *rows, err);
     diti_free(&share->job->env, rows);
     return result;
+}
+
+/* ==== src/job/references.c ==== */
+/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
+   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
+   the noise. */
+
+/* Pixels of a side that a token stands for. */
+static uint32_t diti_references_unit(const dit_model *model) {
+    return diti_model_factor(model) * model->transformer->traits.patch;
+}
+
+static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
+                                       diti_job_request *out, dit_error *err) {
+    const dit_image *image = reference->frames;
+    diti_reference_shape *shape = &out->shape.references[index];
+    uint32_t unit = diti_references_unit(model);
+    if (!image || reference->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
+    if (!image->rgba || image->image || image->rgb)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+                         (unsigned)index);
+    if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
+                         (unsigned)index, (unsigned long long)image->row_pitch, image->width);
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+        image->height > 8 * image->width)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
+                         "times the other",
+                         (unsigned)index, image->width, image->height, 4 * unit);
+    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
+                         image->width, image->height, DITI_REFERENCE_PIXELS);
+    shape->width = image->width / unit * unit;
+    shape->height = image->height / unit * unit;
+    out->reference_images[index] = image;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err) {
+    uint32_t i, most = model->transformer->traits.references;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > most)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; this model (%s %s) takes at most %u",
+                         desc->reference_count, model->info.family, model->info.variant, most);
+    if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
+    for (i = 0; i < desc->reference_count; i++)
+        DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
+    out->shape.reference_count = desc->reference_count;
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor moments, planes;
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments = diti_vae_encode(job->model->vae, graph,
+                              diti_image_in(graph, share->program.reference_pixels[index], false), shape->height,
+                              shape->width, job->request.shape.vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
+    desc.out_f32 = true;
+    desc.name = "mean of a reference";
+    moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
+    planes = diti_unpatchify(graph, moments, &places, channels);
+    desc.name = "scale reference";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
+    denoise->reference_count = job->request.shape.reference_count;
+    for (i = 0; i < denoise->reference_count && !diti_graph_failed(graph); i++) {
+        diti_reference_latent *latent = &denoise->references[i];
+        latent->height = job->request.shape.references[i].height / factor;
+        latent->width = job->request.shape.references[i].width / factor;
+        latent->planes = share->assignment.share
+                             ? diti_tensor_new(graph, DITI_F32, job->model->transformer->traits.latent_channels,
+                                               latent->height * latent->width, "reference")
+                             : diti_references_encode(share, graph, i);
+        if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+            diti_broadcast(graph, &share->assignment.all, 0, latent->planes);
+    }
+}
+
+/* --- host inputs --- */
+
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t i, y;
+    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
+        const diti_reference_shape *shape = &job->request.shape.references[i];
+        const dit_image *image = job->request.reference_images[i];
+        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
+        const uint8_t *from;
+        uint8_t *packed;
+        dit_result result;
+        if (!image) return DIT_OK; /* written before */
+        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+        from = image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) return diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
+        diti_free(&job->env, packed);
+        if (result != DIT_OK) return result;
+    }
+    return DIT_OK;
 }
 
 /* ==== src/job/request.c ==== */
@@ -53271,7 +58225,7 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
     if (desc->cache)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version skips no work; cache must be NULL");
@@ -53577,7 +58531,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
    read as many as the other one: of its own prompt, padding among them, or of the model's text in place of one. */
 static void diti_request_align_text(const dit_model *model, uint32_t branches, diti_job_request *out) {
     uint32_t *lengths = out->lengths[DITI_TEXT_FIRST], branch;
-    for (branch = 0; branch < branches; branch++) out->encoded[branch] = lengths[branch];
+    for (branch = 0; branch < branches; branch++) {
+        bool whole = out->shape.encodes[branch] && diti_prompts_read_padding(model);
+        out->encoded[branch] = whole ? model->texts[DITI_TEXT_FIRST].tokens : lengths[branch];
+    }
     if (branches < 2 || model->fixed_text) return;
     if (out->shape.null_text) {
         out->encoded[0] = 0;
@@ -53596,6 +58553,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
+}
+
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -53633,6 +58600,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 
@@ -53650,6 +58618,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -53681,16 +58650,32 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}
+
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (model->transformer->traits.divided &&
-        (split->degree[DITI_SPLIT_ULYSSES] > 1 || split->degree[DITI_SPLIT_RING] > 1 ||
-         diti_patches_used(&request->shape)))
-        return "ulysses, ring and pipefusion divide rows of tokens, which models with attention within frames and "
-               "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
+    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_patches_used(&request->shape)))
+        return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
+               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+    if (by_frame && diti_patches_used(&request->shape))
+        return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
+    if (by_frame && ranks > request->shape.latent_frames)
+        return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->divided && ranks > diti_request_positions(model, request))
+        return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
@@ -53719,8 +58704,10 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
-    uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
-    uint32_t columns = request->latent_width / model->transformer->traits.patch;
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t rows = request->latent_height / traits->patch * request->shape.latent_frames /
+                    (traits->patch_frames ? traits->patch_frames : 1),
+             patches = request->shape.patches, columns = request->latent_width / traits->patch;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
@@ -53737,6 +58724,9 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
+    else if (patches > 1 && request->latent_width * traits->patch % 4)
+        why = "PipeFusion's patches are whole lines of a latent, which are no multiple of four long here; choose "
+              "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
     if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
@@ -53785,12 +58775,15 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
+    if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
+        out->guidance.low_scale = model->transformer->traits.expert_low_guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -53799,6 +58792,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    DITI_TRY(diti_loras_request(model, desc, out, err));
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
@@ -53825,6 +58819,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->frame_steps);
     diti_free(env, request->renoise);
     diti_free(env, request->given_noise);
+    diti_free(env, request->decode_noise);
+    diti_free(env, request->plane_noise);
     diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);
@@ -53837,12 +58833,61 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-static diti_vae_clip diti_clip_decoder(const diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {shape->frames, shape->height, shape->width};
-    diti_vae_clip clip;
-    diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0);
-    return clip;
+/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
+   those of previews and of the clip share. */
+static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
+    const diti_job_request *request = &share->job->request;
+    const diti_vae *vae = share->job->model->vae;
+    diti_program *program = &share->program;
+    diti_video size = {frames, request->shape.height, request->shape.width};
+    uint32_t rows = (uint32_t)diti_request_plane(request) * request->shape.image_count;
+    if (!diti_vae_clip_begin(clip, vae, graph, false, &size, request->shape.vae_tile, 0)) return false;
+    if (!diti_vae_get_traits(vae)->timed) return true;
+    if (!program->decode_timestep) {
+        diti_video latent = {request->shape.latent_frames, request->latent_height, request->latent_width};
+        uint32_t plane, count, values = 0;
+        for (plane = 0; (count = diti_vae_noise_plane(vae, &latent, plane)) != 0; plane++) values += count;
+        program->decode_timestep = diti_tensor_input(graph, DITI_F32, 1, DITI_VAE_TIMESTEP, "timestep of the decoder");
+        program->decode_noise = diti_tensor_input(graph, DITI_F32, rows, diti_vae_get_traits(vae)->latent_channels,
+                                                  "noise before the decoder");
+        program->plane_noise = values ? diti_tensor_input(graph, DITI_F32, values, 1, "noise in the decoder") : 0;
+    }
+    clip->timestep = program->decode_timestep;
+    clip->noise = program->plane_noise;
+    return !diti_graph_failed(graph);
+}
+
+/* Rows of a clip's latents as its decoder reads them, those of `image` from planes; with noise where it is told how
+   much there is. */
+static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const diti_vae_clip *clip, diti_tensor planes,
+                                  uint32_t image) {
+    const diti_vae_traits *traits = diti_vae_get_traits(clip->vae);
+    diti_tensor rows = diti_vae_clip_latents(clip, planes);
+    diti_elementwise_desc mix = DITI_ZERO;
+    if (!traits->timed || diti_graph_failed(graph)) return rows;
+    mix.scale = 1 - traits->decode_noise;
+    mix.add =
+        diti_tensor_view(graph, share->program.decode_noise, image * (uint32_t)diti_request_plane(&share->job->request),
+                         diti_tensor_rows(graph, rows), 0, traits->latent_channels);
+    mix.rows_per_add = 1;
+    mix.out_f32 = true;
+    mix.name = "noise before the decoder";
+    return diti_elementwise(graph, rows, &mix);
+}
+
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    const diti_program *program = &share->program;
+    const diti_vae *vae = share->job->model->vae;
+    float sinusoids[DITI_VAE_TIMESTEP];
+    if (!program->decode_timestep) return DIT_OK;
+    diti_vae_clip_timestep(vae, diti_vae_get_traits(vae)->decode_timestep, sinusoids);
+    DITI_TRY(diti_plan_write(program->plan, program->decode_timestep, sinusoids, sizeof sinusoids, err));
+    DITI_TRY(diti_plan_write(program->plan, program->decode_noise, request->decode_noise,
+                             diti_job_latent_values(share->job) * sizeof(float), err));
+    if (!program->plane_noise) return DIT_OK;
+    return diti_plan_write(program->plan, program->plane_noise, request->plane_noise,
+                           request->plane_values * sizeof(float), err);
 }
 
 /* The planes of a clip that are decoded. */
@@ -53857,11 +58902,10 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
 
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
     const diti_job_shape *shape = &share->job->request.shape;
-    diti_video size = {1, shape->height, shape->width};
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_vae_clip_begin(&clip, share->job->model->vae, graph, false, &size, shape->vae_tile, 0)) return;
-    rows = diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, share->program.x0, 0, 1));
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
     rows = diti_vae_clip_all(&clip, rows);
     share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
     diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
@@ -53933,14 +58977,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
     if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
-    clip = diti_clip_decoder(share, graph);
-    if (diti_graph_failed(graph)) return;
+    if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph, diti_vae_clip_latents(&clip, diti_clip_planes(share, graph, program->latent, i, latents)),
+        diti_copy(graph,
+                  diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }
@@ -54286,11 +59330,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -54300,10 +59345,12 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
+             pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels), first;
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
@@ -54321,16 +59368,14 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
-    if (shape->hold_count) {
+    if (shape->hold_count)
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
+    if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
-    }
-    if (shape->fixes)
-        share->program.frame_steps =
-            diti_tensor_input(graph, DITI_U32, shape->steps,
-                              share->assignment.branches * shape->image_count * shape->latent_frames, "frame steps");
+                              share->assignment.branches * shape->image_count *
+                                  diti_axes_frames(&share->assignment.axes, shape->latent_frames, &first),
+                              "frame steps");
     solver->x = share->program.latent;
     solver->h1 = share->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver->h2 = share->program.history[1] =
@@ -54492,11 +59537,14 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
+    diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
+    share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -54564,6 +59612,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }
@@ -54703,6 +59753,10 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_clip_write(share, err));
+    DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
+                              share->program.plan, err));
+    DITI_TRY(diti_references_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -54713,10 +59767,16 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/job/order.c ==== */
 /* The order in which a run comes to the segments of its plan, how often, and how long that takes. */
@@ -54804,6 +59864,11 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/job/image.c ==== */
 /* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
@@ -55344,6 +60409,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
@@ -55401,12 +60467,17 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->hidden = traits->width;
     out->heads = traits->heads;
     out->feed = 4 * traits->width;
-    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch) *
+    out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch;
     out->joint = traits->joint;
+    if (traits->divided) {
+        out->frames = request->shape.latent_frames;
+        out->feeds = traits->feeds;
+        out->texts = traits->texts;
+    }
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
     out->weight_bytes = (double)weights->bytes;
@@ -56853,7 +61924,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
@@ -56893,7 +61964,8 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program.
+ */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
@@ -56908,9 +61980,10 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds);
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
+           a->weighted == b->weighted && a->null_text == b->null_text && a->loras == b->loras &&
+           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds) &&
+           a->reference_count == b->reference_count && !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -57002,6 +62075,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+        request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
@@ -57148,7 +62223,7 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->has_fp16 = true;
     device->limits.storage_range = 0xffffffffu;
     device->limits.allocation = (VkDeviceSize)0xffe00000u; /* as NVIDIA's driver states it */
-    device->limits.block = (VkDeviceSize)1 << 30;
+    device->limits.block = device->limits.band = (VkDeviceSize)1 << 30;
     device->limits.storage_alignment = 256;
     device->limits.group_count = 65535;
     device->limits.group_invocations = 1024;
@@ -57423,6 +62498,11 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     *count = out && found > room ? room : found;
     return DIT_OK;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/job/run.c ==== */
 /* Running: which slice comes next, how much may be in flight, when it is over. */
@@ -58430,6 +63510,11 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     return diti_job_give(job, &job->preview_image, 0, out);
 }
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
+
 #ifndef DIT_NO_TRACE
 
 /* ==== src/job/trace_write.c ==== */
@@ -58712,6 +63797,10 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 }
 
 #endif
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM
 
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
@@ -59330,63 +64419,64 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
-    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
-    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
-    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
-    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
-    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
-    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
-    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
-    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
-    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
-    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
-    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
-    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
-    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
-    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
-    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
-    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
-    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
-    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
-    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
-    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
-    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
-    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
-    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
-    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
-    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
-    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
-    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
-    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
-    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
-    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
-    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
-    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
-    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
-    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
-    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
-    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
-    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
-    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
-    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
-    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
-    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
-    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
-    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
-    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
-    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
-    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
-    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
-    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
-    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
-    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
-    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
-    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
-    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
-    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
+    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
+    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
+    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
+    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
+    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
+    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
+    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
+    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
+    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
+    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
+    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
+    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
+    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
+    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
+    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
+    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
+    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
+    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
+    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
+    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
+    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
+    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
+    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
+    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
+    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
+    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
+    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
+    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
+    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
+    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
+    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
+    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
+    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
+    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
+    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
+    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
+    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
+    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
+    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
+    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
+    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
+    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
+    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
+    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
+    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
+    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
+    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
+    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
+    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
+    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
+    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
+    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
+    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
+    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
+    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
+    "^mEh3cL*ZUs<1y'##",
     0};
-#define DITI_SPIRV_SIZES_norm 5491u, 10620u
+#define DITI_SPIRV_SIZES_norm 5549u, 10729u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -59525,22 +64615,28 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
-    "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
-    "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
-    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]xK%hODWm>6nHBj>pfuU8^4geak$OhGx=i4@_8kR^P<+2$JKB:Y8>^Y&ne"
-    "b+>DNlDOunHA>J]tGs]yyT`3OA`4&=6U'7SB')@'#X`l4RVW-_c**nOtp0ns-,o>sP6Vg6o51p>>;1sy89a7P^Ib40R=Vq0=ePn<:1g@-lngaw2Wp1&tH_"
-    "RbA;KfCZ8Nh$Plr9bdUXcA`)eY`vWuwf#Q3.YPuFTqd5tbf1l7bsf>&<BIV5/Y@*Uk_QKclax4'>yDhqpKof@'6Z'b3G5^UO&>,&/Ek4fGT'gDgROq`3C9"
-    "c-bca9H3c`+5ke(B:*_p[s&AMKm$<AVj7OJ+s8nd8TG)$9nyL>xFf>x2R.U:1Ihl1oHgbV9vSVSe@v[5A#*&6;*Ggcq]L1%xL^yw@s1k8oW3&VVo`iD7m9"
-    "Fqc&f>BjFcF'6s2>aT3:T@4PipSap]A,q$Jp$v36W3umR]F;v>Y>b7h.U8;]l<jp];m4ZNvIMGa7$*MiQ.5-g$5i240:OHta(S'Q4vX-/]1Q8(WGALt2UM"
-    "v+ZDr;F&=/LAFW1B8pZKOAv&cQjyB#&u+UForH[,N0a:%FmO](wu[vCHyQh>Xq3AH<k%4;4Z4vs<GEjm)Ftb:_MY>oD`d%PH[p-V#FkOYjmeYa-7jxiOJ7"
-    "9h.R<qv]ENi$P,x3nfBgptu7iZ/h_)Zsdes2V8jdrIUt<-KcVZ5V1f7odn5C75HqlnKLsx33Wy&lJL6J:EYuL3hq@>YCi%yv3;hi:16Hpt@a%FEVnr9N=6"
-    "*=Q[,oJ57P>G32/x;03;Xe$25410YkJ[0l8nVENh-0F>DZmhmO&w/n^y+lQ$&HVa6t:(l2ArsLr/.gD7^.-.p&KWZ,MT1_++VTXV4sb3V-XQEn,Gh'*B9X"
-    "QAJH:y:kHtvlrwxO;<#*^jWF'Q[M=Sw8ijbc%t$.GUD$]+W%3'jvdTSxeiqmS2Fs@Q)>U(6c0DrPL(e'X^s7b2qCg)tYZ_2);3LkOK$xKLRZH,yJ7A_l_A"
-    "k>,#9u+P5G>S/&atkVKLfaL+$0x/(/k4cl$b^*#_*l`1YxTS>MGowh1$okH.-pKfPt/_WF8:]B#*SD^L*)e'tr=0Il9_y/Z8@]f)+YpsN2e72vhhDp@xG6"
-    "BckMZ>[.-gpE_-AO(b8dJVnBU=^;QtkrClS]3@'VkQ>ccl(`<_bL5%E>p%###",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1316u, 2229u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
@@ -59592,41 +64688,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/HSTJ`=EBIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AOaN`j>4&,hm-VluTa'Ge]Aq4kOF)m.eu#2TM*a6&7FPavFS`:tEBGEFEQF$Vj;)'"
-    "&PpLlKigDsw`_+ssS,@J2j/6Wqt1m9M7e9WW-m&km`gjfI/MFj&4JZJyUM_P$9>Py#wA`[jTZ3OVbXN383Z#Gf1.'SX-4%3#2.B:<]*Puf$mf>%P(/-k0N"
-    "GU6T9bl/Vw_$lOer^rjtsNfX(Cr$Mm@,h'[FL@41'cX+VLdN*[_BFv7;6F<R#Rf0bRrAiA_0:Lc)8,,=[/$J^RrxkLCrUR%NL_+)tJyQ'F)j@O_ROm-+$P"
-    "W4<rV@8`31dn.(#D<u;4H$OQl46R^'/$FvB$@:=]<TcvLd1_7)m,nksedJUt_Y7<ePx2k97<n#<%@p'&_591M+;hFL;KRy<OLGPZ3hbgGt()v:O3H7g+K^"
-    "dbRG*s_2#Vp'Hnu2%YFvScm;s+s*8f)LHEWB46GNc)fe&D'8T9Nhl9WlXt[A(gp>+`2hEO9Io0fwU&Qbk]&QXfX<JS^.J,l0nDOYL4#wgvFkGfvm36fn,i"
-    "AH@ePSs&na2$dZLSZIe'Dj]:S>HJYfA`k%HvbXWCM`]8e.&[.I@T/g5:N1T`O>IW=+'OU.]&NHh`1Wb7iquRkfR]]6E&vpcqWUgVVtF5#5OK-77[6+$AwD"
-    "CD8/$tD0=<QI*NJ1vf9U&(N1@vEBWIKbUfR@nHGrgVRxI%)i5q)><>*=.NQ]#&.S>2[1eb14S(T*3=[pCC4iT$t+C/gIvm(ctodekZ)s)gXZ'Xv^OB;b=:"
-    "Mc+0ypK1=<xe--Z2yY]Y.2)(tscpfFO=s;f>N+8xH;,0TdH*Wtj%jC&xR4-@:KeP<K0xB0X:10(]cK'PeJ>*a$4ir,<&SEOS(96SxKslVtBBr)>[r3S)Bf"
-    "c#CHqA`P[_+-c$2J6A*I$9gq8V:kPBCudY1wxq_J%QtAvVS<c1ufZUSO:9qok'KFD)54*u6<R.q);L1dgbroXT@T2(ny9%17^A7iQJFqhg4<m@1Dty*jPv"
-    "[iv_2JIl)NAHrMd9/'J;y'#T:s*h9=,pogAG^dtJ+-hf>sBrvg/9)qp2(j494uT#vA'_>`MYYZ&XN6[fn@>h*'SQ^[JxGDTx[k(8=^2L[(e<W_0Q.7c&Y5"
-    "9*7+Su;TaJ#_`K&PD]k@Y]ulGRT[l@lhhi'*=sG<Kjc_=r5@;Wn1w[Zaws$($wFerJOU1V<@4SLI&O%U+Vn*/12sL)LO44&k+'Al)DQ'p%HRT)&BF1)s*7"
-    ">4;B+obRf[[(LhmhHR>d#bpquo*7xR[Uny'cP8/yde6L8(0l`$5h^r`hoEd8W>CD.l3m7uFp7MXb0(hpWnPhMPn;bj^uR,<hd.k]9;O[ec='4$@qys;l=."
-    "qRrl*HP,`I$KrCjX<)p3G(B#o_nS['TuG;fl(Ia,lZGvLVf1NLdxtLCW0.FIIlX]#&7-$jhcHebxrWFT,x&W+C+,+sr9f4@ZRK8Cj=n>q*@v[EglkY@hBL"
-    "$5P.CLe(c0S@LS3GB`pXe0SmW^ZJvG/*mk-F9PQfvUnY'JEV]UUK/9Dr0'=ig]<otO0bcRT63:iN8Od@HDYM0X/hka^Y6u]+(pF<aUp%1[e<P:mprnXfsy"
-    "y1Q/-..CV%oN4x2H]5.J;&DR9I/*8YX[qN,QP>Y]HG3[tSM$p`Ura7%Jumo=o#+xNN&inhr_HC2u0Q*Zn,5]lu[LFNu$e[6TO&sP9e%OnpD2Mvs]5Ea,'3"
-    "[,D/fdSJ32G'_nHW<PTo4[JQ.1e&glAI`j^)wrs.>ydiB/P5>b@_>c5YT`e;4eWooC8m.)=sku5&wGxK`H)ApbBOk5-,(ah'Nw_et0/UK:Zr]TosPi9HJW"
-    "rXC&W;nSwH*L<4*eKL0)@IIi/whIFy^^'wmwNXnKH9Rpu;A(GryKPgl&9/9>O(Wx>^#:&eQQSjD#6vu:l6oAx&Fr>2.j0A4_*ew.<0pN+<cM$Ro=O;Z:G]"
-    "YtNOxsr%Z$E69brKN(7#qqj;284eh+q5#`'gs&5GY5ds$TXsTo2wQn+V7B9>%0LX)*#3oGH8`E'RP7Pg9.C[fGROpV%lt#b>NZ]#/taZi/klDSL#3Q<]ou"
-    "Z0v6v`B=xhD>>pc:y&*vuT%$O^Mv](1IVry@*G++^aCK0:r-b/'UWcilYKH'Iaf[g/$q(a_jQa@954(7LXQknC6dj-ejcw.Y`e@Uq&iJyK,`F<an,e$A4e"
-    "bp:vcIRW[0Hw0EA65msf`<gH7P'F03OHRpE-OPn'R2;;%cZUX3<6:<hbFWw)7K)FpyM3fMyvk1Zy:+hnCR^ZCe4CS*.GB#&`OhG4l+_4ZA.NNm<HM%jQ*3"
-    "NhaI^tLkUE;RYPgK2uc`9=WrYC5&`*hU;A9YHi(`,8p@crEDyLbJesN_etcKh1weXl[:nY'V+Y.myM6G+C2aQZg+,sas.ZdC#&dSUB.<N<Wto/=5M0fgBr"
-    "o5l>52iB92gH@pMdQH<Jxvw2CW1N4AbBN3rx'g(xB9dQ=A9tW-GBTL-t)8CB1Y.jF02gh$/4p)*yWlW^f@UIp+(PYdYFWRS)OvdE2R4IA.eeB[LgwE.Wdq"
-    "[n7cjoK*iqWRJ)A$2BC'VxO.+W;02CT0a6>mqm;5+kCFE<tg%BK^E&yhq=*>1ii;,(30s]5J:<$-_Jj<=BR_U0kc1pXj*v7)S^WG4fpsQ(<I6wX(qh1gTe"
-    "s&5W9fgP+A6HOVI'W'cILh'phfog[3_p5AqV]ypOsw3xXAKy/'.wAJPr[U49v,I/IN[2,yJ>#&:#w#8su&@6HVoLBW`6ZBMC92KdN5)K(3W#$.&B>DvQVj"
-    "cRg_c;DGsZ'x0eHdpt*a^FZ'58N9Kdq<g,Su'lqSGj*KMFI(nX7/%OWk/B2kPip6,o(lP7+1=`_HVYGj10GULhvLke2]PHIE_D^G@-IG0f9Q7#B$g;^06`"
-    "(TyY*;po&L3D[P_*Ft_FHw,&KNC=5uM*G=@oPu4S0,QSrF[0v'wu7u51xsnRKtDugojJOe.d[sv9[c;4v0KHS6pe,4p9C<HHra^:y7r:IVDux$^(Lr_,C@"
-    "dNR9v[/n%0J7_f.Q'W*H<Hj_^fJcTksewMt7^v1uxA;51UC<Ro]v1l;Z9WVu%ZO>ofK#'2d>n#<'w6>*B,#8%C3Au_;vQqDm>_4`cbZby0J5.e+51JtQ9b"
-    "gm+'WHE_4;_MSBEaDKl&Dki5-59Y:f3b,nP(rF7E]_y#l>Nu>)XH[pf-KKNHZkS`S,*B2%IulV[=ITl34+Y3DYT6>j<LIYZ+3ZFe_#^D2[x]5JmoX%,o2F"
-    "pDY:^KJb4KSp)sx0bs$$9[e.jK%7`rvGU[T0mCAhvj&XOJOP[h2X9DVkfkE^R6-wL;<;lZE$3Fat>@a#hbEK>4t+>,-4VJ0lUShxH<gEpYR2MIhHDvT/j0"
-    "5%S#RamB57^C[>C2+@Hhp3qIk[e:=i>wvDpZ5H*p:+ka3gAHPVxWd'kjdE>0_Ddyc,qYY;AmI<f@i-2/#`fp&b[`6Fx]df>x7+6Y(CqKv,2BrbgaE7D#1("
-    "2xI.(9@L%)PBw((h;vov-WXAU0duJ;GiJSmIt7>1OY3*Cb_R>9f^)-v$gU)WmTg%Jp0N*b&;('ub<dmO(#d:jI]La>b&:,uB>eae*X;8,ZV(ue.p`NpJ/k"
-    "MoHD<K-$<ee>0*SsS=OtL''AY;&(TCg8Xo.w_w1>eVmk=`L+Q/AOF;P)k.xvp*PkFw:NQwdsr(LsY>+[H+x/Sa0bxg%_aO&QE;]he)$uSl6MvrU'(#1tQ&"
-    "v.5^aA5Vh-:ZK`*S43&",
+    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
+    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
+    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
+    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
+    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
+    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
+    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
+    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
+    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
+    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
+    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
+    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
+    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
+    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
+    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
+    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
+    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
+    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
+    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
+    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
+    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
+    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
+    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
+    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
+    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
+    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
+    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
+    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
+    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
+    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
+    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
+    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
+    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
     0};
-#define DITI_SPIRV_SIZES_pixels 3281u, 6218u
+#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

@@ -11,8 +11,8 @@ enum { MOST_RUNS = 999 };
 typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers;
-    uint32_t steps, width, height, cfg_scale, runs, slice_us, budget_us, seconds;
-    bool profile, no_fusion, no_replay, by_cpu;
+    uint32_t steps, width, height, cfg_scale, frames, runs, slice_us, budget_us, seconds;
+    bool profile, no_fusion, no_replay, by_cpu, strided, full;
     dit_type type; /* of the case at hand */
 } options;
 

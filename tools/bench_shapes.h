@@ -249,7 +249,8 @@ static void net_heads(net *n, diti_tensor x, bool rotate) {
     diti_qk_norm_rope(&n->b->graph, x, &desc);
 }
 
-static diti_tensor net_attention(net *n, diti_tensor q, diti_tensor k, diti_tensor v, uint32_t batch,
+/* step: diti_attention_desc.row_step. */
+static diti_tensor net_attention(net *n, diti_tensor q, diti_tensor k, diti_tensor v, uint32_t batch, uint32_t step,
                                  const char *name) {
     diti_attention_desc desc = DITI_ZERO;
     desc.batch = batch;
@@ -257,23 +258,26 @@ static diti_tensor net_attention(net *n, diti_tensor q, diti_tensor k, diti_tens
     desc.head_dim = n->s->hidden / n->s->heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.bias = n->positions;
+    desc.row_step = step;
     desc.name = name;
     return diti_attention(&n->b->graph, q, k, v, &desc);
 }
 
 /* qkv: [rows, 3 * hidden], q, k and v side by side. */
-static diti_tensor net_qkv_attention(net *n, diti_tensor qkv, uint32_t batch) {
+static diti_tensor net_qkv_attention(net *n, diti_tensor qkv, uint32_t batch, uint32_t step) {
     uint32_t width = n->s->hidden;
     net_heads(n, net_columns(n, qkv, 0, width), true);
     net_heads(n, net_columns(n, qkv, width, width), true);
     return net_attention(n, net_columns(n, qkv, 0, width), net_columns(n, qkv, width, width),
-                         net_columns(n, qkv, 2 * width, width), batch, "attention");
+                         net_columns(n, qkv, 2 * width, width), batch, step, step ? "temporal" : "attention");
 }
 
-/* batch: items that attend to themselves only: frames, or positions. Rows of a position are taken as neighbours. */
-static void net_self(net *n, diti_tensor x, uint32_t batch, uint32_t row, bool gated) {
+/* Rows of a frame attend each other, or (temporal) those of a place in all frames, which are a frame apart. */
+static void net_self(net *n, diti_tensor x, bool temporal, uint32_t row, bool gated) {
+    uint32_t batch = temporal ? n->s->tokens : n->s->frames;
     diti_tensor h = net_linear(n, net_norm(n, x, row), 3 * n->s->hidden, DITI_ACTIVATION_NONE, 0, "qkv");
-    net_add(n, x, net_qkv_attention(n, h, batch), gated ? net_row(n, row + 2) : 0, "attention_out");
+    net_add(n, x, net_qkv_attention(n, h, batch, temporal ? batch : 0), gated ? net_row(n, row + 2) : 0,
+            "attention_out");
 }
 
 /* All rows of x are queries to the same text. */
@@ -281,7 +285,7 @@ static void net_cross(net *n, diti_tensor x, bool normed) {
     uint32_t width = n->s->hidden;
     diti_tensor q = net_linear(n, normed ? net_norm(n, x, 3) : x, width, DITI_ACTIVATION_NONE, 0, "text_q");
     if (normed) net_heads(n, q, true);
-    q = net_attention(n, q, net_columns(n, n->text_kv, 0, width), net_columns(n, n->text_kv, width, width), 1,
+    q = net_attention(n, q, net_columns(n, n->text_kv, 0, width), net_columns(n, n->text_kv, width, width), 1, 0,
                       "text_attention");
     net_add(n, x, q, 0, "text_out");
 }
@@ -301,7 +305,7 @@ static void layer_hunyuan(net *n, bool skips) {
         net_pass(n, n->skip, DITI_ACTIVATION_NONE, 0, net_columns(n, both, n->s->hidden, n->s->hidden), "concatenate");
         net_linear(n, both, n->s->hidden, DITI_ACTIVATION_NONE, n->x, "skip_linear");
     }
-    net_self(n, n->x, 1, 0, false);
+    net_self(n, n->x, false, 0, false);
     net_cross(n, n->x, true);
     net_feed(n, n->x, 6, DITI_ACTIVATION_GELU_TANH, false);
 }
@@ -316,7 +320,7 @@ static void layer_joint(net *n, bool last) {
         net_linear(n, net_norm(n, net_rows(n, n->x, first, rows), 6 * i), 3 * n->s->hidden, DITI_ACTIVATION_NONE,
                    net_rows(n, qkv, first, rows), "qkv");
     }
-    a = net_qkv_attention(n, qkv, 1);
+    a = net_qkv_attention(n, qkv, 1, 0);
     for (i = last ? 1 : 0; i < 2; i++) {
         uint32_t first = i ? n->text_rows : 0, rows = i ? n->image_rows : n->text_rows;
         diti_tensor x = net_rows(n, n->x, first, rows);
@@ -328,7 +332,7 @@ static void layer_joint(net *n, bool last) {
 static void layer_single(net *n) {
     diti_tensor h = net_norm(n, n->x, 0), gate = net_row(n, 2);
     diti_tensor feed = net_linear(n, h, n->s->feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_tensor a = net_qkv_attention(n, net_linear(n, h, 3 * n->s->hidden, DITI_ACTIVATION_NONE, 0, "qkv"), 1);
+    diti_tensor a = net_qkv_attention(n, net_linear(n, h, 3 * n->s->hidden, DITI_ACTIVATION_NONE, 0, "qkv"), 1, 0);
     net_add(n, n->x, a, gate, "attention_out");
     net_add(n, n->x, feed, gate, "ff_out");
 }
@@ -346,7 +350,7 @@ static void layer_expert(net *n) {
         desc.out = net_rows(n, qkv, first, rows);
         net_product(n, net_norm(n, net_rows(n, n->x, first, rows), 6 * i), in, &desc);
     }
-    a = net_qkv_attention(n, qkv, 1);
+    a = net_qkv_attention(n, qkv, 1, 0);
     desc.name = "ff_in";
     desc.out = 0;
     desc.activation = DITI_ACTIVATION_GELU_TANH;
@@ -361,7 +365,7 @@ static void layer_expert(net *n) {
 static void layer_t5(net *n) {
     diti_linear_desc gate = DITI_ZERO;
     diti_tensor h;
-    net_self(n, n->x, 1, 0, false);
+    net_self(n, n->x, false, 0, false);
     h = net_norm(n, n->x, 3);
     gate.multiply = net_linear(n, h, n->s->feed, DITI_ACTIVATION_NONE, 0, "ff_up");
     gate.activation = DITI_ACTIVATION_GELU_TANH;
@@ -371,18 +375,17 @@ static void layer_t5(net *n) {
 }
 
 static void net_layer(net *n, layer_kind kind) {
-    const shape *s = n->s;
     switch (kind) {
     case LAYER_CROSS:
     case LAYER_BOTH:
-        net_self(n, n->x, s->frames, 0, true);
-        if (kind == LAYER_BOTH) net_self(n, n->x, s->tokens, 6, true);
+        net_self(n, n->x, false, 0, true);
+        if (kind == LAYER_BOTH) net_self(n, n->x, true, 6, true);
         net_cross(n, n->x, false);
         net_feed(n, n->x, 3, DITI_ACTIVATION_GELU_TANH, true);
         return;
     case LAYER_PLAIN:
     case LAYER_TEMPORAL:
-        net_self(n, n->x, kind == LAYER_TEMPORAL ? s->tokens : 1, 0, true);
+        net_self(n, n->x, kind == LAYER_TEMPORAL, 0, true);
         net_feed(n, n->x, 3, DITI_ACTIVATION_GELU_TANH, true);
         return;
     case LAYER_HUNYUAN:
@@ -393,7 +396,7 @@ static void net_layer(net *n, layer_kind kind) {
     case LAYER_EXPERT: layer_expert(n); return;
     case LAYER_T5: layer_t5(n); return;
     case LAYER_CLIP:
-        net_self(n, n->x, 1, 0, false);
+        net_self(n, n->x, false, 0, false);
         net_feed(n, n->x, 3, DITI_ACTIVATION_QUICK_GELU, false);
         return;
     default: return;
@@ -577,6 +580,12 @@ static int case_shape(bench *b, const char *otherwise, bool encoder) {
                         b->line.type, known->hidden, diti_type_block(b->o.type));
     changed = *known;
     if (b->o.tokens) changed.tokens = b->o.tokens;
+    if (b->o.frames) changed.frames = b->o.frames;
+    if (b->o.full) {
+        changed.tokens *= changed.frames;
+        changed.frames = 1;
+        if (changed.layers[0].kind == LAYER_BOTH) changed.layers[0].kind = LAYER_CROSS;
+    }
     return run_shape(b, &changed);
 }
 

@@ -17,6 +17,7 @@ static const char usage_text[] =
     "\n"
     "gemm, gemv     x [m, k] times weights [n, k]: --m 1024 (gemv: 1) --n 1024 --k 1024 --type f32[,q8_0...]\n"
     "attention      --tokens 1024 --heads 8 --head-dim 64 [--keys TOKENS] [--batch 1]\n"
+    "               --strided: items of the batch lie between each other, as the places of a clip's frames do\n"
     "conv           --size 64 (height and width) --in 128 --out 128 --kernel 3 (or 1)\n"
     "norm, copy     m rows of k numbers: --m 1024 --k 1024\n"
     "expand         packed weights [n, k] to the format that kernels compute with: --type q8_0\n"
@@ -27,6 +28,7 @@ static const char usage_text[] =
     "               --layers N runs N and extrapolates;\n"
     "               --no-fusion: epilogues as passes of their own; --no-replay: commands recorded anew for each run\n"
     "block --shape  one layer of each of its kinds\n"
+    "               clips, of both: --frames F --tokens N of a frame; --full: stdit's tokens of all frames attend each other\n"
     "model          a picture, from the start of this process to its pixels: [--model PATH] [--prompt TEXT] [--steps N]\n"
     "               [--width W --height H] [--cfg-scale S]. Cold or warm is up to you: Mesa keeps compiled kernels in\n"
     "               MESA_SHADER_CACHE_DIR, other drivers in the file of --cache. --runs N: N more in the same process.\n"
@@ -90,6 +92,7 @@ static const option option_table[] = {
     {"--out", offsetof(options, out), 65536},
     {"--kernel", offsetof(options, kernel), 3},
     {"--layers", offsetof(options, layers), 1000},
+    {"--frames", offsetof(options, frames), 4096},
     {"--steps", offsetof(options, steps), 1000},
     {"--width", offsetof(options, width), 16384},
     {"--height", offsetof(options, height), 16384},
@@ -132,6 +135,8 @@ static bool take_flag(options *o, const char *name) {
     if (strcmp(name, "--profile") == 0) return o->profile = true;
     if (strcmp(name, "--no-fusion") == 0) return o->no_fusion = true;
     if (strcmp(name, "--no-replay") == 0) return o->no_replay = true;
+    if (strcmp(name, "--strided") == 0) return o->strided = true;
+    if (strcmp(name, "--full") == 0) return o->full = true;
     if (strcmp(name, "--by-cpu") == 0) return o->by_cpu = true;
     return false;
 }
@@ -190,6 +195,7 @@ static int case_attention(bench *b) {
     desc.heads = o->heads;
     desc.head_dim = o->head_dim;
     desc.scale = 1.0f / sqrtf((float)o->head_dim);
+    if (o->strided) desc.row_step = o->batch;
     q = input(b, o->batch * o->tokens, width, "q");
     k = input(b, o->batch * o->keys, width, "k");
     v = input(b, o->batch * o->keys, width, "v");
@@ -205,6 +211,7 @@ static int case_attention(bench *b) {
     add_key(b, "heads", o->heads, "%.0f");
     add_key(b, "head_dim", o->head_dim, "%.0f");
     add_key(b, "batch", o->batch, "%.0f");
+    add_bool(b, "strided", o->strided);
     return finish_case(b);
 }
 

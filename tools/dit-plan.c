@@ -178,9 +178,9 @@ static int take_model(planner *p) {
     if (p->width % model->row_pixels || p->height % model->row_pixels)
         return complain(p, EXIT_USAGE, "--width %u, --height %u: %s needs multiples of %u", p->width, p->height,
                         model->name, model->row_pixels);
-    if (p->frames > 1 && model->row_frames == 1)
+    if (p->frames > 1 && model->frames == 1)
         return complain(p, EXIT_USAGE, "--frames %u: %s makes still pictures", p->frames, model->name);
-    p->request.shape.rows = model_rows(model, p->width, p->height, p->frames);
+    set_size(&p->request.shape, model, p->width, p->height, p->frames);
     return EXIT_GOOD;
 }
 

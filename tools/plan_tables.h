@@ -17,11 +17,11 @@ typedef struct known_model {
         launch; /* seconds in which PyTorch submits a layer on a host of 1; 0: never the limit in what was measured */
 } known_model;
 
-/* layers hidden heads feed rows text text_width row_values skips joint gated guided weights, at two bytes each.
- * HunyuanDiT's launch: the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which
- * no further card shortens, as the host submits every layer to its card one by one: how long that takes is the
- * machine's (its host). FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63
- * s. */
+/* layers hidden heads feed rows text text_width row_values skips joint gated guided weights, at two bytes each; of
+ * clips whose attention is by turns frames, feed-forwards and attentions to the text of a layer. HunyuanDiT's launch:
+ * the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which no further card
+ * shortens, as the host submits every layer to its card one by one: how long that takes is the machine's (its host).
+ * FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63 s. */
 static const known_model known_models[] = {
     {"dit-xl-2",
      {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9, 0, 0, 0},
@@ -118,6 +118,33 @@ static const known_model known_models[] = {
      720,
      480,
      49,
+     16,
+     4,
+     50,
+     0},
+    {"stdit",
+     {28, 1152, 16, 4608, 16384, 200, 1152, 16, 0, false, false, true, 1.53e9, 16, 1, 1},
+     512,
+     512,
+     16,
+     16,
+     1,
+     100,
+     0},
+    {"latte-1",
+     {28, 1152, 16, 4608, 16384, 120, 1152, 16, 0, false, false, true, 2.12e9, 16, 2, 1},
+     512,
+     512,
+     16,
+     16,
+     1,
+     50,
+     0},
+    {"latte-t2v",
+     {28, 1152, 16, 4608, 17408, 300, 1152, 16, 0, false, false, true, 2.12e9, 17, 2, 1},
+     512,
+     512,
+     65,
      16,
      4,
      50,
@@ -227,11 +254,16 @@ static void use_machine(diti_split_request *q, const known_machine *machine) {
     box->latency = machine->latency_us * 1e-6;
 }
 
-/* Rows of a picture or clip; the first frame stands alone where an autoencoder joins several. */
-static uint32_t model_rows(const known_model *model, uint32_t width, uint32_t height, uint32_t frames) {
-    uint32_t times = (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
-    if (model->row_frames == 1) times = 1;
-    return (width / model->row_pixels) * (height / model->row_pixels) * times;
+/* Frames of rows; the first stands alone where an autoencoder joins several. */
+static uint32_t model_times(const known_model *model, uint32_t frames) {
+    return (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
+}
+
+/* Takes a size of picture or clip. */
+static void set_size(diti_split_shape *shape, const known_model *model, uint32_t width, uint32_t height,
+                     uint32_t frames) {
+    shape->rows = (width / model->row_pixels) * (height / model->row_pixels) * model_times(model, frames);
+    if (shape->frames) shape->frames = model_times(model, frames);
 }
 
 /* One card needs `seconds` for all steps but the serial part: what it attains. */

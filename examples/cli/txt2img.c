@@ -2061,8 +2061,9 @@ static int restart_job(app *a, uint32_t i) {
 static int make_clip(app *a, uint32_t i) {
     const uint32_t frames = a->r.loops * (a->r.frames - dit_job_overlap(a->job)) + dit_job_overlap(a->job);
     const char *told = to_stdout(&a->o) ? "standard output" : a->o.output;
-    char path[PATH_SIZE], *text = parameters_text(a, i);
+    char path[PATH_SIZE], begin[PATH_SIZE], end[PATH_SIZE], *text = parameters_text(a, i);
     int code = EXIT_GOOD, first;
+    bool numbered;
     if (!text) return complain(EXIT_MEMORY, "out of memory");
     picture_path(a->o.output, a->first_picture + i, path, sizeof path);
     if (!to_stdout(&a->o)) told = path;
@@ -2082,6 +2083,8 @@ static int make_clip(app *a, uint32_t i) {
         code = complain(strstr(a->clip.why, "memory") ? EXIT_MEMORY : EXIT_OUTPUT, "cannot write %s: %s", told,
                         a->clip.why);
     }
+    numbered = a->clip.kind == CLIP_PNGS && frames > 1 && clip_number_path(path, 0, begin, sizeof begin) &&
+               clip_number_path(path, frames - 1, end, sizeof end);
     a->clip.path = NULL;
     free(text);
     if (first || code) return code;
@@ -2090,8 +2093,9 @@ static int make_clip(app *a, uint32_t i) {
     if (a->o.json)
         tell_file(a, told, i, frames);
     else if (!a->o.quiet)
-        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s%s  %u frame%s, %g a second  seed %llu  %.2f s\n", a->title, told,
-                frames, frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), a->took.total);
+        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s%s%s%s  %u frame%s, %g a second  seed %llu  %.2f s\n", a->title,
+                numbered ? begin : told, numbered ? " to " : "", numbered ? base_name(end) : "", frames,
+                frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), a->took.total);
     fflush(stdout);
     return EXIT_GOOD;
 }

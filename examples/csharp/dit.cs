@@ -285,7 +285,7 @@ namespace Dit {
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_schedule;
             public ulong weight_bytes, streamed_bytes, absent_bytes;
-            public uint layers, single_layers, hidden, heads, patch;
+            public uint layers, single_layers, hidden, heads, patch, default_latent_frames;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
         }

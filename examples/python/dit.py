@@ -69,7 +69,7 @@ class ModelInfo(c.Structure):
         (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple,default_frames"),
         (f32, "default_fps"), (flag, "wants_image,holds_frames"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler,default_schedule"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
-        (u32, "layers,single_layers,hidden,heads,patch"), (text * 3, "encoders"), (text * 16, "places")])
+        (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places")])
 
 
 class Guidance(c.Structure):

@@ -25,6 +25,7 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
     dit_model_info *info = &model->info;
     if (!traits->default_frames) return;
     info->default_frames = diti_clip_frames_of(model, traits->default_frames);
+    info->default_latent_frames = diti_clip_latent_frames(model, info->default_frames);
     info->default_fps = traits->default_fps;
     info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
     info->wants_image = traits->condition_channels > 0;

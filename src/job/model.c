@@ -246,7 +246,8 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
-    if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
+    if (model->info.default_guidance <= 0)
+        model->info.default_guidance = model->low ? traits->expert_guidance : traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
     model->info.layers = traits->layers;
     model->info.single_layers = traits->single_layers;
@@ -284,7 +285,7 @@ static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err)
     diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
     const char *text;
     if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
-    text = traits ? traits->scheduler : NULL;
+    text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }

@@ -558,6 +558,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
+    if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
+        out->guidance.low_scale = model->transformer->traits.expert_low_guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);

@@ -64,6 +64,9 @@ typedef struct diti_model_traits {
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
+    /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
+    float expert_guidance, expert_low_guidance;
+    const char *expert_scheduler;
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
     uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */

@@ -291,6 +291,9 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->default_steps = 50;
     traits->default_guidance = 5;
     traits->scheduler = compact ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("3.0");
+    traits->expert_guidance = pictures ? 3.5f : 4.0f; /* A14B's */
+    traits->expert_low_guidance = pictures ? 3.5f : 3.0f;
+    traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");
     traits->attends_padding = traits->masks_padding = true;
     traits->frame_steps = compact;
 }

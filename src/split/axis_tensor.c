@@ -23,11 +23,14 @@ static void diti_tensor_axis_print(const diti_split *split, const diti_split_pla
 }
 
 /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and sums
-   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
+   over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. By turns a layer
+   has as many sums as attentions, to the text, too, and feed-forwards. */
 static double diti_tensor_axis_bytes(const diti_cost *c, double element) {
-    double firsts = 3 + c->shape->feed * (c->shape->gated ? 2.0 : 1.0) / c->d;
+    const diti_split_shape *shape = c->shape;
+    double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c->d, sums = 2;
+    if (shape->frames) sums += shape->feeds + shape->texts;
     return c->n * (c->d * element / (c->u * c->r)) / c->k *
-           (2 * (2 * (c->o - 1) + c->o * (c->i - 1)) + firsts * 2 * (c->i - 1));
+           (sums * (2 * (c->o - 1) + c->o * (c->i - 1)) + sums * firsts * (c->i - 1));
 }
 
 static double diti_tensor_axis_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {

@@ -148,6 +148,11 @@ DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_spl
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
                          (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
+    if (shape->frames && (split->degree[DITI_SPLIT_RING] > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: ring and pipefusion are not for attention within frames and within positions by "
+                         "turns",
+                         name);
     if (shape->frames && split->degree[DITI_SPLIT_ULYSSES] > shape->frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: ulysses gives each device whole latent frames, of which there are %u, fewer than "

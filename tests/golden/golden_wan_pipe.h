@@ -107,6 +107,9 @@ static inline void golden_wan_pipe_missing(const golden_pipe *p) {
 static inline void golden_run_wan_pipe(golden *g, const golden_folder *folder) {
     golden_pipe p = DITI_ZERO;
     if (golden_pipe_open(&p, g, folder, folder->path)) {
+        float usual = p.model->transformer->traits.condition_channels ? 3.5f : 4.0f;
+        golden_require(g, !p.model->low || p.model->info.default_guidance == usual, "guidance is %g by default, not %g",
+                       (double)p.model->info.default_guidance, (double)usual);
         golden_wan_pipe_cases(&p);
         if (p.model->low) golden_wan_pipe_budget(&p);
         if (p.model && p.model->low) golden_wan_pipe_missing(&p);

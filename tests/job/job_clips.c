@@ -81,6 +81,7 @@ static void test_numbers(const dit_model *model) {
     uint32_t frames;
     dit_model_get_info(model, &info);
     CHECK(info.default_frames == 9 && info.frame_multiple == 4 && info.default_fps == 8);
+    CHECK(info.default_latent_frames == 3);
     CHECK(!info.wants_image && !info.holds_frames);
     CHECK(dit_model_frames(model, 0) == 9 && dit_model_frames(NULL, 49) == 1);
     CHECK(dit_model_frames(model, 1) == 1 && dit_model_frames(model, 9) == 9 && dit_model_frames(model, 49) == 49);
