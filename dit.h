@@ -13341,7 +13341,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #endif
 
 /* ==== src/weights/lora.h ==== */
-/* lora: adapters of linear layers (docs/models.md 10): files by any of their names, what they add to a weight, and
+/* lora: adapters of linear layers (docs/models.md 9.5): files by any of their names, what they add to a weight, and
    their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
    weight's product, or added to its rows when they are loaded. */
 #ifndef DITI_LORA_H
@@ -15654,7 +15654,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component) {
 }
 
 /* ==== src/weights/lora_file.c ==== */
-/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 10). */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 9.5). */
 
 /* --- names --- */
 
