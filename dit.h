@@ -740,7 +740,7 @@ typedef struct dit_model_desc {
     uint32_t _zero_begin;            /* guard: stays zero */
     dit_source source;               /* required, unless components name every part: all parts found in it are used */
     const dit_component *components; /* parts that replace or complete those of source; NULL: none */
-    uint32_t component_count;        /* entries of components; at most 16 */
+    uint32_t component_count;        /* entries of components; at most 32 */
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* entries of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
@@ -13372,7 +13372,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #endif
 
 /* ==== src/weights/lora.h ==== */
-/* lora: adapters of linear layers (docs/models.md 10): files by any of their names, what they add to a weight, and
+/* lora: adapters of linear layers (docs/models.md 9.5): files by any of their names, what they add to a weight, and
    their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
    weight's product, or added to its rows when they are loaded. */
 #ifndef DITI_LORA_H
@@ -15709,7 +15709,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component) {
 }
 
 /* ==== src/weights/lora_file.c ==== */
-/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 10). */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 9.5). */
 
 /* --- names --- */
 
@@ -52651,7 +52651,7 @@ typedef struct diti_encoder {
     const char *prefix;
 } diti_encoder;
 
-#define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_COMPONENTS 32u
 #define DITI_MAX_LORAS 32u
 typedef struct diti_model_lora {
     diti_lora *lora; /* NULL: it is merged */
@@ -55013,18 +55013,18 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 
 /* --- what they fit --- */
 
-/* Scopes of the parts that there are; T5 goes as the third encoder in kohya's names, whichever it is. */
+/* Scopes of the parts that are loaded; T5 goes as the third encoder in kohya's names, whichever it is. */
 #define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
 static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
     const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
     size_t count = 0, i;
-    if (transformer) {
+    if (transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER)) {
         out[count].part = DIT_ROLE_TRANSFORMER;
         out[count++].weights = &transformer->component.weights;
     }
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
-        if (!weights) continue;
+        if (!weights || !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i))) continue;
         out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
         out[count++].weights = weights;
         if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
@@ -55042,7 +55042,8 @@ static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, d
     diti_lora_matches matches = DITI_ZERO;
     size_t count = diti_lora_scopes(model, of, scopes);
     dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
-    if (result >= 0 && !measures) result = diti_lora_check_fits(file, err);
+    if (result >= 0 && !measures && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        result = diti_lora_check_fits(file, err);
     if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
     diti_free(&model->env, matches.list);
     return result;
@@ -55097,7 +55098,8 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
             DITI_TRY(diti_lora_add(model, i, err));
             continue;
         }
-        DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
         diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
         diti_lora_set_defaults(model, &model->loras[i].info);
     }

@@ -10,7 +10,7 @@ enum { MOST_RUNS = 999 };
 
 typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
-    uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers;
+    uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers, lora;
     uint32_t steps, width, height, cfg_scale, frames, runs, slice_us, budget_us, seconds;
     bool profile, no_fusion, no_replay, by_cpu, strided, full;
     dit_type type; /* of the case at hand */
@@ -68,6 +68,15 @@ typedef struct held { /* random weights, kept while their plan lives */
     struct held *next;
 } held;
 
+/* A LoRA of that rank on every layer, whose values are random. */
+enum { MOST_ADAPTERS = 4096 };
+typedef struct bench_lora {
+    diti_lora lora;
+    diti_lora_use use;
+    diti_adapter_part parts[MOST_ADAPTERS];
+    char names[MOST_ADAPTERS]; /* their addresses tell weights apart */
+} bench_lora;
+
 typedef struct times { /* seconds of one run: medians over all */
     double device, wall, cpu;
 } times;
@@ -94,6 +103,7 @@ typedef struct bench {
     diti_graph graph;
     diti_plan *plan;
     held *weights;
+    bench_lora *lora; /* NULL: none */
     bool no_memory;                  /* weights have a size, but no memory: their plan is never made */
     double weight_bytes;             /* of them, so far */
     int code;                        /* the first failure while a graph is built */
@@ -298,7 +308,44 @@ static dit_type fitting_type(const bench *b, uint32_t columns) {
     return columns % diti_type_block(b->o.type) ? DIT_TYPE_F16 : b->o.type;
 }
 
+/* Gives a weight a LoRA. false: no memory. */
+static bool add_lora(bench *b, const diti_weight *weight) {
+    dit_type type = b->graph.activation == DITI_F16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    uint32_t rank = (b->o.lora + 3) / 4 * 4;
+    bench_lora *all = b->lora;
+    diti_adapter *adapter;
+    diti_adapter_part *part;
+    if (!weight->part_count) return true;
+    if (!all) {
+        all = b->lora = calloc(1, sizeof *all);
+        if (all) all->lora.adapters = calloc(MOST_ADAPTERS, sizeof *all->lora.adapters);
+        if (!all || !all->lora.adapters) return false;
+        all->use.lora = &all->lora;
+    }
+    if (!b->graph.loras) {
+        b->graph.loras = &all->use;
+        b->graph.lora_count = 1;
+        b->graph.lora_scales = diti_tensor_input(&b->graph, DITI_F32, 1, rank, "strengths of LoRAs");
+    }
+    if (all->lora.adapter_count == MOST_ADAPTERS) return false;
+    ((diti_weight *)(uintptr_t)weight)->name = &all->names[all->lora.adapter_count];
+    part = &all->parts[all->lora.adapter_count];
+    adapter = &all->lora.adapters[all->lora.adapter_count];
+    adapter->weight = weight->name;
+    adapter->down = *random_weight(b, type, rank, weight->columns, 1);
+    adapter->parts = part;
+    adapter->part_count = 1;
+    part->rows = weight->rows;
+    part->rank = rank;
+    part->up = *random_weight(b, type, weight->rows, rank, 1);
+    all->lora.adapter_count++;
+    return true;
+}
+
 static void free_weights(bench *b) {
+    if (b->lora) free(b->lora->lora.adapters);
+    free(b->lora);
+    b->lora = NULL;
     while (b->weights) {
         held *h = b->weights;
         uint32_t i;

@@ -144,6 +144,8 @@ static pair net_pair(net *n, uint32_t rows, uint32_t columns) {
     dit_type type = fitting_type(n->b, columns);
     p.weight = random_weight(n->b, n->ends && diti_type_is_i8(type) ? DIT_TYPE_F16 : type, rows, columns, 1);
     p.bias = random_weight(n->b, DIT_TYPE_F32, 1, rows, 1);
+    if (n->b->o.lora && !n->b->code && !add_lora(n->b, p.weight))
+        n->b->code = complain(EXIT_MEMORY, "out of memory for random LoRAs");
     return p;
 }
 
@@ -224,7 +226,7 @@ static diti_tensor net_norm(net *n, diti_tensor x, uint32_t row) {
     if (!n->b->o.no_fusion) {
         desc.shift = net_row(n, row);
         desc.scale = net_row(n, row + 1);
-        if (!n->ends) desc.reader = &n->reader;
+        if (!n->ends && !n->b->o.lora) desc.reader = &n->reader; /* a LoRA reads floats */
     }
     y = diti_norm(&n->b->graph, x, &desc);
     return n->b->o.no_fusion ? net_pass(n, y, DITI_ACTIVATION_NONE, net_row(n, row), 0, "modulate") : y;
@@ -516,6 +518,7 @@ static void add_shape_keys(bench *b, const shape_run *r) {
     add_waits(b);
     add_bool(b, "fusion", !b->o.no_fusion);
     add_bool(b, "replay", !b->o.no_replay);
+    add_key(b, "lora", b->o.lora, "%.0f");
 }
 
 /* One evaluation: every kind of layer as often as the shape has it, whether that many ran or not. */
@@ -550,6 +553,7 @@ static int measure_blocks(bench *b, shape_run *r) {
         diti_format(b->line.title, sizeof b->line.title, "%s: %s", r->s->name, layer_names[r->s->layers[i].kind]);
         add_text(b, "layer", layer_names[r->s->layers[i].kind]);
         add_key(b, "count", r->s->layers[i].count, "%.0f");
+        add_key(b, "lora", b->o.lora, "%.0f");
         if (!code) print_line(b);
     }
     return code || !b->o.profile ? code : profile(b, b->plan, 0, 1);

@@ -27,7 +27,7 @@ static const char usage_text[] =
     "               flux flux-tiny hunyuandit stdit latte cogvideox-2b cogvideox-5b ltx-2b hunyuanvideo wan-1.3b wan-14b.\n"
     "               --layers N runs N and extrapolates;\n"
     "               --no-fusion: epilogues as passes of their own; --no-replay: commands recorded anew for each run\n"
-    "block --shape  one layer of each of its kinds\n"
+    "block --shape  one layer of each of its kinds. --lora N, for model and block: a LoRA of rank N beside every layer\n"
     "               clips, of both: --frames F --tokens N of a frame; --full: stdit's tokens of all frames attend each other\n"
     "model          a picture, from the start of this process to its pixels: [--model PATH] [--prompt TEXT] [--steps N]\n"
     "               [--width W --height H] [--cfg-scale S]. Cold or warm is up to you: Mesa keeps compiled kernels in\n"
@@ -93,6 +93,7 @@ static const option option_table[] = {
     {"--kernel", offsetof(options, kernel), 3},
     {"--layers", offsetof(options, layers), 1000},
     {"--frames", offsetof(options, frames), 4096},
+    {"--lora", offsetof(options, lora), 1024},
     {"--steps", offsetof(options, steps), 1000},
     {"--width", offsetof(options, width), 16384},
     {"--height", offsetof(options, height), 16384},

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LORA_MOST = 16 };
+
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *preview_path, *preview_interval, *trace, *type,
@@ -21,9 +23,11 @@ typedef struct options {
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
-        *made_by; /* these come from a PNG's text alone */
-    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, list_models,
-        doctor, json, man, verbose, quiet, help, help_all, version;
+        *made_by;                                   /* these come from a PNG's text alone */
+    const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
+    unsigned lora_count;
+    bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
+        list_models, doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -97,6 +101,8 @@ static const option_entry option_table[] = {
     {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
     {"--taesd", NULL, NULL, TEXT(taesd), TOLD_HERE, "TAESD"},
     {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
+    {"--lora", NULL, NULL, TEXT(lora), TOLD_HERE, "LoRA"},
+    {"--lora-merge", NULL, NULL, FLAG(lora_merge), TOLD_HERE, "LoRA merged"},
     {"--type", NULL, NULL, TEXT(type), TOLD_HERE, "Weights"},
     {"--tensor-type-rules", NULL, NULL, TEXT(type_rules), TOLD_HERE, "Weight rules"},
     {"--noise", NULL, NULL, TEXT(noise), TOLD_HERE, "Noise"},
@@ -107,6 +113,7 @@ static const option_entry option_table[] = {
     {"--device", NULL, "--devices", TEXT(device), TOLD_WITH, device_key},
     {"--batch-count", "-b", NULL, TEXT(count), UNTOLD},
     {"--repeat-from", NULL, NULL, TEXT(repeat_from), UNTOLD}, /* each of its options is told */
+    {"--lora-dir", NULL, "--lora-model-dir", TEXT(lora_dir), UNTOLD},
     {"--output", "-o", NULL, TEXT(output), UNTOLD},
     {"--encode-prompt", NULL, NULL, TEXT(encode_prompt), UNTOLD},
     {"--resume-on-loss", NULL, NULL, FLAG(resume), UNTOLD},
@@ -173,6 +180,8 @@ static const char help_text[] =
     "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
     "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
     "                PATH          parts that lie elsewhere, with or without --model\n"
+    "      --lora FILE:0.8         add a LoRA, as often as wanted; also in the prompt:\n"
+    "      --lora-dir DIR          <lora:NAME:0.8> is NAME.safetensors in DIR\n"
     "  -o, --output FILE           .png .jpg .webp to write (default: output.png), or\n"
     "                              to replace, then output_2.png, ...; - is a pipe\n"
     "      --frames N, --fps X     of a clip: FILE is .apng .webp .y4m .gif .mp4 .mov\n"
@@ -225,6 +234,8 @@ static const char more_help_text[] =
     "      --loop-edit X           0 (they stay) to 1 (all new) for these frames\n"
     "      --encode-prompt FILE    write both prompts as data for --conditioning\n"
     "      --conditioning FILE     in place of prompts; needs no text encoder\n"
+    "      --lora-merge            LoRAs become part of the weights: no cost in steps,\n"
+    "                              but packed weights become F16\n"
     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
     "      --offload-to-cpu        text encoder off the device but while it reads\n"
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
@@ -354,7 +365,6 @@ static const struct {
     {"-M", "--mode", "there is one; --init-img begins with a picture"},
     {"", "--diffusion-fa", "attention always works in that way; leave it out"},
     {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
-    {"", "--lora-model-dir", "there is no LoRA at run time; dit-convert takes files that have it merged"},
     {"", "--control-net", "there are no control nets"},
     {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
     {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
@@ -415,6 +425,9 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
         return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
     }
     *option_text(o, entry) = attached ? attached : argv[++*i];
+    if (option_text(o, entry) != &o->lora) return EXIT_GOOD;
+    if (o->lora_count == LORA_MOST) return complain(EXIT_USAGE, "--lora: more than %d LoRAs", LORA_MOST);
+    o->loras[o->lora_count++] = o->lora;
     return EXIT_GOOD;
 }
 

@@ -14,6 +14,7 @@
 #include "files.h"
 #include "clip.h"
 #include "info.h"
+#include "lora.h"
 #include "options.h"
 #include "completion.h"
 #include "catalogue.h"
@@ -81,7 +82,8 @@ typedef struct app {
     options o;
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
-    dit_component parts[9];
+    dit_component parts[9 + LORA_MOST];
+    lora_list loras;
     char tokenizer_paths[2][PATH_SIZE]; /* paths of the bundled tokenizers, CLIP's and T5's, where they are needed */
     uint32_t part_count;
     dit_model_info info;
@@ -402,6 +404,7 @@ static int check_parts(app *a) {
                  {"--taesd", a->o.taesd, DIT_ROLE_TAE},
                  {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
     size_t i;
+    int code;
     a->part_count = 0;
     for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!parts[i].path) continue;
@@ -410,7 +413,9 @@ static int check_parts(app *a) {
         a->parts[a->part_count].role = parts[i].role;
         a->parts[a->part_count++].source.path = parts[i].path;
     }
-    return EXIT_GOOD;
+    code = take_loras(&a->o, &a->loras);
+    if (!code) loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
+    return code;
 }
 
 static int check_model_path(app *a) {
@@ -1383,6 +1388,7 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.noise_picture = told.noise && a->noise_first + i ? number : NULL;
     if (dit_context_device(a->context, &device, NULL) == DIT_OK) told.device_name = device.name;
     told.made_by = version;
+    told.lora = a->loras.told;
     return write_parameters(&told);
 }
 
@@ -2219,6 +2225,7 @@ static void end_request(app *a) {
     free(a->r.video);
     free(a->r.video_images);
     free(a->loop_prompt);
+    free_loras(&a->loras);
     free(a->strip);
     free(a->rgba);
     free(a->latents);

@@ -288,6 +288,7 @@ namespace Dit {
             public uint layers, single_layers, hidden, heads, patch, default_latent_frames;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
+            public uint lora_count;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
@@ -327,6 +328,8 @@ namespace Dit {
             public uint loop_count, loop, loop_frames;
             public float loop_edit;
             public byte float_frames;
+            public IntPtr lora_weights;
+            public uint lora_weight_count;
             public IntPtr adapters;
             public uint adapter_count;
             public IntPtr split;

@@ -69,7 +69,8 @@ class ModelInfo(c.Structure):
         (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple,default_frames"),
         (f32, "default_fps"), (flag, "wants_image,holds_frames"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler,default_schedule"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
-        (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places")])
+        (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places"),
+        (u32, "lora_count")])
 
 
 class Guidance(c.Structure):
@@ -92,7 +93,7 @@ class JobDesc(c.Structure):
         (Guidance, "guidance"), (f32, "shift,eta"), (u32, "clip_skip"), (u64, "seed"), (c.c_int, "rng"),
         (pointer, "init_image"), (u32, "init_count"), (pointer, "mask"), (f32, "strength"), (pointer, "references"),
         (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
-        (flag, "float_frames"),
+        (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
         (u32, "preview_interval,vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
 

@@ -69,7 +69,7 @@ typedef struct diti_encoder {
     const char *prefix;
 } diti_encoder;
 
-#define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_COMPONENTS 32u
 #define DITI_MAX_LORAS 32u
 typedef struct diti_model_lora {
     diti_lora *lora; /* NULL: it is merged */

@@ -74,18 +74,18 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 
 /* --- what they fit --- */
 
-/* Scopes of the parts that there are; T5 goes as the third encoder in kohya's names, whichever it is. */
+/* Scopes of the parts that are loaded; T5 goes as the third encoder in kohya's names, whichever it is. */
 #define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
 static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
     const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
     size_t count = 0, i;
-    if (transformer) {
+    if (transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER)) {
         out[count].part = DIT_ROLE_TRANSFORMER;
         out[count++].weights = &transformer->component.weights;
     }
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
-        if (!weights) continue;
+        if (!weights || !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i))) continue;
         out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
         out[count++].weights = weights;
         if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
@@ -103,7 +103,8 @@ static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, d
     diti_lora_matches matches = DITI_ZERO;
     size_t count = diti_lora_scopes(model, of, scopes);
     dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
-    if (result >= 0 && !measures) result = diti_lora_check_fits(file, err);
+    if (result >= 0 && !measures && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        result = diti_lora_check_fits(file, err);
     if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
     diti_free(&model->env, matches.list);
     return result;
@@ -158,7 +159,8 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
             DITI_TRY(diti_lora_add(model, i, err));
             continue;
         }
-        DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
         diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
         diti_lora_set_defaults(model, &model->loras[i].info);
     }

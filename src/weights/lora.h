@@ -1,4 +1,4 @@
-/* lora: adapters of linear layers (docs/models.md 10): files by any of their names, what they add to a weight, and
+/* lora: adapters of linear layers (docs/models.md 9.5): files by any of their names, what they add to a weight, and
    their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
    weight's product, or added to its rows when they are loaded. */
 #ifndef DITI_LORA_H

@@ -1,4 +1,4 @@
-/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 10). */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 9.5). */
 #include "weights/lora.h"
 
 /* --- names --- */

@@ -1,7 +1,7 @@
 /* LoRAs of models and jobs: beside the weights, merged, with strengths that a restart changes, streamed weights, int8
    rows, other devices under every split, and what is told about modules that fit nothing.
 
-   make test runs FLUX.1 on one device and on two; DIT_TEST_ALL=1 more families and splits.
+   make test runs FLUX.1 on one device and on two; DIT_TEST_ALL=1 more families, int8 rows and every split.
    test-runs: lavapipe, in test-all sanitize swiftshader */
 #include "library.h"
 #include "lora_file.h"
@@ -135,22 +135,23 @@ static void near(const char *what, double off, double most) {
 
 static void test_strengths(maker *m) {
     static const float none[LORAS] = {0, 0}, others[LORAS] = {0.3f, 1.1f}, second[LORAS] = {0, -0.5f};
-    uint64_t allocations;
+    const diti_plan *plan;
     outcome again;
     dit_job *job = NULL;
     if (!CHECK_RUN(run_with(m, none, NULL, &other, NULL))) return;
     CHECK(difference(&other, &plain) == 0);
     if (CHECK_RUN(run_with(m, NULL, NULL, &other, &job))) {
         CHECK(difference(&other, &beside) == 0);
-        allocations = job->shares[0]->program.plan->counters.recordings;
+        plan = job->shares[0]->program.plan;
         if (CHECK_RUN(restart_with(m, job, none, &again))) near("strength 0", difference(&again, &plain), 1e-7);
         if (CHECK_RUN(restart_with(m, job, others, &again)) && CHECK_RUN(run_with(m, others, NULL, &other, NULL)))
             CHECK(difference(&again, &other) == 0);
         CHECK(difference(&again, &beside) > 1e-3);
-        CHECK(job->shares[0]->program.plan->counters.recordings == allocations);
+        CHECK(job->shares[0]->program.plan == plan); /* nothing was planned anew */
         if (CHECK_RUN(restart_with(m, job, strengths, &again))) CHECK(difference(&again, &beside) == 0);
     }
     dit_job_destroy(job);
+    job = NULL;
     if (CHECK_RUN(run_with(m, second, NULL, &other, &job))) {
         CHECK(job->request.shape.loras == 2);
         if (CHECK_RUN(restart_with(m, job, strengths, &again))) near("a LoRA more", difference(&again, &beside), 1e-6);
@@ -207,6 +208,7 @@ static void test_ways(maker *m, const generated_model *shape) {
                       (unsigned long long)some.weight_bytes, (unsigned long long)streamed.budget);
         if (CHECK_RUN(run_with(m, NULL, NULL, &other, NULL))) CHECK(difference(&other, &beside) == 0);
     }
+    if (!whole_sweep()) return;
     streamed.merged = true;
     if (CHECK_RUN(load(m, shape, &streamed)) && CHECK_RUN(run_with(m, NULL, NULL, &other, NULL)))
         near("merged into streamed weights", difference(&other, &beside), 1e-5);
@@ -239,7 +241,7 @@ static void test_one_device(const generated_model *shape) {
         test_info(&m);
         test_strengths(&m);
         test_ways(&m, shape);
-        test_int8(&m, shape);
+        if (whole_sweep()) test_int8(&m, shape);
         test_added(&m, shape);
     }
     close_maker(&m);
@@ -255,7 +257,7 @@ typedef struct division {
 } division;
 static const division divisions[] = {
     {"tensor2", 2, 1e-5, false},   {"ulysses2", 2, 1e-6, true},       {"ring2", 2, 1e-5, true},
-    {"layers2", 2, 1e-6, false},   {"tensor2x2", 4, 1e-5, true},      {"cfg2", 2, 1e-6, true},
+    {"layers2", 2, 1e-6, true},    {"tensor2x2", 4, 1e-5, true},      {"cfg2", 2, 1e-6, true},
     {"pipefusion2", 2, 0.5, true}, {"ulysses2,shard", 2, 1e-6, true}, {"tensor2,ulysses2", 4, 1e-5, true},
 };
 

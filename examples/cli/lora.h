@@ -1,0 +1,168 @@
+/* LoRAs on the command line: --lora FILE:0.8, and <lora:NAME:0.8> in the prompt, whose NAME is a file in --lora-dir. A
+   picture's text has them all as "LoRA", with their files by names alone, and the prompt without its tags. Not part of
+   dit.h. */
+#ifndef LORA_H
+#define LORA_H
+#include "dit.h"
+#include "files.h"
+#include "options.h"
+
+typedef struct lora_item {
+    char path[PATH_SIZE];
+    float weight;
+} lora_item;
+
+typedef struct lora_list {
+    lora_item items[LORA_MOST];
+    uint32_t count;
+    char *prompt; /* without tags; NULL: it had none */
+    char *told;   /* as a picture's text has it; NULL: there are none */
+} lora_list;
+
+static void free_loras(lora_list *list) {
+    free(list->prompt);
+    free(list->told);
+    memset(list, 0, sizeof *list);
+}
+
+/* A number behind the last colon; false: there is none, as in "C:\style". */
+static bool lora_weight(const char *text, size_t length, size_t *name, float *weight) {
+    char number[32], *end;
+    size_t at = length;
+    double value;
+    *name = length;
+    *weight = 1;
+    while (at > 0 && text[at - 1] != ':') at--;
+    if (at < 2 || at == length || length - at >= sizeof number) return false;
+    memcpy(number, text + at, length - at);
+    number[length - at] = 0;
+    value = strtod(number, &end);
+    if (*end || !(value > -1000 && value < 1000)) return false;
+    *name = at - 1;
+    *weight = (float)value;
+    return true;
+}
+
+/* The file or folder of that name: as it is, beside the picture that is repeated, or in the folder of LoRAs; with an
+   ending of models, if need be. */
+static bool find_lora(const options *o, const char *name, bool tag, char out[PATH_SIZE]) {
+    static const char *const endings[] = {"", ".safetensors", ".gguf", ".pt", ".ckpt", ".bin"};
+    const char *picture = o->repeat_from ? o->repeat_from : "", *folders[3];
+    size_t i, k, count = 0;
+    char beside[PATH_SIZE];
+    snprintf(beside, sizeof beside, "%.*s", (int)(base_name(picture) - picture), picture);
+    if (!tag) folders[count++] = "";
+    if (!tag && *beside) folders[count++] = beside;
+    if (o->lora_dir) folders[count++] = o->lora_dir;
+    for (i = 0; i < count; i++) {
+        const char *folder = folders[i];
+        bool ends = !*folder || folder[strlen(folder) - 1] == '/';
+        for (k = 0; k < sizeof endings / sizeof endings[0]; k++) {
+            int n = snprintf(out, PATH_SIZE, "%s%s%s%s", folder, ends ? "" : "/", name, endings[k]);
+            if (n < PATH_SIZE && file_exists(out)) return true;
+        }
+    }
+    return false;
+}
+
+static int add_lora(const options *o, const char *text, size_t length, bool tag, lora_list *out) {
+    char name[PATH_SIZE];
+    lora_item *item;
+    float weight;
+    size_t size;
+    while (length && text[0] == ' ') text++, length--;
+    if (!length) return EXIT_GOOD;
+    lora_weight(text, length, &size, &weight);
+    if (out->count == LORA_MOST)
+        return complain(EXIT_USAGE, "--lora: more than %d LoRAs; merge some of them", LORA_MOST);
+    if (size >= sizeof name) return complain(EXIT_USAGE, "--lora %.40s...: the name is too long", text);
+    snprintf(name, sizeof name, "%.*s", (int)size, text);
+    if (tag && (strchr(name, '/') || strchr(name, '\\') || !strcmp(name, "..")))
+        return complain(EXIT_USAGE, "<lora:%s> in the prompt: a name in --lora-dir, without a folder", name);
+    item = &out->items[out->count];
+    if (!find_lora(o, name, tag, item->path)) {
+        if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, strerror(errno));
+        if (!o->lora_dir)
+            return complain(EXIT_USAGE, "<lora:%s> in the prompt: --lora-dir must name the folder that has it", name);
+        return complain(EXIT_INPUT, "<lora:%s> in the prompt: there is no such file in --lora-dir %s", name,
+                        o->lora_dir);
+    }
+    item->weight = weight;
+    if (weight != 0) out->count++;
+    return EXIT_GOOD;
+}
+
+/* Entries with ; between them. */
+static int add_loras(const options *o, const char *text, lora_list *out) {
+    int code = EXIT_GOOD;
+    while (text && *text && !code) {
+        size_t length = strcspn(text, ";");
+        code = add_lora(o, text, length, false, out);
+        text += length + (text[length] == ';');
+    }
+    return code;
+}
+
+/* Takes the tags out of the prompt, and one space beside each. */
+static int take_lora_tags(const options *o, lora_list *out) {
+    static const char begin[] = "<lora:";
+    const char *from = o->prompt, *tag, *end;
+    size_t used = 0;
+    int code = EXIT_GOOD;
+    if (!from || !strstr(from, begin)) return EXIT_GOOD;
+    out->prompt = malloc(strlen(from) + 1);
+    if (!out->prompt) return complain(EXIT_MEMORY, "out of memory");
+    while (!code && (tag = strstr(from, begin)) != NULL && (end = strchr(tag, '>')) != NULL) {
+        const char *name = tag + sizeof begin - 1;
+        memcpy(out->prompt + used, from, (size_t)(tag - from));
+        used += (size_t)(tag - from);
+        code = add_lora(o, name, (size_t)(end - name), true, out);
+        from = end + 1;
+        if (*from == ' ' && (!used || out->prompt[used - 1] == ' ')) from++;
+    }
+    if (!*from && used && out->prompt[used - 1] == ' ') used--;
+    strcpy(out->prompt + used, from);
+    return code;
+}
+
+static int tell_loras(lora_list *list) {
+    char weight[32];
+    size_t room = 1, used = 0;
+    uint32_t i;
+    if (!list->count) return EXIT_GOOD;
+    for (i = 0; i < list->count; i++) room += strlen(base_name(list->items[i].path)) + sizeof weight + 4;
+    list->told = malloc(room);
+    if (!list->told) return complain(EXIT_MEMORY, "out of memory");
+    for (i = 0; i < list->count; i++) {
+        snprintf(weight, sizeof weight, "%g", (double)list->items[i].weight);
+        used += (size_t)snprintf(list->told + used, room - used, "%s%s:%s", i ? "; " : "",
+                                 base_name(list->items[i].path), weight);
+    }
+    return EXIT_GOOD;
+}
+
+/* All LoRAs of the options; the prompt loses its tags. */
+static int take_loras(options *o, lora_list *out) {
+    int code = EXIT_GOOD;
+    uint32_t i;
+    free_loras(out);
+    for (i = 0; i < o->lora_count && !code; i++) code = add_loras(o, o->loras[i], out);
+    if (!o->lora_count) code = add_loras(o, o->lora, out); /* a picture's */
+    if (!code) code = take_lora_tags(o, out);
+    if (!code) code = tell_loras(out);
+    if (out->prompt) o->prompt = out->prompt;
+    return code;
+}
+
+static void loras_to_parts(const lora_list *list, bool merge, dit_component *parts, uint32_t *count) {
+    uint32_t i;
+    for (i = 0; i < list->count; i++) {
+        dit_component *part = &parts[(*count)++];
+        memset(part, 0, sizeof *part);
+        part->source.path = list->items[i].path;
+        part->role = DIT_ROLE_LORA;
+        part->weight = list->items[i].weight;
+        part->merge = merge;
+    }
+}
+#endif
