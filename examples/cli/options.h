@@ -384,8 +384,8 @@ static int unknown_argument(const char *name) {
         if (distance(name, option_table[i].name) < distance(name, nearest)) nearest = option_table[i].name;
     }
     if (distance(name, nearest) > strlen(name) / 2)
-        return complain(EXIT_USAGE, "unknown option %s; --help lists all", name);
-    return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help lists all)", name, nearest);
+        return complain(EXIT_USAGE, "unknown option %s; --help-all lists all", name);
+    return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help-all lists all)", name, nearest);
 }
 
 /* What an option means whose value is left out; NULL: it needs one. */
@@ -422,7 +422,7 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
     if (!attached && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
         const char *usual = value_left_out(entry);
         if (usual) return *option_text(o, entry) = usual, EXIT_GOOD;
-        return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
+        return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text, entry->name);
     }
     *option_text(o, entry) = attached ? attached : argv[++*i];
     if (option_text(o, entry) != &o->lora) return EXIT_GOOD;
@@ -435,7 +435,7 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
 static int parse_options(int argc, char **argv, options *o) {
     int i, code = EXIT_GOOD;
     for (i = 1; i < argc && code == EXIT_GOOD; i++) {
-        if (i == 1 && strcmp(argv[i], "doctor") == 0)
+        if (strcmp(argv[i], "doctor") == 0)
             o->doctor = true;
         else
             code = parse_option(argc, argv, &i, o);

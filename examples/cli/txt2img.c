@@ -359,8 +359,7 @@ static int dit_failed(app *a, dit_result result, const char *what) {
         advice = "; try a smaller -W and -H, --weight-budget, or another --device";
         break;
     case DIT_ERROR_UNSUPPORTED_DEVICE:
-        if (!a->context)
-            advice = "; --list-devices shows what there is, mesa-vulkan-drivers brings one that needs no GPU";
+        if (!a->context) advice = a->o.device ? "; --list-devices shows what there is" : "; dit doctor tells more";
         break;
     case DIT_ERROR_DEVICE_LOST: advice = "; try again, and update the driver if it happens again"; break;
     default: break;
@@ -426,7 +425,7 @@ static int check_model_path(app *a) {
                             "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
         return check_parts(a);
     }
-    if (a->o.model && !file_exists(path)) return complain(EXIT_INPUT, "--model %s: %s", path, strerror(errno));
+    if (a->o.model && !file_exists(path)) return complain(EXIT_INPUT, "--model %s: %s; --list-models shows those that are found", path, strerror(errno));
     snprintf(a->model_path, sizeof a->model_path, "%s", path);
     return check_parts(a);
 }
@@ -634,7 +633,7 @@ static int check_prompts(const options *o) {
                                                 : "--encode-prompt");
     if (!o->prompt && !o->class_name && !o->conditioning)
         return complain(EXIT_USAGE,
-                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
+                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists the options");
     if (o->info_level) return complain(EXIT_USAGE, "--info-level: it is about --info MODEL, which is not there");
     if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
     code = check_text("--prompt", o->prompt);

@@ -604,6 +604,118 @@ static void test_kinds(void) {
     CHECK(shell("$DIT -p x --preview-path path.png --preview-interval 1 -o kind.png >told && test -s path.png") == 0);
 }
 
+/* ---- Words: errors that a person meets first, as they are read ---- */
+
+static void test_words(void) {
+    static const struct {
+        const char *command;
+        int code;
+        const char *said; /* all of it */
+    } cases[] = {
+        {"$DIT --promt x", 2, "dit: unknown option --promt; did you mean --prompt? (--help-all lists all)\n"},
+        {"$DIT --zzz", 2, "dit: unknown option --zzz; --help-all lists all\n"},
+        {"$DIT a red heart", 2, "dit: unexpected 'a'; put the whole prompt in quotes: --prompt \"a red heart\"\n"},
+        {"$DIT", 2, "dit: what shall be on the picture? Say --prompt \"a red heart\"; --help lists the options\n"},
+        {"$DIT -p", 2, "dit: -p needs a value; write --prompt=VALUE for one that begins as an option does\n"},
+        {"$DIT -p x -m nothing.gguf", 3,
+         "dit: --model nothing.gguf: No such file or directory; --list-models shows those that are found\n"},
+        {"printf junk >junk.gguf; $DIT -p x -m junk.gguf", 3,
+         "dit: junk.gguf: too short for a model file; check the path, or get the file again\n"},
+        {"$DIT -p x -o nowhere/a.png", 4, "dit: --output nowhere/a.png: its folder does not exist; create it first\n"},
+        {"$DIT -p x -W 100", 2,
+         "dit: --width '100': must be a multiple of 16 from 16 to 16384 pixels; the nearest valid value is 96\n"},
+        {"$DIT -p x --completion tcsh", 2, "dit: --completion 'tcsh': there are scripts for bash, zsh and fish\n"},
+        {"VK_DRIVER_FILES=/nowhere.json VK_ICD_FILENAMES=/nowhere.json $DIT -p x", 5,
+         "dit: no Vulkan driver is installed: install a driver for this machine's GPU, or a software one: apt-get install "
+         "mesa-vulkan-drivers; dit doctor tells more\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t size;
+        unsigned char *said;
+        const int code = shell("%s", cases[i].command);
+        said = load(in_work("said"), &size);
+        CHECK_MESSAGE(code == cases[i].code && strcmp((char *)said, cases[i].said) == 0, "%s: %d: %s", cases[i].command, code,
+                      said);
+        free(said);
+    }
+    CHECK(shell("$DIT -p x --device-memory 300K") == 6 &&
+          holds("said", "are in use (--device-memory); try a smaller -W and -H, --weight-budget, or another --device\n"));
+}
+
+/* ---- What the program tells about itself ---- */
+
+static void test_answers(void) {
+    CHECK(shell("$DIT doctor >told") == 0); /* other things than devices may be wrong on this machine */
+    CHECK(holds("told", "device 0: ") && holds("told", " steps/s, decoding ") && holds("told", " MB of device memory\n"));
+    CHECK(shell("VK_DRIVER_FILES=/nowhere.json $DIT doctor >told") == 5 &&
+          holds("told", "wrong: VK_DRIVER_FILES names /nowhere.json, which is not there\n    unset VK_DRIVER_FILES\n") &&
+          holds("told", "wrong: no Vulkan driver is installed") && holds("told", "things are wrong\n"));
+    CHECK(shell("DIT_MODELS=${DIT##*-m } && export DIT_MODELS=${DIT_MODELS%%/pipe_pixart*} && $DIT --list-models >told") == 0 &&
+          holds("told", "pipe_pixart_sigma  pixart sigma  0.9 MB  ") && holds("told", "emoji-q8_0.gguf  pixart sigma  18.3 MB  "));
+    CHECK(shell("$DIT --completion bash >c.bash && bash -c 'source ./c.bash; COMP_WORDS=(dit --prev); COMP_CWORD=1; _dit; "
+                "echo \"${COMPREPLY[*]}\"; COMP_WORDS=(dit --preview k); COMP_CWORD=2; _dit; echo \"${COMPREPLY[*]}\"' >told") == 0 &&
+          holds("told", "--preview --preview-path --preview-interval\nkitty\n"));
+    CHECK(shell("$DIT --completion zsh >c.zsh && { ! command -v zsh >told || zsh -n c.zsh; }") == 0 &&
+          holds("c.zsh", "{-p,--prompt}'[what to show]:value:' \\\n"));
+    CHECK(shell("$DIT --completion fish >c.fish && { ! command -v fish >told || fish --no-execute c.fish; }") == 0 &&
+          holds("c.fish", "complete -c dit -l prompt -s p -x -d 'what to show'\n"));
+    CHECK(shell("$DIT --man >dit.1 && { ! command -v groff >told || ! groff -man -Tutf8 -ww dit.1 2>&1 >page | grep .; }") == 0 &&
+          holds("dit.1", ".TP\n.B \\-p, \\-\\-prompt TEXT\nwhat to show\n") && holds("dit.1", ".SH EXIT STATUS\n"));
+}
+
+/* ---- README's commands, as they are printed; those of clips are in tests/tools/cli.c ---- */
+
+static bool run_line(const char *line) {
+    char whole[1400];
+    if (strcmp(line, "build/dit") == 0) { /* on a terminal */
+        terminal t = begin(&plain, ARGS("--steps", "2"));
+        wait_for(&t, "dit> ");
+        type(&t, "banana\n");
+        wait_for(&t, "$1  dit-");
+        type(&t, "\004");
+        end(&t);
+        forget(&t);
+        return t.code == 0;
+    }
+    if (strstr(line, "--serve")) { /* ends when it is told to */
+        snprintf(whole, sizeof whole, "timeout -s INT 5 %s; [ $? = 124 ]", line);
+        return shell("%s", whole) == 0;
+    }
+    if (strstr(line, "--preview ")) {
+        terminal t = begin(&kitty, ARGS("-c", line));
+        end(&t);
+        forget(&t);
+        return t.code == 0;
+    }
+    return shell("%s", line) == 0;
+}
+
+static void test_page(void) {
+    char line[1000], usual[512];
+    FILE *page = fopen("README.md", "r");
+    bool commands = false, section = false;
+    int count = 0;
+    if (!CHECK(page)) return;
+    CHECK(shell("mkdir -p build && ln -s %s build/dit", program) == 0);
+    while (fgets(line, sizeof line, page)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "## ", 3) == 0) section = strcmp(line, "## The program") == 0;
+        if (strncmp(line, "Models of clips", 15) == 0) break;
+        if (strncmp(line, "```", 3) == 0) commands = strcmp(line, "```sh") == 0;
+        if (!section || !commands || !strstr(line, "build/dit") || !strncmp(line, "```", 3)) continue;
+        if (strstr(line, "--mask")) CHECK(shell("cp banana.png mask.png") == 0);
+        snprintf(usual, sizeof usual, "%s", program);
+        if (strncmp(line, "build/dit --prompt", 18) == 0 && strstr(line, "--preview ")) snprintf(program, sizeof program, "/bin/sh");
+        CHECK_MESSAGE(run_line(line), "%s", line);
+        snprintf(program, sizeof program, "%s", usual);
+        count++;
+    }
+    fclose(page);
+    CHECK_MESSAGE(count >= 12, "%d commands", count);
+    CHECK(access(in_work("telescope.png"), F_OK) == 0 && access(in_work("half.png"), F_OK) == 0 &&
+          access(in_work("sheet.jpg"), F_OK) == 0 && access(in_work("snowflake.webp"), F_OK) == 0);
+}
+
 static int remove_one(const char *path, const struct stat *info, int what, struct FTW *ftw) {
     (void)info, (void)what, (void)ftw;
     return remove(path);
@@ -611,7 +723,7 @@ static int remove_one(const char *path, const struct stat *info, int what, struc
 
 int main(int argc, char **argv) {
     char *here = realpath(".", NULL);
-    const char *only = argc > 1 ? argv[1] : "";
+    const char *all = getenv("DIT_TEST_ALL"), *only = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
     snprintf(program, sizeof program, "%s/build/dit", here);
     snprintf(model, sizeof model, "%s/" MODEL, here);
@@ -625,6 +737,9 @@ int main(int argc, char **argv) {
     if (strstr("pipes", only)) test_pipes();
     if (strstr("batches", only)) test_batches();
     if (strstr("kinds", only)) test_kinds();
+    if (strstr("words", only)) test_words();
+    if (strstr("answers", only)) test_answers();
+    if (all && *all == '1' && strstr("page", only)) test_page();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(here);
     return TEST_END("terminal");
