@@ -91,4 +91,5 @@ void main() {
         uint row = first_row + i, column = first_column + mate * COLUMNS + j;
         if (row < M && column < N) finish(vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]), row, column);
     }
+    guard_note();
 }

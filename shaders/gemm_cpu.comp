@@ -91,4 +91,5 @@ void main() {
             for (uint i = 0u; i < 4u; i++) v[i] = stage[mine + (i * SPREAD_TILE + q) / 4u][q % 4u];
         finish(v, row, n);
     }
+    guard_note();
 }

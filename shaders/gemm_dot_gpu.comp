@@ -78,4 +78,5 @@ void main() {
         if (row < M && column < N)
             finish(vec4(ivec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u])), row, column);
     }
+    guard_note();
 }

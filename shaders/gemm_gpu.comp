@@ -241,4 +241,5 @@ void main() {
 #endif
         if (row < M && column < N) finish(v, row, column);
     }
+    guard_note();
 }
