@@ -232,7 +232,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
-     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, in divided layers of HunyuanDiT, and if ranks divide rows.
+     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, and with pipefusion over several processes.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -7649,6 +7649,10 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor Lake,
+   and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+#define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
+
 static const diti_quirk diti_quirk_table[] = {
     {DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
@@ -7664,11 +7668,19 @@ static const diti_quirk diti_quirk_table[] = {
      "large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
     {DITI_VENDOR_INTEL, 0, 0, 0, 0x568f, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
-    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0x7d50, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d52, 0x7dd0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd2, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, 0, 0, 0x5690, 0x56c2, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
      "kernels of others ran 20 times as fast on Arc A's matrix units, or 1400 times slower",
      "ggml-org/llama.cpp#24404"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d51, 0x7d51, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd1, 0x7dd1, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
      "IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},
@@ -12579,32 +12591,35 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
+/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
+   results still need. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
     static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
     static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t float16[] = {2u << 16 | 17u, 9};
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
     const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
     size_t i, used = 5;
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
+    out[3]++;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
-        bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
-        if (is_capability && from[i + 1] == float16[1]) {
+        uint32_t length = from[i] >> 16;
+        memcpy(out + used, from + i, length * sizeof *out);
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        used += length;
+        if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
             memcpy(out + used, capabilities, sizeof capabilities);
             used += DITI_COUNT(capabilities);
-            continue;
-        }
-        memcpy(out + used, from + i, (from[i] >> 16) * sizeof *out);
-        used += from[i] >> 16;
-        if (is_type) {
-            out[used - 3] += 1u << 16;
-            out[used++] = 0; /* BFloat16KHR */
-        }
-        if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
             memcpy(out + used, extension, sizeof extension);
             used += DITI_COUNT(extension);
+        }
+        if (from[i] == float16 && from[i + 2] == 16) {
+            half = from[i + 1];
+            out[used++] = 4u << 16 | 22u;
+            out[used++] = brain;
+            out[used++] = 16;
+            out[used++] = 0; /* BFloat16KHR */
         }
     }
     diti_free(env, *words);
@@ -15379,6 +15394,7 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     uint32_t segment;                /* counted from 1 */
     uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
+    bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
 typedef struct diti_graph {
@@ -15407,6 +15423,7 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind; /* what travels has exponents that rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -16104,6 +16121,8 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
 /* `to` is stored with the exponent of `from`. */
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* Another device gets the tensor, with its exponent. */
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
@@ -16203,7 +16222,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* the graph's guard_alike */
+    bool guard_alike, guard_blind;  /* the graph's */
     uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -16822,6 +16841,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+    diti_guard_travel(graph, tensor);
     if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);
@@ -17394,7 +17414,13 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[0] == before) record->load[0] = guard;
         if (record->load[1] == before) record->load[1] = guard;
     }
+    if (before && graph->guard_records[before].travels) graph->guard_records[guard].travels = true;
     graph->tensors[graph->tensors[to].parent].guard = guard;
+}
+
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
+    uint32_t guard = diti_guard_of(graph, tensor);
+    if (guard) graph->guard_records[guard].travels = true;
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -20081,6 +20107,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     }
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    if (tiles->kernel == DITI_KERNEL_GEMM_COOP) c[8] = gemm->depth % tiles->constants[7] != 0; /* of a slice */
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
     if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
@@ -23716,6 +23743,7 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
 /* Guards while a plan runs (guard.c): the host reads the records, raises exponents, and lets a segment run again. */
 
 #define DITI_INFINITY 0x7f800000u
+#define DITI_GUARD_RISE 4u /* DITI_GUARD_TRIES times as much fits what F32 holds */
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
@@ -23772,6 +23800,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
         out->record = record;
         out->lost = peak >= DITI_INFINITY;
     }
+    if (plan->guard_blind && records[owner].travels) return;
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
@@ -23783,8 +23812,9 @@ static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_guard_read(plan, &health);
     if (!health.blocked) return false;
     for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
+        diti_guard_record *record = &plan->guard_records[i];
         if (record->segment != health.blocked) continue;
+        if (plan->guard_blind && record->travels) record->wanted = record->exponent + DITI_GUARD_RISE;
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }
@@ -24177,6 +24207,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
     plan->guard_alike = graph->guard_alike;
+    plan->guard_blind = graph->guard_blind;
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;
@@ -53144,31 +53175,36 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);
 }
 
-/* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
-   process. Nobody here knows with what devices in other processes compute: there all agree, F32 or not. */
+static bool diti_emit_in_one_process(const diti_share *share) {
+    return share->job->context->device_count >= share->assignment.share_total;
+}
+
+/* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
+   what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
+   can ask of another one. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
     if (!context || job->request.shape.int8_feedback)
         return false; /* a step that runs again would add its error twice */
-    if (context->device_count < share->assignment.share_total)
-        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
+    if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
-   the job goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and values
+   kept for patches differ when a step runs again, and stages would wait for each other in every step: the job goes back
+   to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
+    graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))
         diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
@@ -57405,399 +57441,403 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/O:V(*8bjZJ>ljyod'ZZA]<S#arn1O(ns8o6M8_CW*T:Res['Tcb'bRjG:VJqWZN<]=XHO-6Sn2G7LJ><6Jn3Z+.X)/eD^NKAHGCJq*VUs&.M"
-    "e^b55/'9e9m)+<3arsvbI1i<u(H/hfETVuR=Ml_Aws*'t1OSy7ANgFrTc*T78'jq*fD:d.7(/cSr#`L(DoG+B<niT58LxnM7nN:&0AX]nUEi_XxCw)Bg^L"
-    "McIP[./@k5F'MHP:rq/o1>'#`,/UA.qi[QlpQ5u6wIve>nWBe-8R0[PY%ULgnc';OwVstcE;/W3g1nPXWltW$xE'i]f]e7T4A$1jDA:P`kdq_a-Wo+CMWj"
-    "`CAAEWuo:;aDh,3@xQ;CDu-ZY$3gRHcexxAcaNQWl$YgLoA>7TC8)B1,pgq3kdR7.T;Dp.#3@=`@;+0_C#$6jmdZ_ys]T`CO*sV(0uIu9.i6K&F=BRt9cg"
-    "ZIhPS9u(D.$/5/>ql.['GMcfS]Pe^y9DRx9Fy8FSk@h`=ciI(8^xJ/5y>/7D-.r[X5M$2pwx3QMgVQ(H88_Zu91L]__`=d1t6p/0'_,vbsbLh;vAQupb]K"
-    "n3wCV@`rgAi$/nejok6YhwcpkX+1*it@hlCmMDcLT-e(5)0329$W9LIf[ii6oMPq`h#TqF9pMK>(*,o_$0[^[#u%MP@R',ku9n=[;QZi5-*lCJ]j7wL*d,"
-    "6Y[y;oOr+hU%7U2BM7V7(^NL$#63%/URM29jEc.XClMT_Q8dU;gfFD&8t/lH%RkA*Zqck*a%j:;ha7KSx@nvo^)Q.`WZN85r*b$;Cp=+YbTfac*2BI#DtY"
-    "kP])/;M%4)LZ4/aV<GK8Jb9hF>cDC0IX[5Gg-X1,>*(_fV8SZ[+)nOxAI7oY(7'30JMCE>G2Z;qM4]<3@ms@M^:PnotU2as;-38;)2t9cJ4cA9s1R(Y]H'"
-    "+RsYy,>FZN15P0f]k@oF`#'H^5Ef7cgn,1k#4]A=dM5Cq5.E^6kq$x1H/VPO`mWn6Lp</_%QvWd%S.X4pOVPZlo5qIbXqh#p1SNrQPoPd)m.)]HVg,una-"
-    "y3)TPlnTQe_VcKgDZkfmnutL@,c4p]-EqWDdt03S<5U:R0+(<%pP7qVCbaf#mnOYr3e't^CCIqE)<1w:sMBY'm).kg)Zv`GS2fC_Gf$/WAbPi]a*dwG,3`"
-    "utgn8fW3JSd7n+gur;5fBg+D1@#]-26:&>ca:ryHV]rh_+xD<pB&]roB+NXW$ZM2bl4AR7a[r,QNljxOSWGROL>%]n#BkF19oKhYJ[bpOde1vr;oVB*4X`"
-    "1[9nP8s8s:*]=3dOcnN=$F[CxuoT`+@hc5pcc6l'EfPy]IE<RpWcpcq0j6amLTtnIdm<#S9nfgduC6U;f4#Ew4@dlMq8$]XJ))a,>LBWBVQ0:1;>ii_MX;"
-    "x/SnuowxpeYcf_'J6mgiV]_h'qr2Y4kZeQJTnbfGWQn<_>[qJ0U-x(Sdj61lttXP09='k%:w*]F`ensyGEp*B4`8eY_OnqZ)iL:_;cp2-9O]SI2&122Ph7"
-    "1nJo_0*D2Ivk=BlPq4fOq5V71MiWffqVCTB&7(()$(uLV;Bh07Z7B)jVOvb#Fb#g]G^ZxmO#7Rr-$T`flM%QcKWPjW9umcU,R*ay'CM+[Alx`^E3j(cc,7"
-    "Me*pLqd(B.;SNh)(X%fKfm=KdS:,-j`RA6O;HM`x1cWXqoYf.&vE1Cv%ediTw`q'`fbO:Df&:(Jp%,jf#7<*Ym7oU[D(f)-u)d.`/[TtiFoPgb#qK_3E1T"
-    ";$6s.yxOW2J4ZuiD^#rrMfrx.o-27ZkIapnV0SBaaSdqr4E1KlT]&X00;.Q03)[3^EN+1cv3hYp&q#W5NLp[ms5'EBuKDO6IU$<Ma=_cl:osY$AGfWKu*G"
-    "Y_dI]%lm&YQ9pdVF6W`,J_2TQLbE59h&9lby%wj67NP@;D9Nj5dWr;4O]5Oiu6i:oCUDqI%D&oun:`xi=Rd@+)`I9/y-s7g5Aa9;CdhR@wRAeeV@;YQ%Cl"
-    "Ww(N1:$Y6tX5YS)y&8C#58XX1$@4BqeIHSA`'x,^qJe`QW^Ym@=W6uX8)9Rgco_.xh8gj8f>$5n9vAd6wfh&YkVs#+F=3`9fQk,e0_bf5),`1hR:aK$lV@"
-    "V)G'+6GGE)diCmk]@M-vI4-EV`4u^R^SuDo3`8mEeJxIhvRt60[Vm2nlru67'7kaR5&H#Zu6qF:W:Jq&2<J'1#P`b9=EYBnl8$HHnOdFqZ]+qgI-KY16@$"
-    "h+H8ICl7cyn`&8[dli,u;Y8'#BQiFCJYIQ3/_dVoHrHq],_&vPsJ%f2&p`xFt63-t=:bF]8@>3&4k[8+T]+#S-o#8*TM&rK%WU+37oP09UHP(lX+7J$0-U"
-    "GB%#8o`STiV64/;j6_#Rmu^>aP%/OB'W79,O[,GJ1o_Ufc-7NTufCH-hZM^gqYq&`[3o1hFl+gJ<c:[.F`U@h>p_tFV3my/[QAsH=mhC#]4liE57^0[r-M"
-    "0#ok+$b^C2,6>qrylu*kx;_D8`^MO=^v4if5&ur$n$:^IaeP7NXplSD<R[WP7r29h$,fj%&/'nT@GYsDv<d=/8bx5WFi-iN,q%r4x%^7@9'K$hbgdExW4a"
-    "b1Y_bi0[fH+Ya#L3llbamNr@D/%Y@,=(%Q4B^N':^A;K38*S_,'OIIHeusE_#c_6*Yd=Wx9LY7RGS#r+^YwgF:u:pZyc',9,QV*;+kOR[[oU^hnC6@10w^"
-    "Ms+gf90Dd-vQ^I^=fCqh1CUrr:DW(e^%M>qkE0TmKIZjtUqPH$T5S8Mq)^I=Z]lwyIQKp)f]:I@DS:aT3Budr4yDQCkYc'RXLoow(YSu6cJ23ok%-VU)6o"
-    "(HC%;xIn9VlrrH%Rli*JNrg**GTcMn3JmO6%5cb2MS[P^N1&w%sf`nyuHsIixHP)/w#A+laOI^54YfhFpKL>)/)2FTwOUEc380r9=aK_[.60W9uwW-nAB-"
-    "kCwm<PxP+P8[H0N@bS><Y$TG4/,FC&/PCS[DV.5KIcr9t+Wq$RgCqIFy4(,eb:$7twRI`>15/n7J^1iMh*GT.ymjgqM0BD:D&qlX#5lv5e7_r8wL9T4Y&-"
-    "b*eX@A]b;%Ci(pZfZd`C(gdyd:@E0a83@wKEmU7m%`_lf*ej[NFn*hrtb7x;SCJyPP*im<(Nf@:t.4s.'N6j4C>9_,i/$<lC%pSgpqH++b4K^Zw[;`xk3)"
-    "KiN6JWTVV6y/pOhaJ4nl:[h#X[n2l#+[ZH'mlgbtsOT^c9)oo#<rkkCVKm)ltWur%O96;+kGoPcf-:U).oDHK,E*n*MV;2sbhIK>[(KSweakqCR.^004jR"
-    "nnCWI*o28)j9S';p;1<Or_KlBH7-L9:DklBD__g(B_#;(<Q8pESB#u2@lpXjYI<y`*1w5O'T<*_Fs`3BPNG`r=8'-EZ`J)np;G@eVSHOg.@`g,+;QYr=%b"
-    "O+ErfuOTY%<.<b&,]tu>g/nR8J6T_,$_c*+H^VU,fS7eW_Qne(l[XP5Z,hoIBOsBFMY9,bZ]gE+,r2%9Rj'%[T8AM$'(Xfbl&0;u8`R^h*2D9Q-E6-O0mb"
-    "+&*3`/7.x:YXb-#M^:55-_xkan%JCTV1X$jDD^WMCh8`_g]c0$9LJjRw-`hVxqqS-dCUGE2.fISXTN)nK=@9&L+uf.00gcJMx;91qc_Kmx<G#gHFPw_yuh"
-    "=qpI)sAt%5LE,eK3v/=ZaI@,R*s#Qy^FE^u-6)trnd3lVs'XBg]qe']Xp3Pf;S2w'>R5vnduvn41XE5b/Fv2OK5:x``JTp'[^p_nUMi$x9@gr&$oaVgUbP"
-    "E^HBj.M/P0[M2Bb`%&HrMCe#+3kvEnJj[Js8MQ3EHYO&.LXA$V7O$KYxiND='W&lHm6_C(O6Z&1E#mua'1BYMfTB;AL#.'C+m,B8r:%3.U#4KO`bsB3vpt"
-    "1_VG254#iy/At%SPfHU0/J>W;o^kBb8F@s.*4,1jsqhse[1#]@&D>(vixS=vq#aNpIR`eG=PP>CCYg-Gbsvd0`NO>W>6HM@TVFc1TXAaTb",
-    "XrZ):<_e6#-Vjg`I/9rN1O>GdG8]i$-K^rlhI+A;JF(+ZP@m7ccE^s(UynYUW/V@&Q1(4Y&c';Z_NY[HZaM/]bi$oUVxGy6%`5-vWF*sbeGYkvqwU:U,mS"
-    "gauPnP.X=COrZxJdsK&ku/hG)-$.kS>$^>C;T;P/]Hp[7]c&,4PkO*2qH'w]2<ah8/9t$2q'wHZF1FXE-/SF<@CZGaods.=K:A^-L`>`t6Y.Z':UWlB+lp"
-    "(2s_Jp86vG-0h)=)ZAU6hPml20rXVa4s6nvai4TUp*2nMuwGL8Dp>+`<w[EfU5R8l)H9:/d_*^;tqcqNi0*h9kr$bIy6sL3*)>btgNrL[jsfO7ZrArMTPA"
-    "*/((2n(>8Yf;Ot#Y1)+n[cc9b#345qBPiHXsye#l='639nGXp,%cSM$#SWRe4YN#o`$p:kB.yut%*20*I9r5#dBOHke@iRSE$J:GpZ]uIj%;c[:+Lk%H(U"
-    "d<0C'4ue[hUB0lMB`GT9I/XoyWDqr/3`QGa6psm:*1)H>1ZZt^+$wA).+HEKCkEEU_l$>1-2'5]m=;ciP_aShk5a&PkDd0G]Why-y3;$MV,Yu@Bfp_s4eG"
-    "dYxxHr9X[M7;yTL&n<9p-L-D'#bHN0k/PQ#&BfbgT2@vZvy^JPayas-`Z`A/O@lL4D$*U7vhp^upH(p>>l(bcw<hoPy(RFLVOB514'[y6JTlog4=gJJvMQ"
-    "_`H-pSrC6l9)F(k&]xG%,[ECmiZ'ev0@#%'a6`u9n]'KygQ$hwj')5;.aBWh;&JNw:WT(Y_^IWBTt3J/^O<#v3^@$c*/B]J92K>p;^&<7(_*tmJ5B>yp(@"
-    ")hrsoF3,A6529N8(H38sme+9rcbXI07_.b,hV7sSWWoTJ>^F#&RaG+&1X`38mcp;227p1H4u>NMUeTV%jhkh&85u+Q%cyLnb:/(N<=V;bfL.h5]y(0Yo=H"
-    "Y,V`Nf]ax8(-Z<PO<ICRS8N$feWpJEJtQ[XGqvFnE]iS=44Gt^TB8IEI*8uOOyyJ%OnxopOM$McqKp1thPcx+2.&aB='4RAEq#grK&4gRVyf[X]hF*k8'("
-    "]IGOmpLeh>ccW5OWCYNJwl57YSMR<q808k,A<TW$h(T9S;rH.KR<'ZQSFaYfcD*+j]q8Xil]&L''7nvp7<aZNPwJJ*7M6wH#Np.`]Lqk&Bm#H5=FV=M9_c"
-    "<Ah_1u_D-#YN1x-oe';GXUAc):Sl2BAp<nUL`GKgCd[(GD3v]pyN2O6^N.g:q[J(.m'yU;/2xoPkEp:emHNdsVJMp%mhL4v$@I-(Ljol56Cc+T@OkQb3Za"
-    "psNj`wpKvr7XCCsZ#//We]^U]XI0Ix.k&c-(Jj>:qt(3GJF1EkcRC[<>g8JZS'V#.(QO4U5:PU,Rl[m7LYiJUUK%Htk<D^D)lI&:v4n,VQ4RatCS4nHXW="
-    "YW[4Bh'I+<GP<).@tOAAa%9#4R^J9+ckbkM.S*pGBTanS5%*+s17VqrDHU9,pa[_Pvh7p$oBbBd,fWFKqwv'wV&Jn[2:,Y@VRAM]^[>09Nw$k^biQN_^9^"
-    "5]ir:A17.s')ILVmArstR+bqke=sZt9i(3F;%.tp_n8HTVmc_E.8N.-^j_Ll'esk`AEX;MibA8IH.t8H5Sn'Y.PZY;@]du8EL6K(sjloi/<EiIU4+KqI7q"
-    "3hASH]*Jqj2``/f1wgX#T7N3BQo4)d5p;V`>y6VBq])14tAM93FARsFUG1_viymN'93k8IA-(Zy.G$QHZ(;Z9c`&H9i;ZWsbrk'+Aa3w7FHt^W3Z-iJ=+i"
-    "MOJJ.>e8r4ennXQ2_kLVRt8n&MtK[+VSnNM$@4f4)/8kg11<FXf2sbeuB<bsXH`*%h+;Z>fq$l=n*MF-bUk#oWG$;K*p2OQTPJ)&)ggPP8Bw>1g7fY+%<5"
-    "PamB>cs^S:i@e-M,sWSRj--/u,r(T,3.,%mtFKedZ&4W0F*YJMLI;CgGVdO/>c;4f:5Kg=,B5P#_BqluDEk/R-8Tk>K:7Wym654/[pu4QpK[8];KH>7yYv"
-    "#ftG*6j;hkKrRai[Nmmh<`#;2BtE]DB8OKSDFRloV.MDtw=+k'O]X:hI6**GG.=g=aR(<5,lvX3ZOb$4Q3MM^,S*,<dI@uY&)pZ3Xf&<^aK9Ff(.5%N(-D"
-    "Si:*_:+Ndr(&g_h@A9CEfvIn#0/O7g-f5Js]4+QUON0bmM(nLYpa;Vji^:;*BTK4#uAvaAe[W(6hq',[<$8Ee/rnR7IZjE=E53PS7@b`yRmPAYrZkm$tpb"
-    "NcREE%5=]T0X/BJu8JDZUZC.In)&'hs;Ry^l*g.5X1PR;t2(<'qX(5HSOkw<++Hrnn0SH(q*syS,:3MA`LTb7FfPwK(T#@8@rvG&m&B]I'.+U)YbVLuj0c"
-    "6PmBG86_UmItVDMk4tiN/sW5DAEVuj8fcdr5p'g)c:nFY]dWHe8:$0Ci6M&+S6[KCpA+v07X%uKiB<Drr)hL_-Sd6Yqx)bZAEc=ukNh/aHcJegs#NF(E8Y"
-    "7cDFltgig2wqcYcfR49lKmeR;uv<JuC-Yegr[jrZn,B84q8W.Y4#qn6ocZ-)/k;v(i.)_o@(fr9df`Z1DUIb@mrvK8kH)^D1-6eWK/LP6+.Sj,:>'PI]gm"
-    "HJr7K+1e$<tt5bxq>Uu/[ijJ0=IiNKe7Jps+kJV#YLPe[O5UilgZIHb%K,;.Zyyq%]T_-dv)vQWf:55SDT>9l]eDcK-kwFK]wLb:;UcApS@18e%6JA=g><"
-    "9Ks9h6+$_Sa+k19oZ$V=RKkQ#ofr$DA4HaS'V[VJN&sZi4.Q_^gO,.AH<M#>Q<(YZKLLs_asr3taK9$P.HGVo&=AB^LexTF+tI,q6xm20=N<CGR2.t/Paq"
-    "lXgtuvEXS`C&*j[&(p6#$u7KP5u0FI,#[(8dRv/7q7KNg,hE)[)QlWBxJrab6@Yj/J[fFV.qCmJPyF5R_P]`^qa.V2vsR<FV&#GFWIRj`%SUi7>aM>Bwsq"
-    "ypvIU3M;efm&IC)iII@s=PR-fHvrU[Dvf<<N9Z,Ga'S,C`=9T(l+2M$lx1mqNI&9D@rK_gFoy_*S(4A$XgP7fM)R5rOC:f8*O;0-Et/p&Wa@A(R]K^NT2E"
-    "c+B6Cy:*/]@,Z[.M5CsU2m$t#@@wuR.P%arP(^j1$fdm5.Iq2h&/vsYl/CniQedaBUHuBoBb-k2+hyY3LU*tFWhIrEfC-y&,8owF6*Wnh0<<+FcL'XDB&c"
-    "*-(O@iHV6:nP7t1S^b;x,ffQVoKA$]GX_VUp0eC0GY@il->do]@3trs#K$Gs-`BK6(A%Tgnvr2UygJPXw&SiqEO#gaG=vf$JNXmqq]cc[rv*6'/er5sd,j"
-    "U;v#*cce%9tGlL]5Txk0#Pf3,f@%PaBs1DIfU+Ds%.<quZf:@fYKZE(lWW[x&LhZ=W(aT8]c8r1p2O&[2m2&xM]2MP.DZ_EVVL>QUS3'.C<J9k)Y6dA@Yx"
-    "Avb(](]-Puri:tolo,51_3Ud/TrT*3O/>Z8^4wAxro3*FMHXqu/Da46+o4Z:dMC*Ynwa&F4i%=6>U',q%tZ^E:[Urnk0mkvT%F=aH&Y7@yj.*FpEQm<Gb2"
-    "<.I,/%jW`&+uQ,+n1&ZRU7ebYs$OGdZ:tNC_a]QKsMFs[U5F),QA[T_>.`Mu9K;o133)>IFJm+9c0p*&d/H&f5pO91D]0Uk>khL9",
+    "n0C9%1VZI/hj7g1vCfi@ROHSSm$vFFjtPy9dFgXtKiDpEx;rwR8n4D=BOO:eR27g8N[<+WSsx.8Cha_r'GNgFE+49`X3C:DDFnWM<Qy3<YH<EqE@N%s#s_"
+    "q[gw33>qj`5TQXyy:*mO@:dRgN^()78[PgUTg[nyM+_D+_*A3((dSS#wD6,T_qGF)EL%aQT9R*)gAi%KKW^Vhlo**d'6V-/+;K9s)R^lgCKR7,sc$Y@Z4P"
+    "Aa_SxQKLmCqF0(0T%Ld_'<2w.h>0q)&:sjgi5cl.A^R%YRY9klOOvLRGHK>q@op#ru'$ja7,LH7OZv+@8@ZEtO>tY8lhy`E'Zu'A-xhK@WaaDkZBuJyfO["
+    "m,vC2<;ATP$GRc_%pd#U#W$x(kQ69=k$jF$i&efJmr_FthEQWX0dXjuW-GY@W:bo^CQB#+7Md+m.djNu0b8)0OYq*B%x_OQeWLT_EI>:O3`_lboJWd5='U"
+    "daEE&56*nVDI><A;AVkcBnA]u@;jjeidJ[hkb3I='(os8q-'mZ^/$;)#=E;r/6*nKE1FW=K/F2R$U/x2$S$ZW)j-LG<LU,6:u'G2dKX7ok)wC2Qin)RaK["
+    "hf+>tIkcFrV/_]@]5MVke7Hy'P;Ytl654Oey@O^BraQpMgvNgDC^55l=MwL9.;0vbR]f-`]8d$4FKg%=PnCMkPUOeIUrkhaYWs^umaxOVq32Dk%`J4F%8'"
+    "V2C1UcuL%lnoo[=Aj:vx3Qk]jak$7;d9;>.Y#A.26*w/0Lh3#7g-,ZmyVQO=^jDYhO>#&@6NgAYXWI6s:r#R8t5VkYFk.bt+YuipkSt#liN(F(<hvysU$5"
+    "`6:kDx,1&C,=l^9Vy=Z8a6Q/myGa(uK2shZRmPnv]rY:NGK$0m<'lZv(+.,xR%RYmiAj&qDlGRho^eGuGJ:.PMct/y$(m6dX4,reNMb/lh9r9tsEgbb]N%"
+    ">w)t(p#l7+Fb3U:@yI`MeNe9+.DFUQN<B6N@qt]Nf#C@XQc$nUIbMK2kkG$h_CG,ZF%CO>#-oG^q/tEIE@X6;&Qh4dhu]mP<v%Q8sQhNtSpPT-N0sR+i>2"
+    "j5FPeChlgQ<O2)=w=v3kq:6sKB^)48-<afhFQPxBaOmxtw`-$7x/i(mdm)dVjMI:LQFcPVe23*o0y,Jbk<Faa-K8p0;4N=EU6':X%s05+mC6Kke2,bYx]4"
+    "I8t[%#GgT_a/%7t+j#IP`*SA#fG:245q$cA7Bt=8/7;AQ#A+BAo;5jLWL0t_Amb+n56t[;K.uH09KT5ONem=3[ZE68/paPYv&Gs+=OohkK_B#ZycG_m6f3"
+    "E(BF4'nBmaID36ZDW67lhvl:P<pQ_<E7$<95$GPt%B[pIW)#v.U`s/<)VEcf3dyXUU0_+a9T&cA97@$ijOr)$:GPBmEiS$,^v:f,/;R4%Y'E&Nn`LpF3X*"
+    "xuoc`9e`U`1VUqBv[He[)*`ev<@y:6UTLT;Z%]XtJArO$5+2-PxAgQ(G%1]AN`:E8<Xv@F@[EeewQ$AEb_;m;1y*0)Udo@QcRw0`h_aK_&5wY^x,3bCSDE"
+    "%Ou];WGlfQ=5-p'ebQG)ny1wmLlBEacQv`=39Eog:@XFiu';3T]T>>:d5gcwAIr0@XUDGys%AusBNeyF]qsEK+v`k<>nV(Kg,EV&Ut&JZbIihn(FKH;uwN"
+    "+u^^Rb#4x57A<i`%T90Yhft)#u/bpC)_s,@>C#GxMW=ycY*B54>Hh:ulomgxF:#TDN<na0tSiGIgU9&,uDgdq2`e=GgjW6i@DBDbaP%#X36%_QkK6S9j[M"
+    "lIv=dxM<LrE3*M`9se19ohRZvlL),'T'&v]n08,5M8QVY*ayaBp,cud5@A_Y;=dF/]^#9wxt(_J=M[$Q,;u]qwByL1J33ceGO*h>Cc'#skoT=t[48K3E3q"
+    "i-<2n21/^4HtRcA[pYuDD]n)C3>y$W5TVWY#7bYm@'owN%:L5,<ZQ=L2$cadiM0E->CpmwN-PY.0JAC7]I=;-*8dZ(uY7%YH5<x.Fu1XFF;VW#Fet>>O5#"
+    "%fyE^_nJl`29O)IPBWZ^G,vh)*KaMb-k^H-a7`BYC#-(v:*4(oMQRHTWLG<_rp_^tyRD6<p=6;kf.'pVib)25],$04Oy9P87@rfaJ0u'V[bEL^h7F59[Bd"
+    "29GeO;3Y845dCg#IbhZHideL4&G[i%:Kv(rhm7d#I<Phirr%JhQnc0YOsgF^PaW`Orcw7Tf*RE+mh#t26ycUvjh=D-Bs:xsH-U1iITf%9N%QMWe#2,8D,*"
+    "1Ymrn7l2lSZBb@W`*ob-Ixb^)p'=n@nXrWei`#:yx$-;LlHGY]])m^x=QLWiV3SmmRmV/X'C'$UVP,F]ARu.iD@)vuC.b=+YZ,K6sHoy+H82%^ro':WS%u"
+    "<OR4(q%8vVeMDK^s<x8fFtyGS_'^s^,(,v.c('9CBC6fQm*^K3KDbhXav@[bBqIZneOe#)rxBD(hDi%c_fc48TDdj>=upjvTEvh5#>UYmMJEsH9m2FF$/F"
+    "k;[+.Ak4&&0ZfVHeW[Cs(F0$;NRuv&U+rE+,'n;Jf5''f#sjv+iTC)4pf#iHGMc7%xK'I(S:i(7j(IWj[uO16k`cc+;Zo7i%+6VM[cE*GHX>[.iB=*CMBK"
+    "$a*>_J0k7aNVkY#,W/]c9MYG2xYLVoYHM]x.Z,WLUn<U.P5ud-;O-/u'+Yu.I@Ep5%'S_oNH1ct)ImM<&:'/O&:XM66Uw^Vi/YvhR'%^5$CeG,jh$/TD.-"
+    "b#]G:^bEHt/l[Sh7jTm)WC(IS54LH<h'$,RZuK-a4,nRBB%vpZNnb]6f^(w[r</B8we,nyrDm8.V,r_j'l&Gi[WCX=^Z9SXN)5fY&,wEF^Vm_vA-vFX6TM"
+    "hwjMjdf],'P`%f]kVIU]xS03jUGUa;R)M=5d``48@Z_Qk@u$Ri=suI3nCPHey35HuUq/b$TXA@$TJrU/(=&ZxpPh(*&w=#=Uy4Y['m`V;/8DYbkYtO*mA]"
+    "59V6,)P$v@Qho8l$PW)DUU^.A4UEjN'h+Lri+oQ[G>op0ZN6L[d;oBIhx[A:d@0O1M.La6h+1[6#Jj)U+v&s./-:vgtfV9/t+<[g]Ipchv=15%0K@l=rhI"
+    "A3LAR9J%bPX]X$)2N%:N]Ra;'C<K*E]JmwCEGWx9U>wclIJMC5.&$N4jveVi37B.G.09K*TP*ar:@%^WJ9jmMrN5#ge>#Qaf:V3s=-df@.Z5p)L<)4%QTl"
+    "+NIa=SE,ZZ'y=owrnC($]Ui>R6ZPCNPrNB9$4N5XbYjB:%g<T],-Z:a.X@+De:':eXn&rL&GTF.r$97,t/:KA-r6.0S'qi`[&l`DU:Eh]jAYXx3ayNlK3f"
+    "BH3eCL&mfx3$%*dvO1)r6^N3SFQY&re<+@[Wwy&Q@dw)Cnv>jG0)R2V;=rae])4nvS@b,sJ/6`+sH`1WgP7V'7m=NW0fShb$t5BV%9$fm5%>`Nd555)Q>v"
+    "7us2NULl%+'$)qQ5(WM@^B*k%Y.'F:IRX5FR2h_6I@hO,M1pS)1udpEIT<v<_V.r@Dr'F3)rg'_ej$813dJ)X'[QyLC.G-y7^c.1p^NGW#&Vd<v%^=''bC"
+    "Xu1@<Q=;fSp6+]Kc'ULC[b*xOcR+pjAiuLc9)s:<7Nw7hjMR.I+H]X(9@DGo1*5aei-Q,g@ptu4ht0^S&caW:kZdv>G,Ol06ZG.Yj^=dZKUfrk&-Hl[.hQ"
+    "cqP5/b;;eB.WqsV#s@tjJXEoa7@Eh^D)=_Qlqh^r`9d*k'/ky@Ebo'`Bn0_/U_DN2/),_eX7cDh&h:+$g)%Ckj#K(M3p2,wl8Bm5ugm8Uvi)XT)hpW9iLP"
+    "%7,a+cbUD3W;m.[=q+eX$QvITViOmPGd_lKhPg`cwYb[lq_c-p1un;$DEH'X)I^Gy@@5#@^Sl)U9<wvouR8sPK.D#/yBPQ@^xM-c]D3bd4:^tcANO<$AoG"
+    "fgi5AW(5-e(yr,tEBgltEBsb+R9Ob<Py$iDNoqM]KoUG-^_xKAfXSDX%f^CHO(k_-jJ:xxv^m>8$ne>THjlXbh6Ym=qqi*)h-L-`)ckL-.",
+    "=+A5EE5uVO4$i)m+Fuyd$ZbM-[-(Qa^,5tFPv5b,f,oP@.s&.nunX2Ls)KDTTk>MGt%Q.#I+p;Wh3WGo<D5J:K)qD6a3=HW&W5S6%8<Xg#@VM[b0-HD,Zr"
+    "kC_'5xY-yIO=LE(.e'JOdqpI[76VjrLPO-6x[+09HlnJv.Yb9'`tSf1UIh.b;Q9nv`g>fM<lFjQk.lp.[18qO-^C$0UpKu[*R:lAGHFpu'Ond+O6kJ_/Jx"
+    "HOwaegmxe>_3M44T0(^*n$l-Y%BZkhEeJ$Eq4<>,6PpXIX3<Jss&nlbVXkO6q5b7<va]-C@@F@NPR'5e9V'&J`nyWZvQg&3a&+_VYjLvm4pJK8kJ57nw8R"
+    "R]mIxN%KHXq[B&U(0LZyI'fr4To`.2He8&l1SqGZUF<fjFU*sGkNL'8Vc4(44_,mIuyVy^,%RW-p7r<t/KX^De*2bI@#JmO4BJsK4wS]yk3RcUdk5r<t7,"
+    "bc<yVtf3rEFYcp:7Ud+ytf]xu$u7$@NbA]XE@[P5jL'qI8e53IsdhsRp-^0sn$_FqCJ-QXT6$:tx.15EnhQvCEA]qGDpVIGF_h0oipM4bI(hg95xL5,j`i"
+    "w6H54s'8+ovghskueSuT0&(M*aZP.b9ScrVe51n>Q7f&n77$S,(M$bY3c^mtFL`3*6c#sVW)I_.LWW2(kK6@mYdGbjB85h-e9.$TufLLs%JCko(G80K%eQ"
+    "Fp4uE<t<PM@E+>4$c+-d/4Sr7MqElST'dpphVPV<#O&#>5iKsHN(^F[#R91.eM9jTM%Gs^0VSG')C^vu_N$7,/(@3nsjlh1uIoRap,G4@ak/]k6s=1xYUQ"
+    "8'wIn9oEioIIx31<j,lcLF'fQ0<xo':-84UWt2iMi9He35[#sZgN72f<&_);SL<5[RXY:_(-W.u>lS*6K>jfZgHxX:Wt#J&dhQ4^vhJvH2v+7gadobT_'q"
+    ">F-aJ1Bd+9Qk33xsNqu:`+S6l`F7-E4#9`;HA&HuPO[C#+x:),6+iV@O90cy&6A#mVNuD@<kb=fd_'+y6qOf[8Maw(lZwCES^A<3'<'d994SaS2T&RQ.,c"
+    "Jamn/'#ld6Lp]WtukRiT&,Ug#*GLc,q8M(jC^A;_g*D/-sq<q9#=$eMaFUX9sG7uHXU4.[i=LimNg[di6tUKx<Ig^a*MM;:b8EaiOAgeU-,84KTsJOZhrn"
+    "JFQ9K@)43U9nqLKL8bRDO$lG3o`u>Mf$9K'KWC;Nj$:rm+2A)-nKC'S+nM#K=/$rnUFg78,=@CX7%U=Uc<s^Wp.&U`l:QA%d8go$4-n.2>T;qKCgg_H-t9"
+    "_YDemmSIiKhmA#ajhZd1Q]89Dft7DZIE;.qfX0/=SmhK&m%)/cJ>Ve^8YiMYB257hLOuPfI`B:_wHWm&B<d_cSIiD>c<dW[gABP.Y84pyjEgN]8RhNN@bg"
+    ">-#0HkkJLv(RDLdKN/U:LW7QR`_a.:XuWMg`jdN`m#YWEC*jKUTiu-$aj+sx)PkAA]A>GjN@V[CTy=&0wn@k*S#..W:,E[4bWg[N>387h+M@=&^[]5bQx["
+    ",2mNy@ls1['6DuD]Q:8P`b*Ng#)W:o1Kx0*-^#4@B4css/=8'r8oV]yo'O#RLx>bse+uBI+BU2%Mi'v'+5&TAq[qJKg4k:Ll+a/f-LMHE-=3Fx-_w2,I1a"
+    "XDNudcGWsT(kq=]OV$`hxRFh#WbsYyUmi:H9#$u[#p29$5CX7QV/$GtMSaN4HrpHIE,%=(N:a1hRHe5a-yUwhk9UX25&#Na/QOagt=1M(69d3K1yW%yx@n"
+    "cD]&n#(95([T0'^eyABZDa`'YNQ/MU*tnrWCE[&:p;2c)Bv8[EG14j'ix=k+XK`VBrvK(7<>*Ib_mYY@l[4tboX8op[Xr43R>I&.Rmn+e7EtaHPRaER4:9"
+    "7C3@CH3`P;J]xul_W_%9CL&T,xP`Hoxe`F0O<bp'e>HkV'Q)T'ute'f9@3RA]A;VD2X:6*DJR5oPSS'TZUr))1,8Zi_N)#2kBQFS$f^^&c>'+NygEZ+Slo"
+    "9NjTo1ho;m(hv$N[Zov5VUG35Aje:Cd8k.N%EmVM]<3oLB-5l`.MkK#'2GZ>rWRS(w<1SRF&%diSsC1R_.a^Uv1Fb[%rp'2O3Mf=VX_$A`4jSZ=#30+uwk"
+    "XK9)R1UJIP+QG4lB&u/C^sZZ-*#FZCsD^uy;a=[kWYrsgK,.p&-$(GSAlDLDm3-%3Bp,3B)6-XTZX&YNIQ*9G4@fL@3kg+j$5n)hTDxFW[sx]-;W2#_FH'"
+    "#a_m%7Sp>Gk(];*7=^[L5N_2.XnT5)rl86VuA'+sPraO1vP_D7X)H)C5mY)8(>uBMR'o&oJ@';,A;hdnC'Q1L@jrZday&F4B(pQW94Ee8-;l<2t3Zmn)=#"
+    "mpOZo&nU)_PoXON^JTFsA>'/cpN'FBEeU1Rf`fB,XS-qe]E%8opFqQeeUY-4Lk.v6;dl+$$l2>H+qkObQh.XTqi>R]f;fYWfjjf88`IPBr]@n(s^^v_4Rt"
+    "HK2$YpesRI<B`Xtci^>Q#[`6#D-kEqe.EAYmN9j_l;JXc3a_H,;*;KAidm&C]Kc3+MR,dqf5#B38:fQfLVXk<Wry/r]#.o([[ExVa6;10yvbq4)9's2f5`"
+    "od+5.1+'wXR#n(0yTj@j*CA5EJm,,60DG34JB+NWn%p$50_AUZFH6/uSq.m,OMor:qV/fD0yOgDZ;.>N@UghgU[**1:yN^fc4]jSffG]<bleUiT4oV)OYa"
+    "[>fDWiqEde/d5Er$B[y<UiNg%W<f'EY./(o.=rGj1W>PxPdELDuQrELmohI%Z#Awi`]rn%+d@ORsiVFao[_7EFs_mM76Z,sI/,]QTiiUGW]8/Ed^.24KBC"
+    "NM%9v`2ZW=.TZsI2N@Alrt'CYqSffU+BR8)kq-w;(*8F$ve9d%%bJH6cy6+l`Nuqa_f05e(yKj5Q5+m7S=[pu5e*;)f/SiG4%WAv<HFV.pEU>k4m`+2TV*"
+    ")4j%OJ4Ip%K-gp;brqM(Og;33+KT_ew>PgIl<8<*t5D'R.3R+$Rk:HqZ9<4VD.OGDU&Q]D&PRKFsX_SIT#Jxb-kSW_G[vJW;+Ax1o%6YJB[Zk0c3x&c=)l"
+    "yEe5Yc9H7YJ3QyDCY.UPs$V]Q,[B6LRi5T^4(U29f@U)PKU)Qo5v('qZi51vQPq5,A8tpSe>d>cgh6]W6RHY$U_:-T1sTiE=9WXwM95)UD68dTLh>kp7`o"
+    "[ik/5fTPsnnq5H^MxnaL$x7v44P'Cpk#nJ1nNWY%XN2_`K9INnB(5Z%*TBMipxe@UcNh`0@=#RF1ZDceU7B0*O0RPOR@u$WGr(l2jVT4In/Tp2snIR7]y)"
+    "toB5hn7p<&FqnxYXh5fv#SHdK,T#Z2d<$H@J>'t':jJM1S=0wE-W8T].J/hDB9/9&#SbfoNh%ElF`&;fjNd[0FElbEa#[_@)QCaI]nR^t=)2GXs<_nPWvk"
+    ")LQ-0UN%k95gMMuFBvpibIAb_<TTH]U<Th`V]T<fGc/,q*m9j2pba'2-@D5A,rr7LPFaCF3fpOvmANP#y^sv6Nb'6aMHaO44e(%e]:E=,G#jVsgw)G5;dD"
+    "FunPYg*@ajQ3lTj_)Ts>^iPUU$6J9]y&/#4&=yI.a_.5R5;fVd)8_MMsNVPm;9O4v,WNY3PLuLr*n)7m]+eJVLiNaN,%:u68iS98Zql&U>a5X/SmAo[)EV"
+    "2D<2NGGw4YUKa'ATHp>_Xn5H;T7R>B8t:dTwXu$i(>s7iMGxKm,F.;<x-X*he3/))f<w<;ZbaoqX)aV,MK.6FmNnX,Z[Yg_R+EZYsD",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6546u, 12766u
+#define DITI_SPIRV_SIZES_gemm_cpu 6593u, 12861u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/iufcj3-f^Sw=B`hPAAl()B0l7*UZ'/U0#H7^)H/nHs]jKJv%,odvy==kVi(;]h=[h*BmkHrh]CM/Q_JA1as-W.[PtnDoST]brfxdGj,s2`&t"
-    "x>@8&tuOT.ov5/IH]WyuP4x%MAkkD$MbWBOUah/rW4fR=q/Bm7]lk^VGVGSJe7ky(X23)7mL<^UtF]hx^V%,]*Xx-T>QBdjW)Z*KT4O)lMjqxkoqVdKU<["
-    "I&<,d/xmeq&YttA0wXhvqYFj5_Cw299=%O>E^3t4&k;dg,nw<4fl4eZ9,Sr]CI]cCo6u-E<TdM#_ep)CYBwbxjX8E[$-l)*h+#7)E%g#)mkuSJPXO3PQTs"
-    "rH:0QKos:pTZE0$G5f62gbED&MGbDjCY#L3NP<Ilcw&xcs=5+vhg3C,U>rRUi$o:p_4pIFgDNpuF]$+&Ce>2@D.0#]G0/9++DTwGbSOEfHknE4ssN(@o5k"
-    "NyoXdmURBS2dp*YLyXlM$tM=71Kq9sY*(Nb/f3W%PTA<%Y^;OiM.U)FgM3qJa@06)B#F'4Q@-+)Iktg<1_X3;C^P'KDCS0<`6'19p[HxWUZZ.tCkK=*]i3"
-    ",u7,c0x/beICe9a'kv.PX>.7j'+OJpl2b@o/w2ldVb:%NKuv%K0EToSZa8ylR=e3kQ/Iyt08<ifw/-wOgR&<:$Zo,3^<y:C-f_(]IyK46c#ced]uA:w#i<"
-    "(:Y.^wA0'[XbpWl$fdQ:)QE=+d6l8]3coR+E#o_E-0]Yx#$O;SIrF<4p#s#BqYcnDn@Os%AiQ$`>D[C[U_Roe+&O*+A^b@BZIG3H*u-@k<lhr:UN#vjx18"
-    "es/BjV#LdA10&>2v2I$;KjDTZ3G;+%yYtPn/HhCj7Maap-vB^ud8'IrWLh=l8'k%0#al'ZCGE]TihM4RH@NR2O+5Tvp6`KNL=`B(<y3XQ%Mxpy%:Qn>i--"
-    "ln-^6RZVS,<DZxQBm3Pk&xl@mQgjUS4CG,SoPvD'f-8W8E^(4s#_HEQ3dXS60H[cJaQ5JtCy/FHW7QnGsj8&r:&7'xC%:9SC925531Fc_p*GLl]h7&GK4x"
-    "i[Q;ctmPU]=l/(8s:Q]dF^ptsCmf/M4RRiidB3yGejq)eEhIZhgXQnr8Wd3#=F*NZQRv)&1D,t#F=.JC%sXpS),lbi.;Qm[*Dl2r1_=dur*vk>tY^6;e*2"
-    ".,w11m1,<$Emp:IS>B%%@JObIR8OBZ*+rnu4E8B&r]#3wo%t@jI2f6&,&CE.elTojfHyP;u0Dkek0jf&#Ym$%F1<M=AuN_-mEg6)@X6uCqYn*tL)5X3Vcm"
-    "`57*TMI%odanLm@FRGMJ`t%Lj-Xasrib7hdc7yMaK%=awsc*U`Kb'BKHE555$Sg(3#Y_mW.2*=Z.Rsc*&6gKj[@K%(6&3KN*Y=3Uyt*Qd3wY#6(q>V5>4l"
-    "0:t$&mv%u#Np0v%$u[Q;oRo,;Ck,9GaA[@4@D&XaFX@6%8DUuYu>pC5,l2hK'I(=&QoS;/VyX/Dg]@=%%VhkY2)<;-1bfeKY`fsBo)]n>GTT65ET_&J^hp"
-    "VNFI@,G=j+1q)Uo878_GSbZ>0fmEDXW/$Q]&J4<s1y3BBqmpOJrZ+Ct>)ysl3'kt7g7OAlJ1K*CL*-my$hpUY@iLE6u5(B6#r8TQ8e@QgkDA6XCG2(P:YY"
-    "W4e-jBhj%]760o>+4'+5GwiEiKlA>vB*+cRbxN4^</A5Z)T<h9-qh(vFh[O3Fn[pt=gj2C^r8:DXyUQucIf`RKog$jol1Sl/vPjMpNf6n-`Yi3gO/B]oc5"
-    "o)dtaU`0sbQfUb>i@O#:bx[]m&ZW`WR*XYSIuaZ7*m1$#>5RjXKj`.H`>FqO,R[`W8X&[_Qp@UB@K6bnQ#CQsn8Nd8a4Ic18<C/E/`]gUMr4%mkQ$XvYm/"
-    "<2h'&s6nfbI7QXu*J:UHWgOqH9%Iadm7MiX8IS:>j<3`oj4MWJu[SvG-9($O(B);3'.q*JsP]JXuHbi[3]YLCFHeAYnfvHT<e_.)-WjhW``Welo1Vh3nrC"
-    "NEecY2kCiQ[1hjtqiSX4R2>pVy[6w--#V0n7`*PXc#wg`U^7BWHt[2Y'^H8B.=&X'eUV,jCkyir-qZ9Kc&fbXR/XLtSWyUxfuM+FQ;[H94K&O6gAv.u<W'"
-    "2@epU#KT=Bj^AL.a5X=a@ftGVn#pJLEm>:uSx+u^o^-)C3lym9RIjfc35peNnCHdVsE4g(f2qqs$@l569V>fkIYDbUhC2:opmA%QM%%g6ErLhuix'grPn("
-    "lr3@QW]C][<>t@k)kv9ypS(,d/V[slj^s_&9I<]mFHF,iAKs-)=.ClixLJv.@;`tAKF[PU]a_D0.p%/J.aM7,#ZS4(i7N@SRW<JsU>`Ko/w8RJKdC=%NNn"
-    "S7>l(YdTDP6eDg;OUL%J6lve5lSGg4LSgQAe48N]:<<ye7*Bf)fQ<j#c^`trpuUr-b4137cwjPVn^QFAU2pU^WXY2co`lxK`,TxJe_)X2%^.9f_<KJ%K0U"
-    "oeCNHCHINaQq$5w&RMXS)o;[6A9C$hIUE;nI*SMG_^@$N,+Lk0lr>mWfE6Hm6mo._b`nuGFBsf+vUuw7W;*OB:(g2cpfVxkuTZe](-5-L@Q3XBgK+5yv1'"
-    ",<%*](.AT@KjBvI%1%6yp^>n0/eIj%Y>WIPPDy-<0Vw%8>)A._3/`F1ekQd<>kb#9OenSsMF6gfb#3NLP*Z;H4yG44ld=[yD*k66CjAcHfIeF_(DEXXCGu"
-    ";'t+m3*r<k5ucx1-R`p`Q6f8sCLvSo>Q.CI9X876MU4P[sT$5e3FV8UPD34/cGlxJV#;CSJRj`<SVX=q^oyhfggF141BQ-O*.NX]O1@6*]OYt)`lh<HDL'"
-    "[ZK;$1=pW^okK8,y*AR9u34I+o&OXTNOHfKp+3axw(1%4C&L$@95'd<<p@hrHsS>9;$uR^6`RXb-tt37uE'CMIsl_.IfK5X^=84AHP=sHBor(q6e0USA5("
-    "S:f)VF^LbpHifvB(-TlCw^t&ry9wC>Vj0q6u+kt+CAV.&O58*9Aoa%Xn&BWWD-Kl_7w0tM*8RP=6&n@FaD*,r2Y8N)=7.N=`$vIb14QVp6UYHtrS`[Fp8w"
-    "06Hwey$W8l*'Z]EpcI3U;d`(<PDu9L-XP4AbI'g&[$&RFA5+a=qHSXI*]Ky7X0ETUm:KVaM@*2W%w@I=YEDjG(LGtKfC'bEdk5wLX]hP,Y_+>f@jsfhkBh"
-    "UMT$Gf5ln'o^&KBjk.^awaef^kOreS&OM`YlNBAPgI-J2:,+g**-Q/tOhZoyFlUZBYO9CX%3=L=Q)s,YqWj&eY2_'2+o'OeSL]cIuj+<KS;SHCoe)vv(<o"
-    "$*B:eX[Gj(JY7G>B.#>gDtI/B`/8bShqC.qfg2MN)g'8wP$M:(%lh+FHoU$4vDS4<T:cjP7$<tk;'VgF=`AKBV[Boxa;@_fhsVeOgQPo<Gu)i_=kn;;;3Y"
-    "aUYZux6b%O+`Qw:;72`F0JY)/Bw-aN,@s4=4yH+lU73UI.D2/c)PYd2gCVY=wVi&b&jdvD5[m-R:h/c65(,C4JETG0L#,#>_[:2ej67^Ty<jtif8p;ZGKW"
-    "+FFpO(pR5*MKX)NvUo#b@,u0Zg@*LGs%0W]c]G0:]GFeEAqv@u/D>CqfAPke6A%I'f:wq/$GH:.2'fFjNL9e^.5&gH4lYF`I049h_)@VC1rO</[=2T@d)M"
-    "HC$eIo#1DL&MQDa^muZZe-Z17aWZ(U*4n`nn6bJp8kv*%fi_#6W<tv>Q'-V@-])RfX1%]<5a'Mi4fb7<1Gb@U>ev<-6u4L%w.%6:5XcU[9t]ejul8r77XR"
-    "WP:(>ZmEj7=T9dv*t)Oh;^-3<%)+WARF<$.[TVa4j7`WNbh(^%31/U4'nEQLFb[A#F7>*mQ32NIWItY86Y[e4X^S$XwP<jR;J-2v=>-O:AyX)YBD*G;L:K"
-    "WD.V3Gp>w`.Mn2UIX/.,nd=CLt(6/x>QwW_R2hvB/Y=Z[,Xgl3km2K`%OvBcL*52m2pW$)&<8iZ-UD#;7#*hNiIuH5*wO*#,N3&8^W=kG[",
-    "dj1>`d*C<uu9/2TsPqde)8^VDpHxoCq4NloV3Tw:crJ5OgP3#82*7kiENw_;7x.HRGJW[6FwdfHgh-i.H1Lkak,G[hA:c)RL1o>gvxvCaup;JQSs&+lF<I"
-    "CHXrF'5.SrxVn:N0Mk43[Ppj%&.kwBTU/M&2O)Xa,Wbbf7$@ccju^8<x:P$/SdtMyxIqoY-gTRQ05RfV80ES4.TN+n*eOlKs]NgAwr6u^lMA)Sg)aoO.&9"
-    "hk*Mv`y.h'%Gk.M(iRF/&nlfMp4Ajp'w^7J6$,a;7tES'r5YVwnuy<J2JeAZuH)LjuC@q#g@rNK2pwYWYw2HfiS$*[:0$DpaiL'nN2+5%X7H&2KbL0<I(N"
-    "1](Io7K+c&LW^(jb1(QHGUGLGIllCn%x9evtV:Gc^vo'IQt6:m2-xkTC(Tpy0-5DB<iBYM>gNy5IbkiOU&@p]%L=6aQ<l.C8'u>y7F1W:Ai@kMnIPLMe[g"
-    "8wp5j10;w740P/T7)rL0u),MN6Z^f;SfO7F/_MV5/ZXKIO&,eixpNyf`njt`CGSDr%8cO@A(BYt<d;0Pwp2u0U'00Ex:79)ka,pp<=9NWZ_FD5wCtI5]95"
-    "`u.Y.Lm]W$bFsngcV7'-y7(N++ib.XFSpc]Qw22%>#&q$,67B*@IZg$j]M50kN6aUe4Us#tgk=Ttl;F+`>up[,oR.FM-#[j<v;*Q.n>Ptl83]*Qo.Z<nvl"
-    "H#i1jWM'fn@nP<p1IXaUK5QTWmrwiG<=+,Zi.WB=UA0E^X^>IT_DMb4p/].hiO)<8#T-ktP>A+@;ciTxI<.'HimQj)1]jAOw#WXQh>BGw5l4u]m6Cn6$cW"
-    "gvV3.,`,[Sk&14,@(BUJ%yM7u@K=Ken77_J<@8Z%QY'q(lK'_YTB`W-fe=>73h>3bv4:2iIfWJ,eIS+j6_=XC*WNvdvCaFJcd@i2%6MVGUpdB-m`jVxX/`"
-    "RQnQx)P&MZHMU]SD(KjLjEMcUF:wpB>ccO*`D@=]3@.A&m$x1X/-=tlI7eRMj12+mm-hb#Fw9gXV/fA4@7s22Ev/dVS`auq@3>&a9nQM&boXKV:93He>ET"
-    "6t-E9qy&(@PxTsPR_#F>jXUDO]5Xh^TI4r(s>,%<[[/*1),t'T/AWZeW'sh5cV9AU*Qf3=dd(32Ss+9qO,-ka'jhdv82`J@bLJWy+,`G3KDhsM]qZ$>N-q"
-    ";3l^XR#j@O/:`<3Q<kS/#G@uDxo+4WJ<bkAUKZ>hX+Bss>x-&_>h.ykP/r;D3Yk.@T%=*K>Ucy6$6(C$YWSZ8A&R6M.hh.Bv%Iw0@8$8pc%-s&fj:GsrB%"
-    "AtJkv5h=,YxK=Juj2JZv:RJ^FTLL#KLv`+N_hCgF9WC,3GbHwJE-'%`]`5uk[o],/&ZIqiFF9SbPA1r;44MB$HRaYXK*RBpZdb(rd920^oas/42H]V',Lf"
-    "u3s`<Af>ALeS5D5ZGu'`+'&%K$c'*DvkgB2&x7.*C*O9S368wgT+=4drCYR1wf3_hY'1JqRl5UWAnp4X'8Q&QV0kZK^0R%P>6/q9SMtdtPBg)-hEne'OgB"
-    "M#E2MIWB8yrT[HVs#j,_<*;Ui<]g)Z[[rS*.DT%Pea6l6`>73K0k-*&uY#67vxrDYrT/,H`y,BxO_jiK5w%BWpmlg1w]2'[kg9JO=v&&gvv-op,(0;j_8`"
-    "rp]ZT_*$&G4x1I=*ooYmG@t%gngLsmu,J-YaMl<v`^%afOH'O6`)[.sp.J/KK=;2WfOa^`g<nH$l`/,`du2y'gZ,`8P19Z;C-9D]O``ucuO-r'0C'uj9oK"
-    "BF-w^5hb6K(i>qBS/cspJ'sjXrc^Og=XW);]34K]&71wm##'XasRw<E<6Mr`Rs1#$uQicZ+[J)d;_C,1*&>Ivw24rPT<ZBu/TVV4IGddWEuM^CnuNop>')"
-    "ahBVoH;=&(2LvA3@FC3S>K&0PPb59G,Nd2fAgs%arj77p]XEcwbkJ4mUJer1&H%NKUk^Z2whQd3=;m$iO2@bFtg3Pio%1i]'[)$D.Vr`&pp_<TpZm6A1^r"
-    "GcyY+b-#fu4xY2i`w#*[>[/`MRMp5Ah)(]2K1#^jjUnWB:0GcETvlb74aw>yDPmc$SYraVMPo(JJ>7h4a05OExwLlO2L8TyO5)W$H94A/5UoDXudX&0Z%>"
-    "Wwq$x>WUnKpBfv(HmK0:Dx6gB)q.O^0*'KrY,vZ@'(m9q9q$43oVfxItYgH8I's3>;9==iA7l9_4m%kVHV:a.^,PvP$-al=@iHn.LTC]yR#N9A9_B7/owC"
-    "J@3BI#JX`cXqEuA(NEp6>+-uFD*%'.<c0>qEV49ob(51BC5o)AAtTlZ.%fZK;)mt9OmHBW[4@fDKs[A7RSCSX2-iMYagi@y3=QosWqM:qcsZ-=a%Q);,2A"
-    "KT#;%.fh+Y@y[6r;nTv'Rf'<f.Kl5VI56TKH:x^/_KAXpa.8uWXs'TH#n/e68;)r&uYH`(sm8CZaE[K*%K9^2$Z021Fyh]W]L%H-d:.1mUe('MbbFF&`^^"
-    "oAc.%nAGgg28aI^a6L6dyS+s4cSZU)qL&au#1.fk&C'Jfs]jT#).JV5$CP3dn0h1:b$&cK@kid,V`;E'R4v`Z/p=Q#9iqXH7-,i^:)sC#y%g>fRG743;Uh"
-    ")HNEMqZB'8tjy.]u0u'pZOA0hIL-#`_]#Tqs4CK>aj42Ml/&O:Q7qci$rHfhP1[$:C#HR'pHKh*k8ZZ(KAe0g(W1fS%Vy'g(qO1KXOw-IeyJ>,,W=nEpGs"
-    ",YTB%>::Fbp956nJZHD()9eUu,T3V*sCZRW-+FeA^gn^.pArATHpt^oitB`n#j5*1WCIHA[^1K`K7;debg;w*-vm'8j;T>VXI#3wNla5uS`%QwRL1nE#ln"
-    "D4wRMPH%w$rpjTAKcb3,m5I`P9Q#h'G]:x[AHBT<7jWv&`#T](wYg#DfUG;80_YEGHhLLDuK2BparoR/63XtL2t5Opxs8c5O0[Sb@X+Enr:T@c#gfbLj)'"
-    ",w+^pP-+e2Gh'9e0VifAmbf;PhW<>9oGLU9)Ba4`Ye7mi7%GuOI;6<m^Y.+:)P9q)yl]O:[h3dG-0Yi1c$,I<oc49^Y19M-E.S,BqYKFO//Rrr.Xy0n&2+"
-    "Qh<gj*J>6oS%T9d=_L;rs.R[KS3xPGB'p1<JCcdLwKCUg&eS/J(#(01H6T=+4.&fWg2;FH<3Q`pB)';=E7Jw_^gIe>NSbIDv,YnX'..mT=gbIQq#.E2$+F"
-    "DibWjWi7'_/QwS%@y0MEcFiR]>eP0S*coN7UOv);N2$(bEZxK.H6]lOWdVl/%)a,'<CVmvE/wIWwc_nq@nVPh=H/rlSZZAGr'4SFQQXnM>_kg,Cj8&%6Q)"
-    "/ZEiv,6GpyWjbumdkl4=JhWD9Z8]H6TLfyq6+#jdi^%-HVZ<xtcFfh0i#uiCcO(ZK-E':t(]^wG7^@^nL*[p6$tghAH6lE9mq:t6lkd8nn/6iUcl^Fk@'m"
-    "Wx9PlIH6Qw:r0HL.9*L2=V[4ZeEE1xE5SCpmtFW)#46W=q.QJRT^5=qlC0l^5V>vfGBFciIr4IE1Ggfu5HRnCw_2-Ra%e/05y$^3VuTqD-'@lLKgFef,-4"
-    "s<-875uDK]p27,2LsWpIrr`A]lkr>lbVtRfb^,Kib=+ku_OK[MhT=gX2=p7mArrJ8t(6>jRj$9w'IQJSjoEJGgq<H43uLGgQm.EO,mEjfnXH%=IigqeFfF"
-    "OV=EN7B5%)>]+eWh3fIj4=g^7uCR'BZ-ADKUJ9&+o%w3evC#DK+:S2g#Z7SPxAMCDs0#CxO%sWJ>o,HWJ4571mbo90LhNusr`soV;vKM#tfj5=Q*GWH0p("
-    "<PPGvMamO_36*EgPE:&PY5@PSrynS#FK`^0/E,E-[RD0hmF.ai:+KP@[p]iEYOoZGxts;%3hP''@X38n%g94Lu>g:yj.%:2q&9Ijviku(o=bq6>ShW&,C6"
-    "M$m+M%.F&n8/a[^E1^4rScNqHqy]ByeD.#r5#7&;D]>j*:FEuWVheZo#Wlt&f%lWUbTwmW&:L&mvnU%H6Fr/__/`HQ08cT-29n9y7nDY@&",
-    "3U`xA6.*yXZUjC/P)H@&Q_QhHu#i7GxUrIPra@&[+k@w6YRja;G*hi6f().kqY*WNN9[59xk(joHX'mnP8Waikv9pg24QF;%hN65&&+4K=sw#L;I&V68h1"
-    "j#aP3xc+xdK[%9ST+Q45([+m]l5mRGZtJt,=;c*NE>ksY7bmob<SH#2/i-a9Om:o#B8Ei3jlU`SK'^$802A<#N,WRvx7<FP2/r0S6$)br%eAHbvIi_FKga"
-    "n73W79XPZTxu5w`cJwD#4WkPtegZbDry7GwC%,Dc_HjmGjN^0[$dAZ[(`H@Oqq'1fKhk%'^O[gb89PRox4t#h]l$vrlFv(b<)e=qoO)0C7$XBHjK_.WD4q"
-    "Je]1R,w81H`N9]ljear%Oy.nASib+c9Fk0yBOogPX&]AKV:77jGX_<u'4mLF0SoIa#5eyJ6xt[''<EHLoM/d4+)o,pSB4l]1tNv%b.1];E0UH^NANd3TeG"
-    "CsGhdpU(U,j_($_+m%+cA1n)=O3&wUk$7+vOgWws%2Obod=2FY2ORC^9<V844KeMw(AiIV$W[Ujp@EGW,<R:0s_U=5C/e1uA]k(^F7/8px*jcQTOc_wJGv"
-    "=%lNGKp@W*XF7k@V9VXb6O+%Gx`=pgIuua/ZTB8N^VbE[Fc'9K#A:7MGYooBS^@IJ<uU04(t3FUqQ7PGrO3XMD/XA+GlmZ&-[YPAj:L*w`)UAb6==(J-:x"
-    "XE'6Qyidv*0lCg2P&e_uWlTXj4t/oeABjE(.oUv1UVP.s[-O==sE^X9[7_5./go>[j6w(1:t:7yc(j9K7e(%[Df;1GF#6=&RCIB0&[(cnc5x^(QWhq`c[a"
-    "X[cS&2:=GF]xo9PMcL],.Uo5PRZrklqj$Eef$1H]*H^q3ik^k2P@(&Drct;vgH(fA*pCO`SU0cJWX.7H/XkC@:0pHq%aR,UnF-EA5DXsrU;v/xP+Ai_a:,"
-    "+4#*0`wO5)eYN)ocX,k^&ANW0$WT'E]7(+(p<,9$[cqS9'-T&G87UdrAxqr50>VS[KoP:C=QpkQCI);aroa`ufYl,'5G+'cT_b1d6Z(`Iab]oX;Yd-(v>&"
-    "3atBbsUE.EaS<2tSb`V5&6467uHgQTM0Hf-)/[iG5'lXmh1XQ^Mmc2sPN(;x)Zr&U5CZMIcC:AH1J3]T_,K7*,(I>pS44v@E(O24%PiIIxc%M2idiqgw0%"
-    "R0Feh+hUB%lMnJasHi1sF9Y:tm^e'U8FoX^n^<t=OBuBjx7Ay6V1h=5a%$%cuuf1C1c^f+QEn#::s,6UnwB4X<`:i:DxmOGjTL%+iF9uOk%D_C,wlv1yi`"
-    "KPdRXo-IBk.nFw1(IdGOAPhWh<(_Q5h+]'fYhI1;_'0*NyO_Vkj4Xi&Th(K@sFCcXO3:6P;qEb6h*m9eOo3.'4SGDrMoO@c1Aa0XP.(U2;,^CTygKVNP+W"
-    ";W(`7q5%_H+02E*[An25F(]&qXZ5cb8-cAs&FthI[^vbio0$9ELijP.5W4OaB;>8BkU-=9;91_EDR3k:]t0YvWXB<Qc1sv/'ylWo()h9unnp8Op6-4U@^*"
-    "`=SC_pU73WBkT`8`@,Z``3t.eqSmR:[hYc8n8J7ou&Lba$*vrmY0_Q]J.$`c[&0Ab8E2h%EWWrO,oZ)2o`;1Zh6jCo@Zr'3o5=Ec1He)HM@iD1`ODMPv@m"
-    "aeI`e8(hD%>DL*fCH+`D9f:%]hlXuVybQg>@:I<4:X&0OMU'5)B,s/cZ'dbX3H<eHIbR%_^jYJp7.7P5R`2_e0IjPAG^gLJm5d$yIPP&;9B#4ZEvZysSP]"
-    "$mLb#X%[@>=ABvHc'BEd1UP19h-ObCKBo1pT)g%9cmjadyTA>d6Ay[pKo`SB'dC[mT.j;lL9<t%g[hmkgrQ%MR+t9JRwE8a[dcFY[,/hWFVH5fV%KZAMX#"
-    "AHTHL/Xf7Qbq`GCoH9MQ;GS@mOtEj>dO/c$x5Bfmo;IAE7i<Fb>BY=8c3jw6P9`ui>9H[xH*3][2%P-^`>=]H1T7x]e[dK$geeOF]n[#9@6D9/K>TX$pEK"
-    "^4f4Vd.b2DV_3I1):jWb.Z.CV9==CO#8TOphfy&=O(ZS9oyDM*canYK-,rbqs1ogtQ;)_ENBQknH)OG=^l,Fi9gA[p>/`%f*;CJ/[kV/qgR7GUl]SLxktE"
-    ";.k]UAU$htM)TZ-wZjI];v1&=fsY1'rLUG>qxi0sC:JL.@]eR.;k#gt_Oe+]KCP89J2o`T^gnR.JE;&E3U]&&pu(v3V]xN.^B0AOJDd:x:gDl(q>>,X@<@"
-    "C@Lai/$2dN[59Su4T:.,M=b4kC[g)o:@GR=:%Q1s`iOl];jG(feT;uL@FFkdY'X5OfFlS2PJs+3h%_:K&]5hAk#uuj-O+UNgfUh6AIAKll%[aOO[bJe/E@"
-    "dqsNa:*@jfOZLMl@AWp+E'[cIt-T_Qhg5-Y,ai#X1'9@3`xm(DEXHyWO8e-iN(LL:wfDy^6]Tt+SsG'/0H1Jo$`gsJp73Hhoy0a@MQ0CHb`$]@3&X]JsUw"
-    "n2YwQleGSDw3Luhk>nGPff:DsYul<'$J28d3V]p(PsXJ.*2q;rT'&rWq-MnC$.B0GTWSbeoDat3c3N8(s]E4IwsOnO0D$=VL]OHJ,nL8:'^4xueHi/i77Q"
-    "v;02=VXsn#>bUM5VSiZ/_I8L-_UKt'R1mu1=*`lG/;<OdN[Hv>=U=rn3wMk>JPM=s/WG`Ln[cDToUtGL_G#FsTfW$)5$c[t#UwuWqVeqcE%6I2V6#DK:4D"
-    "_,m71PHujy&@h1;%@T_[$tqTD&/vn]D)6[Jb#fKGUdZ3EYrD<H8friE%jY/9du*XWGOD,/1tyx'p:ZqWcL:Wr6Kvfm&xAlQJ<NSK@H_)B1N'3L.$sAKH5["
-    "&E,)T;iB5xJOah@/*STq-YjG%1o9UD)=c[`^f1<s=9$>m26rm33SKCd9.;TU;[Z+p1_WH.$R#-spC*TlL,5&[))K#J<hn_8'ca6%uT1`.O;^m;OnBH6f;f"
-    "t<WFVE@RM[PIXLE.l0p<a-i7$Q[Zgo1E32$ph[ZgXG.4=P-WjJPPdULUNkAK/^)#a3Pq'VKaZ]K#h&BT>MF^fQ.Z6Ce$B(H_^ny[Np./4g9=^K)gdv[Elo"
-    "mLbM;w)>.nQXqJTbvqD9yV+IsH-*Mf(5kvI@KZ+$Q9C$Jm_I+]2ScJ=;,=iGlqupj6Z.A@)_>9rlI(mKVcCA#XDiTJCE'<KAo(2D>cJP)#6(Z3mn6jH9h<"
-    "kdW8(4*bdQ><]>,uLhgRWf(>5JMBUBj]H8WR)b0I[%OocDr%gGY`R^OuZcAL>NcU4%4<sw63^o%egcdsrah%s/:8*brTDKxxf@.wM7m(:uNK9:rKa2XajC"
-    "ej4Klv5e/f'#_w)C9.dL74HA^R1x;YHQqy9:/9ITBvW#g5&F(M:'q1ucVThV^[;x/3E=P:HMi$%D@l:h=kTZ'e7LH7M-S.%YS=XqVk%;o67poY0Zj1+EbC"
-    "0`R%*mCHr0Br=b#>'ndt4QrD[*7uUF<cMp=$$FWen;&.P*v&5SkU[pxZKBr1T]+:;aTjv[;]5IQq93DDHQY=;uqPQx/$E@f$vip^b&'YygIUm5Kn6cLcis"
-    "/24mZ%W0eB0d-)OOwoJe4)kQ^yTlV_b$<r87J9G]b)rrKLaimif6=-AE5Fi)>4``Sli6U<Jo't%iK$//<&/2^SF61k:>vCsg&H#.YRBAv9/vnL_ha'c*cD"
-    "B.hW;52O:&Y5pEPNQg#;kEAxaApL$FP6InU.uGwfpV^7Q)j`pN83isBgI5$%W<#WXB+MBdDcK,Ad3pd*4;HiJwt#Z8MW8egKhR/52Hl&w>/),swayHe)DK"
-    "ew_[&++vCa_^1m#*+_NJi]^E:[&1#",
+    "n0C9%1VZI/xQSSo-1`^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysO*L#1X05j]b'0$gP*h[-&`/ruU#IHQ.]l$bTmcBUMj6_]$wuL1Ngf4jS:m%"
+    "vu$d]rrFCiwsF'=>sdZ04FR$.EI*iNn9c$,LApP3=i$hoPotA]j'H)[JqZGx,m$Sdr#3mpD6H(%QA0)SouX:c32:Hv@4Xk<8Jd0urJeLV+](C8OG+WfD+k"
+    "6]$#*.pBG7fU^>7:,Sm[M9O-XUFg792Ryq*7V)NMHK5Rd`,ic99O:r,L.im6Loq8YkG[Z-j[LRe`jf3,se(@YgtA-YOQo'FL(oSkeGR.@>bR9:Ia)Bm#2'"
+    "8o$6XZ^cJdbT7vI1,lZ+6>gRkL@yrblM:5I7#H&]s/,3r(7M*L#JNI[RrJVh/akUfUBHjAWy]Tkp)r2p`tg<Wf[7W6nAPZ*C8@:*mUZo7(ViHL&L>63;6j"
+    "e$h:6BQqpaT0W$3qJ*M*nNXEVa>rVud8CyNH-uKB9PcY+_gB%p]mWq.sC/goXs`B(Io6YDVY.bZaj8-#NLP:EDH_`gIK2=<H/,JMijbMKLo[e&J%<,eDL0"
+    "k&CQG6HGTLqIXmQrmII-3c71iX;mX#EpI9>ar@v5DJ7l.IDie]*WLU,A+-7M8W%9k/x/nnewQfQOZIIWVCgG@XFfBnOoBMVZ$VKk4e7iPl`1wq7;[5.:S1"
+    "cf6ypBM`A8_uO@U#&uSVTH3ck%cJXL*g,ZRNI7#GBNRTqt0$sia--.t(7)=^K=&gWab/A:9u%]t&WB)^P;DP0_p,/mo.2JDvn1rbMDZpqD1aiwp2:599rf"
+    "jHiUiFLRp<^W:13=khFukE-Z`7c2VgSleQfE]Vmxf$bRQZc<74w)[0<gU0K4biorL;bw[Z>oNorfU`n[n-ur_(%Jev`bO;_b8PE.d3)=4F,QXTBcbA,0C7"
+    "DL#c:YOD8n7rYV8i*t9nCvkseh,.E25H.*v(8F/r%POOlb<jnZNy+GUrKWjQ7uBy^,DL2;0qivNrX1sk<W377TuE,Emaf`HC/3BpZ'fspXcNVBBDwMEa`t"
+    "3PIt:%8.49Vj@)iTF>x=as)S4>Z4AQ6@c7)[HheJ2sR7ID4C,77vt9We'P=oOoR8SK$MCc`Lp'@@^vfFiFKWbXNbc*w[,U6vi%(:wKZL(90Y8`5iL@/N5E"
+    "XN4%@HDmj'Ts/-B#uq+XE->b*]PEd'^D7/hw3]qg@l)<S<X4+sKRjPNecJ&>Q7&(7G,pHi91S=Y:m'e%Gusq9r0sM1C)OqpE)y]P[&TNktc<-MaSsRq=t3"
+    "3ptuOSWi-tvYHys;(uZn.A/x6HKs`)o=D#9cQrEMoKCkxYa<6,wp8iN[UMihHs>Ey%mS92:=0i*X%]G%EjB/iv^y_b;IQ1i;Tvy<Ft/$OfaLiiGu[7soUJ"
+    "91dBg`9A)WXNe.sW6^Sl:.^Y1RBoEyClT%$K3*Ox)=T1lv`.VJjF7Zt%puF*oE+,]ZIt&Udj$p643C:I-sT#a)<)(ma6>b2p_qIaVV.Pq5v0%3[@*J0mC)"
+    ".@w)xLk.5CXvnK<$,@B6]+n,H/aeR%<lG0H10YRWm[8fhlyFD<ShFe&vQqk1Ke@os,89&[DO:'YA/U4dg*RakuYGGWvx]f1qTC&B5$Z8U'yOZNsdF1LgcA"
+    "kJf,^[HjXBA::W#^,W]lkH/he&A#C#%7g5JSW*xO#de[r0jnA]4IhG9KwS7/RbMHLi_oliv:<q$.c2Ic8/,1@t^I6,r$<w5f5/h2Supj@ymh.Z:IcTgfiV"
+    "#k-x<a>V)TSPqC6js[Z#'QnjY7MIFDBo+(-R:ltt)R1M@#Bx%-^Ph1jYuA8Y6c+Nh_&D[v%rEf2l3tKa/pjOO<R+[*EYHa[du-IH_4':Vbpc*#n%2$,f6%"
+    "SQKI2H'(`ydEi26rSnNv^H3-tLM)'Wnm1e>Ajb7d:h^&gB/2+yYk)cn]Chcc^0Q_@[mDVIws0('=NIF87`2BNu3(vtiGZ2kc8pR5(H*R[3#C.YZjhU`dl7"
+    "d0=PNdNS/[P'/`&miLnZgIr:i`af`WZ8md$[Q<IS>Lq+MGoApky-5WQ]S1P>i)<YA#e:ARs1Yvkx/,tW[i'pmA<'/i=:Vv>n_dDr5.g2K'_jk4VaF2B`Vu"
+    "Y[,4q7f'il>kOX510bgy.Me,J5kAW#O#=&@2WHOD[kbT<K-2eg:hqA35waOf10<4QJ$lPP)Jjofsn_<&oL+X^AV>$m265-Dnt_tVLHr_mIW%v6KlD7O4pj"
+    "Tt#P:^y'5/R#%D]Dge7v&u%Pgt&UyDpoUwVE0JJ>7#2(dg3VKQk;.AIUbuN/8%Ug3]5SRj,gZM*g+8O$I`>iSl'si0+(64*N(G=FDtJC&`CD__G0o66D(_"
+    "=AvDqZu$#<VJIHE4]:QG&.m4p`Vgri)L>y1)b#/v+7O9T3#u'nQ916F52-X$RKO[^o@m=0]`u)sr-DdLaa(ZI'wd%h-XE((P.SaHNmUYubDP9E+Y7+h_*$"
+    "EsiBm=kf0bZ0LME0)r=qDsl7T4ul=v,T:r)x.9F#Ar@SwZn13wutIJ@8LdgXFvQGZ6'K5LEeh5mH)GsjEkc+<%/It4nEG*5*a7JtjntGQ,Ji[C(C$LhR&y"
+    "in3Byh*CEY*23N-p.0aOhT'6yy%9LRF'+Pq`;GtJKvX)SILOHw^NV:Tdt0BD=Ron-_Fml*U>v(cMptD[JJIR<41:sY6<B'qK#-0ax166PtZ,Ys[t:A54Nk"
+    "&e/'N(O_cZRJx_#._3>RrmtJA/#&AkORF-6qc';xQi$&qO%2#_iy3>J7[@oEH]4mkW/qAo4^kBY]*7rGY9#(fq'4H-(DFl3G5p_g3]5,ANTN=gN-&u0c)V"
+    ".ekMi'qgyUpAOa7J4)7Wp<VYjeyYqr[Y/'JGjWp5JuMG6&dd@u4d>.oyr'ja[.Re^Kd>lQ+&Q@qVLpv9jjYSY.v=_IKmk_PhQB=T'4RJT+5UM4tXJ>oPXS"
+    "R-VvOQMYTli/]HRmKT,Knie5@sG*r;1%i_s<P2hpGo/Y^TP,])#qe4<n1G:UX^,o1/(oi`H5YU6cWt`KPvKa#5wKp'V0)J=6DwH//uq6e`r='e7U=BCm)H"
+    "FWsa0#Bom:ZL5:mo#e,<GWw0F&T9%Y`7sgy8gf+=6PMfo)2s160)=J$grYfagEc4Z,TG&gOd>7-ls^]iI8wojA>5n>J.;)fm(0Vdj)Jv&)Qt1]]5p9vR8>"
+    "VMsjb-;c<s(8i]aqc+KwVSKdNo%3BXM+U[v*Nx2(b9Rt4Y5=Y5DB-FEGCoo9laTKbgIyi]BK2rCtE`awr3F*J`g,,kLo>L[kFJ9,UIi3%S*;]i^'t-2,Bo"
+    "Sp@[`7%@q&Mmea#7yx_O)5a7=o%#i<JTTUrPs3TJK+,Lu5n0W^I-EH_t9t:2&PQU*=eKMkkFg6p0Vs/2-cnh>L>2h-[7poU(ajg2Pc*g@kgP:LIpY%AjMV"
+    "+iC.Nt6Hl*K[Z&g@&A#4NZv@,,QEO_fevLRyxHv@'Ws+G3)ho&R,gk+,bV#S=3(2Ry:n0Ps7Aw&Ir`50(TNO[[wks'w_-r[hyp=`M:QSF@$`XHy#0;nk73"
+    "JAS3jhe^aafN2]-loIhm2aV2o$k.Ji,>iRTIakj>9]j3Y7%KMuQ3lWAMCcw>R$-VIbG58/;>Q1PeUGA7OZ;gSADTWT.A%&t)=(wJa3qZRJ`9yCl.^4Y3N3"
+    "f)[(dh%=Q]#HgDJ=<BmAN=e1]xh#;Wpf-W1:SFJ%jYXZZ/NMcn4,8aySN/=-QUe=/(D5s%cq@#'V<+gIsl)w0b:Bu=lsPiQ/`<=aNp$=;5iqg_xU4VUP*I"
+    "u2^<yk-@0`4O.X-4yDj9uXgv6+w^ouyo)JU85_gO0O+eZZ0gOh')^F:#TQY8j8H/yKo(:&UNtrdLO85n74F1U_h]t[mI$<<6ghpg2-A6^%(u/8SM9UVlE#"
+    "SiIyuM^Bni)3Mr:cKH'Kain]JH'k<:%)]vw`bTM&G++58U(6'gSb*n9FZw(>=`p-De`9[VL]O2vq8N&@/4m:DZvo4.c#H>/75g.XHBRYBG",
+    "H*ABdnSvT>7RsFI<Y86XyG87+4s:k>v=/JmV+5cj$+Tph,4f+Zl$4*P]j..K=S(fbO)MCPE5k>[N//xngi323NnhutbCw8[Lhs^@mr1cAfugq]x7mK+,)>"
+    "<lkIRemg:Is>)e#wcv550iRo(`rh`L(1iSu>o6R6PlaPUWNse>/lksY=XU0O&WSpG=5Gxo_Wq6'UGm.AP_sXq@OlDFH/3X#9$g_NPWgkYxc8+C9o.7:Q]A"
+    "&/5wu+tV=`j9jdiK<ict/npFO10g7M[5)TbYFD3*9006smoRlVT:sh&J%TYcF/SNX'CegOA%Xfr/35G#6%*%Tg%R`a/PDt]-bViK(A>4q9QSVpJ>ZQlQig"
+    "a$A;OZWLB0.epXdl2wTSFb;seD@.uaPK&^&g7et`>)UQ[6_BK4XC9=x(buF:1042yqx+cgs:%YeXwi9d*_y35M%=]RcKf3HQC]Hai#&mZMrN-Lu5K8@qk6"
+    ">4BPl:hgVx($)psk-1W@r5Q[5>WJ5[P`7_Qr2e@p%r)w,'=uPd6/^5=_QF%2Zf$JNB,>b,aoR_fp$0&-5P)>@#`$OOiBM*qZ8/Q[PtUhcmDQWvU<$3ZBZt"
+    "(4N8Z^#Qnp`E-'=.]GWl+5@ZWJ;5&gEvP@2(&2-Sph=<#3b=xe(3[OAi-B6(;4`MqyZ@TAjI78;wOdgEK)$*rL6[7JY9(6=jE168ErX,_.%vN@ntjelCW'"
+    "JU+<sPBf5PIZ+iBe[vicBKWvv$lJYAVG8@pgi^^Wq5AhY6k,jtMk^FX-26MQpm>4q66#m+ilK9yH,GDc7+JOG66JT%)rLwSX=U2I`mQ',&=hf0.`[Pe$qI"
+    ")E2']+Z./MC/sfcvar'pMEo<R&t%(q@<G_4#D*2>f*kXBd*[h=%U>0._j,AJvtASwckyc1rNbtP'S8<dbADV[,S0$'P$.=8yd%]Y'tg([IV_nO=Ffj9'Ty"
+    "LL5%)kZ=29W28-(-eA*MNw^8M,eKZ&a*F4eY+:XS34D[<Oa,W)ufo`A0<.i07dh&f7(p.Pg/GcZr2_]U;Aq[`/,%IgL]H-CRL(),3iu7i($B'LA+Go_#AC"
+    "2UPi*B]iwsOJ:Zg+cbv^ACBb^IHt:X1-Lk4g#0+]8Yf6dZ<FFHKrWl5WZ2oDY/(16eOvUDRhgWdm[80)kQc($KWIK(5*6&.y<#$b:%<V3e0I(PIFTm6xOG"
+    "1)r)p>x0$[W#:T20jxnbxf@5((@PaE+<#'lnSVF1q%u_mXqJ-'ZH=Lm:Yf+3DsA72[099H;A6BA%sik=qAlveOBnIFNIO0a(L(Kg>.r<n3/:;34[]XB0Ic"
+    "=j%65%PVxs^R,q#y(*(ImFMiK;O8]B_m1<LOT&aIScUv6iT]xRC(prrMv]=oQ>W[KP=gwm,wZ=/gD8OBy@;$G8kUM$]6UUC)14.gycB1vm>XT@;/x@gmoi"
+    "GXmmJ2`C,SmAI<kdW@OZdiquxWiQZej4R/pf*_CI;tKR:+6#,)s*]jFknVeQ$JYbWubvDNtqBp8eJ)6WV3`[SdgvRTfK7H&GPV3aQP=,uM'tXR(e^)K'lo"
+    "-1j+$((9='b=8SwB5XUd.1j$V(1<tsvxjQi@(Rj'qvg.ehLnFp+,CckL1Kb1eXqP#tdhRfHUY@g#+$-i8EMdm]AtTVt0Ru+>&r$vpB*gd(A+NhlT3S_B5T"
+    "qif<:Cx(Ro`e7=9Fjg#IUjEa=/cJ^7&gHqTdYt;b#j0qI1p9s%_Dh[[,sp8[nk$CT,$5iI%[;Mf6M+:..7L3=6pXSs9RmSJcR$*0#]sd^$-l4w#C3mCxG&"
+    "4BX>)PMO.vNYR*`O=uAc#(L.dcwK#3sI;x^gH*$%5l_%s.R@VE38IWT=VrDWG7C.)ZpM,`5.-$B^+*CIcJ$q2/ywUEK>5V[)$1bs4FQ-f8L.VnBYnF;wy$"
+    "mF*QZOut@a_b*&l1$[)mQ.jKj*G)I;+aHrH(8HxIYE3-Gw3a_P<6wPbxPks=xpN5GRo[`<66J9j&HN>`,NbxsJ=25Wu98Qk1u.WMeRYdnXXkn'g]Tr:)Fg"
+    "jkGkgE5E91Y'eu8F$50mI42,mVRF3^^<+kd:,`a,$AM#iOF:ZKw3S(-nvr0CfR5e-3iV7b.e:ngoLWQ<)W/;&>'R'pV$Muih'+myf:hjZ0y(%AF96>w68G"
+    "hbkONCll2VsV1As[PUl8s=:TNZQ#&HpY8Ch`y1Q3[Q(uRX8(E.@BuwoYIx,vAuWKiOnQNx&gctp&+#;1ZiXa:og4D6On0&&7R2j3pr<2V9ib/so(&.X*eC"
+    "NJ6ZMfrKtauIEJUTY'@%tUj`9ZoMNo;rq4*p[V7.kOR=kbl0YH#1gb*W^>Ft,'fiG'5fE[6-3$cSBNrrP5eaPtMv7R+o=OQYIkc%Ay6NDrpZx)Ap*Pq@rg"
+    "shcrcoP_h]X_ZHA3dV1%;Ih*F73k5CZknJQk*TqqY>9;t(E-Vv-x:-NF8TJg'6>a1.5r6tG4;44gycH1s*n3g]Nc;IY@h=&@QGDrrax>qyJ;>AUI)<GY^E"
+    "Z2OLF#;kGsg@t$=YJ'#g*&aiMe;78-hl/&6,j$jN)6PjE8j#8_DqDb9,'5d9&-.nr$$YO@:mC^pvMvaew3.F$1o.e'+.G>hfIfiUhVg34+arY^=awyfWh2"
+    "KQJ^p2WCaq+Ym0UOFw`vqFN;8dZ^GP#6;^J$pqJKxW*mBdGB+UVo7AS)]q$6%L6F6q4v>+dh=f'5x9flI(_PbU4(2ZF<`iyyBP4tCc48K:qPQ+]i5X'5:O"
+    "=$Ex5Z5QKR)9*hq7FRWhnQ,tgmoutc<P6[c9#uYS^>tuGDX/Bj+=/O/Rj+@H&po0ttW5)ynhr]g#'8Z'F'%JujvX/ZAK++/oF]c@(Ea;jGs5W`LI#W0Z75"
+    "]vt;g$=bamwYV&;IABIMvAgIUyg]lJ[&^qu'[RRKcdZKNm)uw-ja@oklblC6V=ZyBTx<W==k9JPWi#ds%CatN#0X))l;KLoX=,<yb9t]m:I:i2Vy^V@&%h"
+    "%:q+[:-+m]lLT`m>'C`%^k,'XC#T(1yTk7K&'@W@AZ0frY6^(:8y0$l6b3r(X6.rTo>I2IOJYA]BVP8.mpl.^B@<qYxXhB5aQSdI`=s6S9R_O_hI/,EFv9"
+    "'byY[(ni>lVI+p/o[p+p#Uaxn-QE#q$cG%*46iJ79X(*Gn[L+vp^e[MOjUjwp8k_^`='@nAg^Vq'%Pc5f]'Ba&bP'mC#nVeAZs=>AXN+:LS:#x=C*f*fRj"
+    "X9V),LHO+k1>(cZlb-AKL)X-i*g+i=DrOFxInF=:%.:h>l@6N[C^s2UL50ik&LHUMb)jBYuYtJEDS_FepVO`3`vHG:eGVkc.]0wc]k5CEA[2;$9n&n/hI&"
+    "J+VHib]dmGasnC-iW`WSr$tL(syi$rMm^oiI^K3QoOoo^;q1-KL9o*S%^*3/5Zb1KPYfjdr@*huOfs]b-scNxcV[TXm6yM(VRK],V<5jQK8Hv8-1kUnc#$"
+    "#Ouf6tCR2yL,v#j_q-<FL1FTch6;XnmcT*4lW7uaYU<j5#]<56$3991,43oo]G>PA/_pSHMGqjfF7]0j:Fpn=i$t%X;Q5+A5m;h+y$8O5q>$98Q$C^GWr;"
+    "LoVuFYiso.dm^wq-/a-kUbtG.KqqH2>5RhZ,+[a$>ec1q^iFQprdsu5+XEfEx@7nD.fg9kj1Wig:X9Uc;kt]VX6j`(N7,W->D>]5&MGLC5v4AG<.OP[kBw"
+    "YN7vJD$w@Z204%Su,`dmaSkXP0:BqoV515CS0Trw`h^W=V=wTyg.f[mVj5_=i0T5Jy7KLY4a;1a<sPjB`nB@4CQ&dvkguO:13h^HnV^JtMD7aw4Clmp^91"
+    "RrafKkJWM)s*&w;]6][+Ay3'#np29+KMt^XjZ7I0J0I63pb;,IXY7n&Vjak'Xt/;3us@pZu+knW`bxkZ=CG>o0(qDi$_FprgF[uoad_$nRuh<`a<k#o1,Z"
+    "@g7-MEwbl/s3]r6K-hYxkFK0WF:u5+T$r%7&]l<Km@+lcQn;YDgqwD^HoZ.Bc(K[MW8L,('k&:PbT>mFG7HftdOtN>$QQy/f;82GEj_pM5",
+    "4Ce4e#ERD/<sQqj+#e%w4laUk%7'6Vnv<=7_$tI-;chga0*j1@RPiEhQC3@V`C';2N<#[kLBwL=]c3ld<T[ILJUnP8MeRmti<3gU1Vph(l9b*-g`'G4HXx"
+    "7m+^pVH]$5[29ViQ[C7vT#[WUsfR$:k'pbn$9v-+L+%oVt:SMsPjO1@KSTU>P-CZdYs>[q)+J+h]u2.<Fd_[-2SU8sa6_N#C^:<L2=cC,=%SAEfcM[7SJ;"
+    "PN=ohRH*&0[WLL&nvsnJy&DWZ]dnDKO.''9eg^;(^sh6;&lF:Av]uMAe@3sk2s&;h$PaX0@$LgJC[ICb*TFBm0JK*Ks4,0%g6/,R)n]RWIYj2e5Zvmm*Pu"
+    "6BN*RV,_dPq7n-X_XN3o9an.fNSrIc:DQ1E`N=37N2GcO%`+0A/Y^6e2LqAO1q1NL^Y3(W.0;h<NO70drDjK9>Zn-q23NPe,B_>2Pp8c_lCw@HcOkfU3u2"
+    "G5cOA-BNWO7)D6j/;k$_s7q%C'bWfL*vRy_236k^ZvHgPBcQ7)V+SuLH<29TG.YOV^*O]s'm&%-8w0lxaHcO/viR*'wER,oMbQ_8$IS5=mPVv:LG)Q-b4Q"
+    "w-lL,)RwMWuOcy0u=n=5FjPv`(TJ^;xiDYRNwc@m^q4M/#wP:&Ma7[]n7sP4G3o=e;Z)D0'2a3^eL3L-+'o)k9k)/2tqgh*'$3X4R^$Y/e'XXSK;FCo0Ri"
+    "sFuQcJ+[JkQt8+Ay8iW;`)f;',_n<nl=sEWB8Ce]+.vyyFfEv#r(..CISCi^`/Wu<>v<icR(0Sb(iPs#(Afe5RbD]66^^8G$HW$o]'Q0CI0r-%F0O>*)Bo"
+    ";I_[P+_Pnu5QS'C6Wq<3)m7t/NUZ=1em:=(fO*G`AotW$Vn2^``Sfhc[He$SQ_.)$L5XPuCPK9n5uvS@0`:5Dg<xX`;7FZ+.n7Jx5avYZqpD=Z&SnDr08X"
+    "Mp=pg&9_4i3rCMd&;Fqu%hUKOi+0+G)1HX$7IQ$([;><=u29&2$luOb[0_O9e<mC/uKkuFghE1b$f'QwIQrA<`ED%:oN+cZP(u0`LYqw0.4Y-NTa-]5i)i"
+    "x&-M2MR^=l[u8c1:id>M8h+B///'8yI]+5prV3lqAoG$QKdNy:G`Hy4CVc^yUcKe/LM%N6M<R07FS`xyB5e7ap0CKEet%<MnfV*33/X(RS+sRL[0ug'rVI"
+    "5-urJ#Yss2m=MT`AqP0FL;0k&l*dR2aZo'gEUXqi#UZ-^kW$d>R5`$rtk0%9.WT[+xA)9%qC.#He)tJqW</<#&Zw`t_7jb(YqGFGYQ%H1CuMG:>xCHH[eg"
+    "(:*9[>:MrEd%TO56+xwZ].I6vDBX6sT+227PJ:7y:Tpa/BO)HOc2XfWw7,P.SqF,15-8fOZ9S.P0g<3#pLKk`s1e'G-Na-h]<by9OAh'qAVvt'lE%C>8p&"
+    ".9:cHDfVoEVxqlyK3>Kyg03Y;.JBF_q:tjI`/Z:9jZ/v:oa)afUFB%%,@4N163[j7.l@6_DSrEYFi)%l9%n]Yiv+(37(x^d9:,N'<LCA7Pj=4#ViRY>n8<"
+    "IJ5A.1SZXrJh6o];hY6X-y/PL=wNFH4.6M6Nx-hcpK,M1nypNV$&*#s`P(gD#$=+ACj16uM2b6T)sL;s8>rrF7xcca:/FKu*'<pS3+R^Oa[w&_&UX@LEvP"
+    "Masnmj@N>'&x'/*qSp,P0ifH;T@rHIXxYqn+X(B7Vi5pgy#TKuH%=AxP<fBTXBlN:Z(.F0#2K@COXglLqU.dQZ#&Tt296dVMT+TOgu5MQ.l)7>9x#=4bu,"
+    "BR4^(75q:KE=%*4&/,n[4MK+s67hu]D==61vv4<Qj1f2G/b0B.])c#3GbE/'EVc,4LdBoU[oHQ5>^9';J`XR[j'50n='fn;n8D#kIEPv#yV5vnI/2LdDE0"
+    "$NdmLN'=vQ%p8WPZ9kMDUrj@b/-r]j=V,XV&i2*VZ6D`%X:A;/>7sLI#)1/UV8o<S65Qtxh3#da'XgcMRfLF1s6[mT6FkvJPm3rs/Jk>1@2y*D:X+DoM2]"
+    "e8h$']54djpQMXwuuIcng/0=OPUe,k%3)f-`0_v^Lk.6jdYFXJvZ<3wyCB4bjWM[dMS;(Nn%-MBJQwJ:`Rp4@U;8/tHvk^C$y6=7ywHcoAqO6Q>(6H9^SM"
+    "OT(NUd#^PYf('Qnv&6Z/q1Bu)mG<[,98)2Lk`*vV1auZa8Gna9=R0H6@$2.4#Cr*4.wo/N_.'_Fp)p7g/JlE*PPrP)D>>w>WTrgjGY]J72Yc`+v6>ea>;("
+    "0+`'NBH*#G$DE;h,ZN$'7RLyfyk$R@x:@C(O9h3/kfh&U<X*+Zgw@iCq$0qb,CSTNn0U8R@VC#PQcMYT6H$19(XRMFK[6&U3oW@l+c0]4Q#JHIm$gO(+<6"
+    "cAy'OxaT&1%#w8$5oL2a#J7$GB3a8pUYf6]u8,Z&2tmGM[%9'UdZJX'BD1E.FLBiKApY/Af7HrEjp%3(nn0UkyF,Qu^ZjG]hOw6-Nf8s:NA/B,S0`2uHSW"
+    "3Y#XTe[^ANJXNy,5goLntBB-pCo8=;rEk3/Uj:Jer_wI(3;8Rt;$aOJveG]hQ$QP3dTLCMm-NwSWvOx0sLj4bAEmNE3XY4Ln^c9SqU(Ry5%x(]=qC3$jUQ"
+    "^eZ(:k>,D=F=7c*vER/2u+O,J@aMdFZwdiv4rbj1cVX5dgf7(+2Ud-u:WVtG:l>UD1=+u`sTwe0I0<DDnrdNVWBwjcjHHlRSMS>6%IoFEK`$vKRpt41DwU"
+    "oCa>_M`[.JHJOyZ@M8@ITwq2YLopX$Ey&oH+yO_N@Yqohtg8Y>h0IR2`d`cq6PWa[sTklh*KG:)82h4rVOP/fh%ngs4.)^Hh9'npK,vGLRFV..TU*3;g._"
+    "01:0>WHNR1U:9CLCCFD)<eW>Nu[6krdE70Ev)&hnl$;fx.]2GRlGjdV(Fd6e<R0CyF[u4pqRbB8d[k:Ot3O9uxD_6U$y9&eG&U)%cQ8T#h5n'PS[VG=<L-"
+    "MP2O-([%b2UB@l>0&OhU2Wq=*J3(>/n3)&E`]ila=/.sO34dRXHX$P6&kt>cPXOyqJ,`*Lx&^esq%Z_BAo2N(6ywHF*nl/&J6(##:;(*g;KkIqlX.]'0>9"
+    "tYn5ubrFpJx<B9c*Xvq-Z7Gj#PQi[R,Erf%huj@I(/NRl9gU*Ew$A&x'$@6mcMnHZiEq<#=;ugxH.F.6gq,FBHkY01k)WqPpjuC4n3K2o8ia2a+XGxrlEk"
+    "yiH*J7oTd-mxX*&-ud>tVyWmhq@,un^WZeK'N8W.>-won,yiVDEuQcf8,rrY9bIW^8_igNe$RG<+_2b@e3'*M@]05+93fm#NwW+Xkbjq9$h-ECw#gcHhX'"
+    "Jl<]Jk)31iamO#t$(p.hO3GfHL#k]IgA7P8N2G@y6eKQlmIOt3lVRa8+Qjlt2nj8Y%,5=:j1uBDfdpk*oR;6Z<U^G)wDV]8p9vc>OU8@#smgrN_^x0+aF`"
+    "*D'r<&&tBa&[U].5][Cp`:N+8UEtyoI<jM$l^ZyD*B[`*]hF-_2oIp$j-v=drC2Qdi@0O5Ic]kZ4MOj3ZkC*lmV<koQ2K/rByJnNm$-6;;>L(k/$(*AB3C"
+    "[/1e%PNkySK9ZncX%;ClZ.dho0G]L^JM.raK;xXp*9Gp>-/J'P6c'[O9y+j_M0wWR7@qh-,Vb_uWyYFs8047po=:S22o>)`qc+oaXjh.LULnC^fi=;jWDQ"
+    "'twqm0j>76P2onNXIBiNAkUxFS`g@5d2OuS::7Q_MGw/6bHJ&A*Je]iWX'e#)1B0+N$YQP9+2tFCC%/9#@'=+;n>SX#]pTuX81aPkS0=/)YP;PN=Uy76::"
+    ":(VWlW)q<A/UwbPu-w9n`Mv;,RfXPU+2R#r/:0d`c&##",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10465u, 20593u
+#define DITI_SPIRV_SIZES_gemm_gpu 10523u, 20709u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/KnG+Eb$i=>HKFy/]WaBE@o,vX9_br6H6QAQ6bAuMiHY.j(B3iR+$AN(_Pa,qYCU+-i5VOr4.OI`m9F=[TCJDsO/Ig%YyAfsl1=]6)6ps9w@6"
-    "<#wC'g%Lwt6lJ_eH[;%YGa]b5)Dm8UlePSgP^TMH*qC/M%EZe#POGV@QZLZAPsZEoU+^QmSqxdvC&KL8R<ME)cMisTW,jp4(1rQZ8F9EH4,hr-mIZ#,yLK"
-    "[gcE>5uLr'>tH<;b<a/MnrLf7C(cr+knr7&ucW$pdLv17Sx/^W=t.#4F)0'fO`d.35gKA9M2.rP-tsvN=`vmKHGi+2j>8L0$RfalPS<Tc(0bd>l&0&TrIY"
-    "]Y)F'4fN$n^23p'][P+5;*UM.AJ9Ef5IKKOe`AoDK77RQ5A5(Tc:wDH,wG9sO*WN%$wm)HnU6%ZWHrlHcdu1'$i='l#%NDy`Oyxn_8OavG<fBB`u1YqlGp"
-    "=RFRGU-vJkncf`;OMbhb2v>`PF>EjpVtaPyg[Kgv:W&i$f8Tc2=L<[LS.,#BD'gWGuG9H(*on<Af&H[3G)QK-UQqScXn8WZ+t@aIL7jJ(FS+l$K)UG&:%@"
-    "i@`=E=VU;Gv9X/J$rPg8*`F5ULKo@Jq8.XhK6[q-8))ai/&QGvOgia@VssGZ3]e5Bd*&5C,&YdU(TC%*_(.w-,wfg,^$V1=Oe`))bWNNILiV:VhW[<b_*W"
-    ")ALDy2fE)p%S;mY@I^B=cC5aCmB2*dMQH`nTln*Ki(_#k/mVP@V`yLnA(55tA+Ucu)ict4@<t@8M:vDN5-3lQyN(nub*DC_6e&*-<>T-%>iF[+$tBCPtc("
-    "jwwSyBP9wyfUX1`h+R^8@=Dj<UlH*4#,7;T.4oFp+;4]omaK,Q;rE^EA6`+Q_c'BVV8*DB+rit&d@i,s#nF-UI=R`3P`#S/WtjRGOiu7A1MAK2xGKCoU/."
-    "NsdgHLT;8$eXT&EoX(veo&Aa+7)eJ-m$*r/4(Dt9_nGX3$3W5^rmQ*TZ[M`h/W59koSI@hVpO8r&^M[I5Z>LaV>W%:MWhrI^Tm;A..q(QBpKjug[gH_>Sh"
-    "WB_S-&hqkJC,]a]<c*l9fA5ewys_]d^DF)J&aHjhjlRF9OP4Fl>:bB=nh[jZ*q:fM8Q5G0r^k/HkfeXv'>+d@JJXjh$Ci2oc&wi9;K7Td9]K^uOB2:W/+/"
-    "&-V`:spt_d[rZ24R8e);9=^gKdg(vqSGht#.W$PmR).`H&JV^^#*6Z>pF6#:D1=yH;9%7Vr+O9;oM,QEPY):w3TNupAX1`g4)uKN,j_REJx0i6peGs1eW<"
-    "=tm7K+q;1'CJuAX[67/B2/q&nx>27>:qmM$Jh,kGG(;wAdC9Mc]`fnC%A[ZA'ip$75/g.wGkSQPZillit)<@*1(hRnmWuc8=$R^(J7oO*#2<Xb@Am*jd]T"
-    "bykg*8n5gKZiM^SAks(U(rq+L(($ct^M[%1`.6^nMS8eZ$vtPl>Kt5,tK<$yJi3HJmxXQW1uy$NVhXtb@UUsU])6:Sh#IkMD*@,Sb_enMF+/`Dxs@#a,hG"
-    "E;d1gg(%+SS#`ha+lNR4CFBR0LJ(Od8M15fTQAZ%7TResKkhE3J`esT@+eYG<i36RF339O%SOyGJjKW#PWJISiH9bLC,)>.R'3>_V=%Y,L1bG=gUXU+[&s"
-    "=r9eXYu/M=Wlo,`<07nY<+RXF4TLuF6^XewX_17fpR+DY:VL-UBN,70.HL]1M/T]i8$/t-8u0--@p.6A'n3n#m'0t'gU&CV7w4>TI.Z9DV:14ckTU1jj]."
-    "CLUcR5maEqJv&K-^2aeetg_ZX+;oRXA&bZQh<N8Z3XvJS6+[&;nQejJHw)LRc&CNI40%j7vjoJreW,2W*d#I]@B,y=&`ADqm6-8n]ZQ%S*YK8X<xln*P72"
-    "Y6YhE09i$#52R]&O4uFcu1]nU5@*/9=tPp4BWPeZkYDRecU;npU:MLa8p)C1Brgdl#lOB@ciS/YrvmiDQiV0i6Vr/B&+s6F('F$,'hSJFWOkAiLvA[aMHx"
-    "-YFNYi-&XudPs-^13%(C9l_XZc8J#n-uENwBqL6MD%<JKDtgk6rbu<QHmP5wgf(+9s:O;7v=wm[muV&pZXr-wjOuX^QNm]OC<:-wLAA(mjy$w,b<&1OT]L"
-    "rL4#cgk-r]nIC^l4LvQ5j<rv^ADtFO(^o.P1poI'HM[Ba:jdNDu.f:'tP(_567&UamTPV_c_*W$2.rw'M<xj/9sh.iF*)%f'_od'4Cj6FhUlRk5a=*N%+<"
-    "[*5CiYT2%At``wN*^8v@5UCu)mX,3M;HLn)a/rhbE0Xl5&-ncCJtJg0[QP/3-+BSHUlG]KmZ'#I(cKisSx:fvqsaetfA1I:*eV9'K=a,.e3@9Ua^XZ$R*<"
-    "CExuokXT4uXNZJXkZ-6o(-db:r`rA=Bf:bCimlp3/AR45%t$)iPhs&Vy]XgfvWe/Zd7quWj025AhS9[l9>8YKI9&AgA^4d2hiKv4uUH*'-eYmMqTcMg=Ij"
-    "uSIDW_bY:koaN.Hhd./M;IKD231)J9HOv`N75-jl]f1Q6ME3>>;_;@N/OHx%SCbuPQ>SE.KV'sea%BQs/UCotsd22tM:v*dH[lLi(4nS]d%hBudq%NK7*'"
-    "G<v7L$uM0GqEj9PFJeH]i2M:]hEaMf)t=$aH+R,:%IoW2s8oK+RD*C>uUo)t@)j3F_v1Hb[[53yepk-n/*YafPst/llc86Ka*`$_,_KV#`8l/R`2$=igA,"
-    ";0xSqsZ8n.A9s*V5xYINT*F`xrgbK)<]+8;^FZV:<]utMV43bUe;&'1TRtaPf5>P-Mp8yc%HsuZ&UexXpt2dv,@'s.-Fh2V%eS_DMhYnb.m_-&fFCgnt[x"
-    "VYjUO2qaBw3^&fJ7F$85.4-MTNdBI;xFTvan&Iqp0ydEojqfK))i7[-v7Dm`U6ZSGo#Ah3*MmGQ,_P%/#E#4eP*5X=9Hm`_^dIeGdlS/f@.T#4a$b0vXm'"
-    "wYQg2_veJ-nrvgZ0X8G.^V`r8uFE;@^[9QpLjZKPVAuy@<y6GM`(=cPkS1U#x&m_mNlNtBC$(q$G:vcPPj]18`.:rKJ8ex8o`a3IgnJ2'ptcK[]d3QTI'a"
-    "ybQU(Ea'OL@k1IlpDurig<j<lfVRpZlFP@)#8#H8R'^0N$<=bo]kW`82#pdw5iMdX_u'xHar08a*4$HP6DpURF,9$BM);`tH7Z>mM-)e/4lt`oiNaom+4:"
-    "QgEEd*+VRqC4,:sj)D%q]<pl8%)AQeTnk#3c%l-%y'Z#jgu%r*-pbm`Jx^PUQkDTNgJMPxY4pDO4v+(Smh[Mw1UY$PP*DD9p;M7LanZoTOdq*5CqUij)AX"
-    "I_OD5%xW>8/o9L57=gB]cpIljolfBj45v.NGpbffhAxY*,,94Lk*axrSr4+thvlMN9S;^l*wP7rbem:E3N$ikJy4l:fsoWIBQIqbRkZuS7-LsQ,WD_*dOx"
-    "B2u6Sx8X=%9JBgH3;@]MYK^*W1LtRGTE@'M_IM;;K9@Zbd$u*x`G,F*>.V%V)('xol#jR,`g>q]H>MA'y$.+W$2><(XJse<UotFY18b&$QdpQ0G,vu5=SX"
-    "Qk:DmXHGer81he6&Nlr>0_nHE/nWhA=//%p2TbZWEPP&[n*wrIaIs4>fr;$p.v&rLaSgFKv4<nMrG<UiwBf7D4r@kpRl]K/KRT8tt418CPe3@>V8v;+62W"
-    "H2xj=I1'nb@P6a6>/%-fg)MdYA]D:%b44IafLMD#$$nH-Vo_MC)8(Uv&<Ri`[Tpqb'/O@.>mrnew_jFfU+gY0Si)4NVjdEer:mm-_*3%V;t`v=Tonx2Lon"
-    "#*:1j8UF:p>4/qH]xMZ=wq@e2_dcgnK+M1oTK/8'S&'V3l3%Kdl@(]d4PB,qyNiM4:9Qqy$Sxa=]U)$h58fPe0-;)WcCrfO2w7jyZ]]`GFVR&[X;#h1G$v"
-    "$G@J$=_UT.t=lm3$`/abFY(,Ac,+(xaTPl,4MgkTmd+DAlf7-]rf(xPT,>A2/X+%QH%n%^LG`uxMsGtDkBW>VpVP8&YjTw&Tkf#o<`;rgn",
-    "ytwh:BW%APWp25+<J#xfwGX`,e)d<*>YY^uRv7UrP^g*;CIaqZnYynZ,dDGeokVc$1c7K&o;HpA7N%bilo]RN$R)`^iy7k'N1yd>,R7hY=^.8$teBw$VA)"
-    "Dk.xjKXM4*.TU>e6^jm1ZaGwUeDpaq=G^x`a0:1XJNx@H.Hh';%43&kFi`t1/ss7jah#GVHRdw3L(Nm;g'e-q9>m5cVAYStEI'N-K#QvB6je19CHYFe+0j"
-    "1]uGl4,=M1n=v@w8jI'`m9ppglo<60EUvLV<tY0IO*/OE$A-/7<qcb&rEQ<lxSHkvH31TMk4b=YUh=;t+TPp);0qpvk8tSPH3ne2DML49T+lS=4$N^B47S"
-    "fpxcdbLL-;5=8hp4bF2)_etddp&7]pKS:+hW'q'+o,&fu3xqMaRmm++3j[Cp/T&Cwg([oY+EViYP5_JST(t8@#<;f)u@^<13Z/SU-N1UCSF0xo-'5hV3Sf"
-    "J/9elqb^<2BZS#c.yA:(C;M2Aq)c:>^X.[56;ORW08S#Rgr(,+e[tR>A7pUn,gi.$&T.NqKO%=nL>#1`r+'(:]X+WiBQ)VU,.2u#h-4%P_v]Bk`H=n8$UN"
-    "(nNG(rFrBnBY9wfSHWE<JuM.6LqZu<-7/'vt>TWspC/)B66I9u311ILE6PXa-(o#u%eSCvVf;6,ud@J;P/t'#mEw.$^;HV/s0_juBAKX1v3/b;j;KJ;jlh"
-    "<TP=C6<uPk1d.jSEo6Pal,.bh32ALc*dB7^hm^+ln+kgVSqoohiZs0nyrsWj_@j*y;k99sgvbo>cBvXtEp.VJPUkpiX]TPl`](p#*Zm)f:P9c[mCW+0v^'"
-    ":LYf>%Oq-WpS[mfa]F3fSrKVKhMb'HJM]Q4`yQU2mqONy0+VmI3NoggGvE/Ne=$4W5OTQjnP%k0N2WF2aDIJ5J,7;e:UKK<0VfWZPt8kORpHr:4K^ewPbf"
-    "vp*bDpm4_'bft.gV(j0rY6ZD$eGn-d,BV^Mj=]Q0HqwD47%<;)XYoTTZ+1#[f'PRWnJS+@#VpCG+Agv9)2ik%43<^mFA%YRiPR/;$B0AL+/wZ;'c>x:s1l"
-    "Ig/Ho@Yg7ZDrQ=&#'89FD&d[8=vUrh>&CEG.X;DE$)Kq&mvOl#g7'J6TGn00'#qm(#GGD#kS]^he&kZSH3#tKD1Np7/^WO'-*roPq98_.`C.FuverxsrS&"
-    "oR85_HdsMs]GQ#'#CjsJnp@D6riXr*<>'lrkQ=0aA(5'WiSs)Y[g#VHC22FU[F%,i5Fp.Eap7x[dX%L+HKri'r4gv<*[L#Jwue<J%ZA-$m1v*rfD,FN-W;"
-    "E;e&Ti,.+YP4A(0VFOb<Sl9CwfB-6#[j$ca^:bTiD>II&,(hq0$RmCFD1f.PxrOL]5be_eHCZ^K_pjhe='/c+i#=8-0*xe++LVE''Z+K-16l9>`37q+dL["
-    "kB(PB#DQmXWrwBs-[-tcf%Gm,.ts`WT0$rwLwK),H#BfVGK50L2KLtY'gS1*U<qk-v33a2=2G;UQ`G;pBe6mD.(Tn]'8BA5Z8SUn65Co&d]cP-X(]ICBau"
-    "hQb+`bs#^F.@9VqIt5704/V/`.U_e.pBa^[qpPq<'Lk2$5g;l/_T5]k][5Uq`@qVM%G2B>Vg%[ntxMr0AXc_YTH>V9nX;*y572d56x%cm''IQkAegq/WiA"
-    "*d(LP;).Hp$@C:0AiUfj-P>bI>o<$uScB1KN)<&hA[>@MZ]CX-FMA2HxIEGduV:.p$t<re+8ge_+C]p6=XiJ9%0CY.>1=]d-g5*rHtkJB9.%,.Q9>rO`c;"
-    "A)i;f<0w0:v-[X@y:qM+(/,0XomxLLojkHt<S_FimsTSuAViN@/a*<4fd4(_6kSF^rFMYu&N*Q34@xOUImu)Mt>lDeY=Y4vlxp7OSk_s<x-twE>F-;kIiI"
-    "aOoX53+o+[og]jQ.kxEy,8TgQeH-Nyx.';Q*o`kTFr/w'/OZgUZlv1vSelT/qWk6B0qo_GgnMW*:_%bO*6b>IiLbp%BI_Z2N=`*NT^RM+HXXN<(iLP=jq*"
-    "SM1)qFA,$[N8[lZX<JlC3W<GU<<iJTU5Pp8H-[#p:d(5U>uu_FO..7OIkcK/L%)[duZL3mevf#$EwG2<`S+vpH<>-d55,:J3iNn:[Y$Eot7<`YJ_LWYZ#c"
-    "]U:DMa.,&4EnXn[#[qO(MOPnu.NKA([6;YGKny2KhL1;3u2yNy9ohdRB&0/aaki7=*Lx5LhErE[Ya-0Ua8NkJh@W`,`OohoO/Iej:'P0%`4x@_Eba5yu8k"
-    "Ol(3Gbm(xCv(l&>Crem4SQSFsP8%+=y3/fJh&JS9*><CgDFd<%S,BXp/ofL2G5^M/5Vs5r&s2Am*W[CXgd_G:#Ea^dT592_l((1j(cbRMxUTNIWHTchS`h"
-    "iXs7GI^Oe%oNW5liPXW#dfa7=A>u9gKFu+C@>`+JOnaAZ4g==:mlHY2+;a4rthyu3keNMsX<b:3yko7MTl]YT_-k/@+J<vOSE&)(d3U&Kde>EF,@<1f=01"
-    "9@KhRET-te9/_,.kXS:+@k]:[s&+(j.kRfMNr>92)o4H`SV=avu4XHOR&Oec+_CVw7-cEcmYS*kpb$./DX<kLhOF@T/I(BXMs6n1.a)rvTvM#J<KD>70[H"
-    "p(e>q[&)wG/Zb2nkaK#146&reARTJQ9Hofc7%h/d';bm^/%emk9;,ldE3x4Yj%vLVL0:frQ:mUi=Fu_T;#[W1X>+vg`3*Q3-mB/pgwYC&wCf]bmx$v]wlR"
-    "d6aL;=CC1qMHkCKL6GY7*YitFv7<OwtMwgs<CZb=@5@JtSHri.'XF44]9JWuR%11a]IG->d1bqe(6BZ<FNHKJgEjkK/_17B#$j@:wB<o0#RBH'2O;]GiuO"
-    "JBC(i(;lZQV8c@`^;+VT*[L4_h,-1jnGVl(^d'9XqJ<@I<3B1i<qs,(O)49jFITDLPA6]BInG>vN5S)PKP[uvfBtUG$9BK)c%,[U5gmDd(_r[qyY#3C^50"
-    "1&^B`:^`$8*HZ,..@N:OC<O6DdAQL*`lR>pHk.qhCZ3p#*V&adpUj>2g%p2#kUlv)F++UK0NZPbPun3-6*5C&>vM8a:h37)I%K)q89Z8WBdPr5=IN>]u3_"
-    "EG96R)1=Mx*;9ZsGS6fu2v`N'of8JrNvKOZsgWQb[UJK`o0]ugAAjDXm9fOwB*'A2^m3OYoYhc28M^#7)LCpo`5vW/Tvu(r03A,+g]),S#bag]G^3]=BD4"
-    "=r/HDZI;)D;Ub<0aO[2p`,4la$ix-fvod].DeGLH=cp5R[g+3IxeyKD<9ApoGsx+_KeqW=-PNSjd`Vr$0y)`8f4]4.kdynHW*_]-);/BMA]6'drAtlAXeu"
-    "Puma_CgES9mTh%GDGUyw]3PBM_)&`;t]Qx0^`gc0a``mBoUSn([DV++G6.6_/YRms5GhhuCcxfJ5RoPE+3IT5*`c:;q/m<4Lx=<MLf12,&>'@>j%<WGRPs"
-    "ubNJ.(CjRM_sBXyyD/4N#Zl[ZBVNA_]XIU9^lV@6/*:.2CoV[>PPS2(KYv0[a^g-o4pI&iNaRbI6wuHdq2G>94OPhm_P%&Z^]8R6uCuyDEVdaBapJ.;e^0"
-    "c%yP32vGP2hxmGc$O+e']33=U-y(4^_pp@$#N]CaHm/GINN7N_lr,SGmWV]u4:NyID;^wWtC.7#6N#t`Sj0BTsjjW_NbEJ2sPe>uQpDx_;HA9=6jr[Ql_["
-    "PDc9*]7Y#f6bVdqMJgZ3f9g-)o0+]<T<[W13i<nj.DTF]a%a1.T09iuNen.S7Hmo8s%,-5`/`:MCWrsem=Pyc>jJ6qM.GjjMR@mvaV5xb1.%g_hC+]D@_p"
-    "kgVr)Vm7IJ:HIaKu)w$dnT3mfK#l'r(#yJGEuF/dX.k6k%&vny8rycv7^Jd4gHVb=D+ocBU6cf52YOiC8&%SQ+aU=8#o6Y@AWgskiTIqMo-V4;#YOmTF>2"
-    "o9u1S4=W+p)Nm=Z=:NOO^>j@Ri;MC=V92qT1X>gspEU[m$H1MOMp&1VJN)sh^076T36-1jEGVl`)o3c(o&DRSk6c17;7h2W=,/Hv=&d1c+",
-    "/d(nO1RI<LKy0Nk%6X^rQrJX;MQ>.62FvL6II;HARcB_-1ArS@x>7,/S.J<aNlb1Za%V9o_[p%7c)wF`P3a$ZNo]1txk2:J/rXiX4[]+4,u`(pAbdpZs>>"
-    "fWIMn@drjgwS.jCq65_8so_^%>DckPM*s.BD;5`.m3,=d^sx_dXm,oi;g>J5adT$b-&&<uM+H-@BU63wf+)ai)vs*C*DEZcP]1Y(1:Jc+3*4mNlH5e,]k4"
-    "uSnFf&D=OL<Af<4B=5UJmbb4,j3ejOtPQ053wjLeD]6_GC6e1l[r1;)=9.Exka.QFec5Wt7`U1[pV;=#Q0>:qr$ETa_xf*dBdACRM8;:^0,u.M9s5d;>2@"
-    "33OdBZg6p@>j6Y,>Oej-^f(-#FT1o.8ZClNuXD889`3=0(Lea*eFaWX+7NJO]lwodloG,c>(kJ=2'SY.D*Q%PB@@nR1Ib5lMP+JR,8@o/305hW0meth:*k"
-    "lk:AgX6D_ZY89s`Aa6KQXoOVRhuOIxhjnN:3*ts3lQrcQ4#$(tp'^w8GB26yX>fcF(o3s3k^>_a-kQ.%8Pg:ON>A19FCFSS*I4Ku)ZiH:BSj/S@'@PBN(e"
-    "<[h(>bW#;tZyhri#C9@FDs88L6S+kAD8PLc^]uAgr0B4'vV<PS_BFjSXod.p6`ehj$F'Ur[2LQ/PMPWDU>dmE5nxdeU(o_+rcT3)Qt$q]YFbnW*8g:tO`*"
-    "]cepm,vwHfC^@QXs1>b5N==]#4sD8u,Nm(9$'3K)T@LjV%pUL]Xu^lfCLT/c0D=c'y8TAC=sSS,^eHZ%=JTS6LT;kHN*C2J8m_iBrKJ.5X@yE<B>RKoM=R"
-    "290&tY=vf;VyAYRU[&[nKrVKZ8;;8iNSfL_i9,4K8c)nMtb`,M2+J_vO7@U1W(EMa5KcMywB^hT)H-8C)G8Eq[<)Yob=9#1M+:NpHF'K)3O4Hr0G2Nl#qd"
-    ",QLet]Kchw,n6NH/r6sh_(0.GUZB8yf^8pP%aR/0Hul10G.]*%majIA)=;Z_p[j@1isGrhgNmNxuUn[V%:XLYXn1jW.VxR23.M$ASd<&)$LvN<Ap9XB(`%"
-    "#_J.6mX&1Zg9`TAPX9q5CQ3SjaM:ipUh4NO-%4J[Nc(ahfBe7OgTDqYqr;guA0ZgGychKOyW(LV9.UQD#Q#&v-:SIerUo4Fh4pg]IR#'se[7ycb=[,I=F>"
-    "n5F1sdGMVso]OgHVVh^55Ub[BlOn(Cs#pKfV=Eq&Z5lp,@,o-6fl^,t]G=kZVjAY@pZKbodCN9UdReVIZ+l^_^XJt@rV:9QBNc02/1N*fcr47'2HK)@<I6"
-    "+LWHI+4:juZT1'^dGqklpSmsj<1`;X)v&CtxdMEi)MG6>r*+T5WHX3jPcHyW+e%Kx>3uuhr#j&'*C8]_H(Mj-NB/+)JKk(ukuM2PNG,wsnkOqES^]d/A$$"
-    "0gGp4Nq7X#6[8_i6x_6<x3<m2U](kFrKA;'e*=Bq$8:M)]&)A2;*;n1vTjAR=8pd5vRc;:<#8'3h[Ki/y=P(<xJ)L.j*O'xH6UY#UMWr-g]TQo&L33wUYv"
-    "..e*Tnc0S<aHpFDUE9r+OwfGcHmfki&5em=Gk<f6K,=Yh<^';gNI-ZVpo(WX(y-Nr,+=>kcg4c;nW_nmD+l]kjsS([l`L%JFtPSONTjbna^i#]>jt$ab0V"
-    "]S5gwaR=14Q$$)BjH%C#g-ZoENNgBgZTLBNbv6AR8/*YQX&03t#w20Y:s;#$(<.;45&8/YVYbpv0lC8Ua.XZpETa>LFV**jI#gnh*_<DIk4e2;ji/,'KHc"
-    "TT/Q.L53(Llg-YG>;>oNY,Q@uqwnI3'^;X66R_1#Z'R++Pu&bBmQqY>;R9#BFJO5bxlQfLm9Jd#'H'2#*F:vZ8Cfp2m%7O]a=U10*K=cg]C.9jO5]vVQME"
-    "+N&+85/KLjeB/U+Sg3N=gvb3vRvgbG_)+mHP28]2$NLrx_pSQJuW+*+9AK4*Rf3bM69V#HGt^gR[/rF;f#=Y;y2oMeS.>MfU3]%wWu_X5mQeq%Q7T%D#^3"
-    "iZH3(k>MAVjy:jE$NHeONRu8TL@>0anTJIxCtJt/F4*&>C=sQ8_@y]vgMsWVdD=c<,t^]:8)(_[cfYA4fB/If=Eg@xsxcT@,0>`WOUXPvGy&&H9/qqs6*0"
-    "2Tbp9LV9i@25%ELPC)Fs=xDcZ@Ks8ai0[$sYR_gnaBwC6PLi943i&q7Q:n'@K4O4Hp9h2CsKVseR)Di:<>RYL/fR%ue(oSkWGZ)6HI*,sc(qEx<X=46Sg,"
-    ";%jP0X5,#Gp2DPtJG%)WhD4W6R)DJkJsIO^`,Z[RYRK6NvkkddZi3d+N1AKng7%1@Llff=n=2vL%FaDJ;8&BUnBW1)O,BA27ek6@F-u&EJ@5ju$39meQy0"
-    "1qvJW%GUGg%7*HaUE<(J[n098S#@wd-4s-i;Ro]>X5yhb3oC+,D94K;5Ph`+=]X`6=HSAFr7Mm;WSq^Wu8Sp(B+yWg%ZDcvZChn@8_4FnIv9;C/nl0I7v;"
-    "ku%hMn$S^*C+i=N*Wnn)NQr6Mcl^XntQF7QS#EkXB/NC0>I'Lh6Oo3@qMu-2,n>b<7@qgVx-'Uer`UGR7SW^Go+@BSiO2k>%0fDBH,Yc^o`7Bi9oM%b$q`"
-    "SnmZmy>C=EM`O`4H0PJTq%vQ.xVNCQ4s,k)g]5MEY)9#SGXy%2G@W*:]_CSV[FsO*xKv%O^#l/Q_B:#",
+    "n0C9%1VZI/[SP7J`8&jvoy^XV`60Y.cP;$kSRJ#5twK6ax1CtAHO@S>FYiZd'9d(J%W'Vh^QG>7,tO$K:&6Y=4F>0qHy=o9L0-pF3hb7-MURnJ=(jUmqh*"
+    "T#LZO(7MvPwl;L*p$2Km']0)8b9Rt5irh6K_7:TF<0&N$B[JNxKRKjiVMi<DQE8/WT6U</'kR@oifg&27fwjTcp%Bxk:Q:e0^eQ,8NcaTa,t`OPYOyMR9j"
+    "WI)1E^d=ed/dia<w/nM3X:,iQWI1+hR/iYV[^o`/QTa,wR#<@w:&`<PcOwqM]BL(Iee[)q)$k;<#swB`O'%ny(ah'(^DS[59%(+pK4Sa1IO-[q-]OXgE@r"
+    "lTOoAZc5n9>.rqD2rc.<(qePNEgV^lD`Gp+lPh/HH^H#N>TI.J&8#Z]`()a((&=-3(ougP36Tsevj*V7j[mnJuLMQi[diY+r$qU%@Fb'*0Z/T@-T3MmAaQ"
+    "^=>oD7=OVGLqXKBI67xNuP/=:Ls:o[ys<I;JL$r.ZdJG[YQ=H_LZWJ$EW@v),'$lNCrs2'<lnJ8K+[w;/t(a%`IA-&^Lf57.p4@f1hcUl7G5-4W*`m]%y5"
+    "hMpD6m7co,6J1)g/Dn]i2qx>P:I0ShCEJr7R0g,5>YtV^hNYRrqZ[v;8//K:'a)`jS/m9<2Hes*il$:QCv2k*/>Zl2j9#s=-n3X%ahSkCV>$Ulfx-P:-eo"
+    "N2_'dPJr.n9I5&qL<Z)&EXbkO%&.jHX4o4Dvn^5E27@)qy/f1$qiXNNA><XZ`beq(g2]%/V^lJW0WW#Ut%ufZ$iql^7H[$sQ,kdCuu_Ml<luOXGoV/+Uni"
+    "Fww;id8#ngnDjD.]2^-OeI@F%,rxlYnXP%TM'A2hr'sk8H0Pub9Xk.98`PNrAb)FB>gm6:af@kV%F2A%4r8a5L&PJcxH=Xt[<03OQic8%T%A/Fn7eV`fOg"
+    "fw8A17E=CK-WtPghUZIr6K:M.G.o1VXqI5/nc(Fgdu4>HcYmt`@1/%Sj=RwGZ82$]>BAsp@-DmlHgYhiJgVb-KExuApBMCd8Rr]V`C)/Ll-RkS<Nb-,NHT"
+    "j'E)@ruMGn1x^^;ccQc3&^:&v%JPk48s<D4=$X%rBHltUZCQ:x/Rduop)_jG8K`C_qLHoM)GN_FZ,hT(PM)'CM5t+uYWB1=oeJ)20Wr;RHLKNh=^g6IIJ*"
+    "tG0t,Ijf`4G'cAqJ08:.V8,5el2I`E&2*%(u8cZ-Nx/>h^*'Ycj&qW)@7.m9I:/OD.ay]g/YokWGK#N'*N5,w86A2^lSav5>FluafXWqRMO0DN_H#.W',M"
+    "tcl=$`BI@3:B<bJT)w*ij`>vh;>9vP3=%xom-^R8BmByaT1MTti2x/rC>lqAsD5_4-DFWgTQLRKD'/h0X6x$$&T5W>_7*a=u.4G*p.Js)x0ym)S5jf(Phv"
+    "@chM>4MF&HCVuBr'1lWA6clE78`/6>:7AZfc,+wS5PN&QfRAfWyX+KiG9F5][c+X=5^+Z$x],#wDCFOv8Fx1*m6)me1<s0pttrogag]am/y+X'@S]ENHO#"
+    "V%Uwf_#-hjGxDV.CKlTI=xh3q2CW5+%lOp^]-WZXaw6Q/f>+ksdD>b1/x35qd#_vyjxBWHB_6<M(R[EL]B2kBY,UY41O`,]7H4(BpXIsd^>.>WvN@:kB,S"
+    "a*t[/JF>H>)9f3^Q$ENeOKM_JI^uv<ddZ#+E)0,m'r0Ai7(+fy%x7)85CZ,utiYn:+KN4V.3NxeK%Sy;U%uNMN25.ysagjGj2G=ak9,GFinS$eOyWiSwSu"
+    "xOWL/WSDkZXU9bi=D@eI2MlxCj&GBC=C<N1igQW;Fd/_JxFO=hjMS-E']erGVHC3N'ta&hV3=cc[B-1X<i]03@vFI,qf]H%U*]m@5Jlk6mu0N`#K^>C4:G"
+    "[UU,G&GQdp0.8&(mC<$;1QWHX'>H`ZO%dy'n9TC8P8S.MfK.aRE89_7y]IH>4mr](2^q-QK&4u1#(@0kJ*$^Esf(X#B;*NAF8ymG%0Odyv2x#.2IvN2bKA"
+    ".lYWpNyOINWLf$h>f-/In6w8;Lka8CfMH5'=&/,;&*(kqEJ&rQ(R/X68L%9$-PI9f-vs.L2Ke'oE$(vTZQ`M>K'ec0GKMj/5po1TpDDg-v-uJUy@0_COPx"
+    ":;r0M3)^x4U[ts;-/PGKSeTTh3W`=fb8#HE@BZF^MligLpwh&+cQct=>f-KreB+W6AwbAEZd3-7I_9t82__@GuuoJI+ikBlFxv4>VOGee+K$u2.0Rs^a4I"
+    "njhCVUViT,,-c=v'gH.)_*-8RqN2yXqfK5GvU#Rn<qrUpy.fYm^[_J9a'&<C1H>Df#2PisF%*gILN=Q9dr*)h$&YPUgh3@4(0p,<FU<Et7T>,m#T7eq/:_"
+    "q0_CG+8iYQ5.bpLg%+3&8>/clb':s$^/k(0rt%*I*c,@t,PCimaxihFvZdD9UD9VW)<)h0=s69RVc)Th_TJhbneAe887>`X++Mr=R&%&(_Z)TR23u)4Uu&"
+    "ts6iFmYQksa2Ls=pB7befkx'%0BaZUR%tOhb):hH'=7W'pS*ZsE(G;mPBP7TMo+n-JsBILw/kkj-0>[2&kgL7afQlal_<Y;m$7^#oGoDo35inM^0P[B@S/"
+    "4E[S'5PJDp[VU._VXZEXLAE:_7`Tb:x9U>=&INTGn*A8b-=*WI3rYj$9y,X-gEU>;<3]EL&u%4w@[)VKcZW=FXej<%^X_Qwfwk'kuVb6o9(U^9RyyrWi`I"
+    "+'LP[UU`9pMoX)v52QT^3No7_Vd4ZEPnl$>ZHWZAfG3(2MU4q1[8@X2*$<1upDS^IIRJRa5ft7R&]x'=S@wXU7ZBhUIh1Ah_d4CoX=T/sF2C:f1n8$s$S'"
+    "8o*NN[Y2ektW,DwmP9ZmSf:/chJ:rBgy;o;^(pp^)vl0wN[*[kJ>3ttUC'Y>gI-8USYgrFD<lFTPP3XUivc3E>L(2YXWkBKYeB:WdEM>E^*AheJX;.^vL*"
+    "mo>iYxsJ)Ul1s4la<ZssmCP4SjqSS+PsL92PyUt)1W(8l;3,:]]85,EiC>m9#[OrLN$usU[VNO$u0OI8yM2wOO9A:`8B7@iP(G%TZ6t1`moNtv:'.h6^X1"
+    "Zh[+n>q[:Aj],f,>SXA/#BYJ9_usXG4;lI`K^iB;D4b1VR1q$qF6(0vQiMLx1%.PksTS0gJmI@cB18.>/@XCes9Y]yNaG8`HYsS7vqvW2a7ha(EkCLMXEF"
+    "/8Gk/JKm%2=v^N04>=9/S%._pNO<GxC(N4dte'phTF(W=nt0*e>qKH0)C6D=B-;ZFFvqYK.6Qn<p*fD1fKUk6NngI#xSD&;,44MA=h6Y5/*L/N%M`=k3D`"
+    ">&2BobexdB8bZq@o*R$<M$a%kO+,8pWa;CYeCSWc#f^/xfSJq*rWb$&l)pd=*IUC;OP9yEmr[M5vn.P+-sq6OoDWK]-Z(NHgr/kxq,lVvp(t^p,V1ka0%B"
+    "$`udBaJ&8(-aIKYI7Wj<$_f2GKNqYsyH.lHec=E_wVWG,L[T%FN0Rbga#K5ob[lU7c;CC*mv7'3^Vc#F=L@[o%UT4E:^/Jr@f(7:,bG5[5FB6yyqPW$o;i"
+    "T.FEeyKV1fU3e]3JyN;F3Xbv7uXAhX3]IVSrYuRX4uNoc4lCWskw[D91MqXGO>61T.f#/8_/(x=o$lZeqt<aqh)5ajc*4<+N<yWd0#L;3awG3Y4wnOgkNR"
+    "K[psD;Hf+/K/NW#5tHVvI.WSWWNATw$50yOq-ELQn`+(D72ns6+^bthuN0CLd]rG3VFALDHK<:JScAJ;s%2Uc5Pj7GkCCB:bhFep/q/C]evhl>T,.vb,eq"
+    "Jv=eYZ2xpRxv3+Es+[H.nXp0lt'BoUb`mn`+g00MXop0T&y8PNY16U<nbH6sMAJm0-OHGdD:d7G#xon4''^iPt#MeQ:7SScq31VY5NYBR'^fOs,LaPe8e%"
+    "B)5i)cj2>E)6Z,'mGa$y@HB<tt@tU>*Q+ZJUIv#9[-TgGX`4_ctg;Op_HZjpBP[t-E%ZTw1rf8%MA>7Kl26ZVd*Ir:`%5ZM`9iqc'/#[Y#",
+    "&'xXQf1t`mM5^WtBamJITYeG%.RU;0H6Rv:Sx_y9sRU7h9;ndukVygI&g@.T0DG[+Fcvi=<[Cn;NBap<ELd4n`9]6CNnRa@n$k=U2t=BjY:[bs]mP(pQ4X"
+    "<9tb,geTt(E-[paZ`iv-Yejo[.K0nRDu;:Q%/m7uB3_TV2EP%JjbyI,=`o93+F/AWCB#['+SDofNc4f=WW-BDe7kdp(Mqa$cWhGPDasICOf8V<DKA)bHVJ"
+    "`$XQsMP8HxQ2.,N;9;&*o-OkOnk:bCuAjT>qkVVjSf&(ch`^4ByBoB2<j/$]uhQk*ZHfH8F,&r+@-9:JsWhXtN_F7^x7lAyZ9>cChV0e[sJ;m;G;Nbvnv("
+    "87Hpxe2_q;_#Z24*9LnYgtK$lQ%FCi5*Lk-(F^RLPX>'9Q4x$bU1/d_'mo'N4';e'.y2%6a/^03kiew_je7Ke-+h/q$b`]rv-pxpo3],SE7x9(dON0p;eF"
+    "mO(=QdDc0xnOO3W=XXBIB*WSrdAX#N4]i#d((iL>>.GXEvM0UqXK#Q8T@$wLlm9h`pAi9dp_1Zl]HP`14*rpP3m(Iarw3GC+M`aKY'lMZc;HqDB_)0EoAD"
+    "Z#mEAsm,CgD,lL)it8Q9:u*sgBknE=ts/c221L(A0p.$@,L[SPj-<fkK,w^HABUB:D[#G;Ac6FJZ9#1p7ccv.PitW>kKhH:0E:Oa,K'B:Tm_3(-$aokXxu"
+    "=,@3]ej<%4$Ot4L.e&`Q3)qY>&`qw6K,A,8`UgC*=[Aj3qF%Vr0dt'=xK]KrpYUU^^;He;C]'-A^&`[ni],1k5V/DNrIVo/nWO-^ThZ:2+HLXw)[.)8FUZ"
+    "b>)>SUVa+SQ7[6]%M)>1A9-RlF4*gFbI,+[OFYkv^[y&J9-B*D]3$bDUnJ$WI&Qf=y(&Ji`AJ%ONh2S@Cs-4@B_l]hn'-hkkEl0)%g]Vpd5^lb/EGU_&-7"
+    "ovnwc)[-wZ9FPCMFn1aQ9'8:nkccWdRt2_LByix8e18dm90]gRH$Le.+FFR$H^72Lb(RCSHT&7SprpEX+fWQ@m/;2Nu&R9'sX)>OfuBlsLt<#%^eAlwqPg"
+    "%mF.6c;IUvug[x^HNg6=;7.`PZQdwia+%-n'1>3&-47428]sFp,x_/e=;uSo19hwJFXS0NR5tSeYT;+,QoG(d7W;C2y`m-+3$^_<.mo@Z7t9l:4/mAmi=."
+    "cg&V$HtI<K#.6:8I3a9&<kD=.BMUCFus&HaV8^%Zd#q(>-(m7Tx,9>LNkdbO9(C]IopbNX*hVbnjxquSpDGx3<vv_))A.HuSm)PlUw8Hm30_>5=OnP0sEj"
+    "R&lEphc2n5amW=QHPThqYqL0Jd1WEN/^H&0'IGu)g8mJcFi`o;Gfx.DH;wGkZmo^'PR5TL<Jq0^7sylta<XNjENTh;NQY*+C'x'*p8y1/UO1'$U8&+Fu.Z"
+    "b>.wST^F+N[(rcQLyEBe#Uph5`gtcXq&GAnNgZ_IA_UN^=EL+5arn9Tlgyo&9@ygD_/jsykWcTV#IVgS/KoRRmydIFj(Io]wlNoh#:>p5xVjQM9luIObMA"
+    "n9,$t+xIW8*ifkf80;A-0+S3r2W`4jq(Z)=K1]q`]/.0XQtp-)@IZt`K5qU-6nI<hD'>eANO:@OPHlyMO-k.8C+P+w_3>s7MehThihMiLU)PI9$b4.aQg8"
+    "pQj]QGD&YwXO[k]7Po1E-ua7V,6Gy0vi.K7h$TNZCDSK^GD@Sv$5><BEiE4Q;`;)C>27%XCgEBfR-hYY<WCTsBa<CD=/1,e%oU=g]CZt+S<H7w@*)OF%dn"
+    "W^@u>>Gh4KBLFL+h:ElK.i`ZQ.$gT3f]QA$Pc)Jh,tNjGKJ7g-J6[(>J>^%s0IK^OS]rQ[_VK@V7fR0Y(',v5crQb4)c>gJ%k[NHJm:0]$M7-[`qLq=ne'"
+    "]myxkw3%)4b]=3R5YP@@GY[q#qFYc(<'Wg[WR4r'v8*T)<^-c-b<dN3;Y+^Dxcnmj08Eq<erj*I_'KBX$kRwtvbtMh+$gdh1`*w+ntaKbvQWm)Ht`qpRs@"
+    "Nk:_r0ROaMa2hhwJefi7B8olsxOa+13`K9y*Ga5/)F@,Yaqi0,G7:/[eSY_H>/kJp1pe+Tm[[eNfMWD<Rfn)T0QK6RQ[BX,1Kb->/P4rUW817g:d'#lm8V"
+    "U#4Za--q/v[SYK.pQ#[u9c5[+@SdSoJ/oNHb7(B$DSX#b>*jPm<;yMjlFvO^@NdS%qK[T)YVH==/lLK6^d3s+5h1^OY@p9]uEKn.$_-6@iQ4bleFlAV50-"
+    "yn01.t:'*$NygUKTOoB=KH$DQ',D/g6&jXuc;2cCiVLO5sNquWmrYokM,(*pXBEk6K(AMf3h'KN-V]`]]`+/xL7d%P^vhIBU$k7iNg8^5OrrPNAl]s0OCn"
+    "1]kavflTTX)lt.)Q';a1fxC7cDKeuVQ,YvUCLm.t[/Z61E:Q:h+<xuHW,TB#FTf>b#*lB(^((U:UH^F)8M0WNv^7:RFZXh#URu3_lBLe_8Rc66:mhEE(/>"
+    "uj,R2Njb)'eN3b*%mH/0)m;n^l^MLb6^D<CM%-L@VHKw9v)*pbHl=#X8<UV7<(r7$5uK&$_7YYhKP3&`bX&tSS#xCD7])#'Q=QRvo-R`_1<N&00#L_b>(@"
+    "8@]jR4[qYBi1R9HQU,G;PC@#WL,(mm>%:wl>KR%0vCPsf_HQ+&4](lpOp*<8PJC8HATQLu8x9FISS.0_xwXNdi=<0PO`hMG]h/<+@mCaRf7.IAIZf8oJtF"
+    "NXw07K80Fd]GLdt1XO2(raXZy,^=Edhjr=c]+pppiT6`dhp`tx8#Ql;L/O]A2<>RZa)i@$Y=hVhBZxl8ZY:ADAcaD7:Ibg,e(fH3NU0HEWK7Wy)HGV.Vm]"
+    "xMhCGxNiKKjkTy3H6,W`SstF;x6B*)*GmkG],]b.w<FI1K$gUlxQXI6]/I%+U#6^tWXnv=$K)8gX8A*&TBmCOocd$g-63Z2LD,L_RTR<X'ncWORLus)/0w"
+    "*$%I1R9YI4$&x]qA)N5(p&^%YWx3TP@G`Du*t0)X/kyo^VY;WB6jIE`en:JdN<)b:wSA@4j$h>>`=L&^>VeYIb/=;+g`TM<A4tr^qw./d4Kmm1FEW#^MsH"
+    "Xu(Ry<tjr/wF4f;U:>*aKr`=jD%2y^ys-*vdXBYpolO$k$Q7^2bF'SQC'Fvn=:X@GMAhG8&<q[JWGBZydbHvPjmMt.l-@4@t+NEj$UUpT2v_`c.49LnFq3"
+    "7V#L<[]:4hgGT)OF(*Xq9MjdZ=iq=eHqC++%8l;XZNw.NjPdp:_0S4cgRK@0@GFgf+EK`._9'hUG*e^JN`*AvcEsUPCF9HI<S'4>=p#)*l'VbBC/re&:(O"
+    "&VB:&dn^HYuQL%n'Tg,.+Sh%(q/DO'I/8M(6H_f1PkK23WN=:_@sGw8TZunKu]yqA^Ew@d:87pjDet(icKctB'IdffokaE3C[-fX#POc[^6HhR,-+;n6NV"
+    "<J:XWE#77Qd$`5mg0#I@QcJs]pr#Oqw>4wAbK(h*LfY@J1$BKI&6:x1D5`Gmvp:BF#v&0i0i](K67.JiZ;&/t-%TGic/%gS$d*d+=K%i$(h*tp4:1p9l)h"
+    "rPYRc.37[ETmsh8#_me9ZV<C@3gN&c9-arnI1RRCsMZ-.P'ISROt>6_nN[@HtST)f-7V<IaN)*`74$q4O_Gn[Y0(or4k_bJ5<QuMhH.d(V*xwIE6>@=Zp-"
+    "A=h-3C9MEMW6K)2/3F*J'VBPWkTdw$VV`F>mW2'r%t'@PQl%:.-$ZTo32CPCLC$reRYm<3*LCLe#m'Ml9D=BmNEK'Y6gNyWP2B<BPsC37q&fgF_7#4B&S8"
+    "Ycy@eeRBFh=,H,A;0^`%I%O=P>%HU7<sYbH_>[kxhEvh:Pc$dhq-YJA351[LMf(JkQM/UA7>_=`v5fo4T8>,*rnCL/>Win1mteTHiRuIA`.OEW+IIg,v<G"
+    ";;wT(gUl(NrYAMV[pyuLY8*lk2KTtLY%m*#]mYbFUT]]4ME)/9gMeHwA[VXaVtyS9CVPa9nc/5-rl]/LjiD&0KsTjkJMMySJHrhR20,`$#",
+    "4KN:*&N=g/D-q2wGouYk,C,2>jHYf-BP];$`qCJaxP'gH9Uk%IdNlO,a[EI,Li%k7G1e&jPJ66t#B9M&h7$aWx.iI:DGCmPsuwB0[AlgfZD9*cmhreF@1("
+    "B[upH.oIwlI5=3%scqd9aQs`ImsLh+F--@%2LP4f(C1Zvsc`Gc(tV@WdA_)/'+4Ba:'Wt=</D#SA,H=[5am)Kld6n(#vCx2_'pc2A7:hb//KQOd)cFR,SG"
+    "%49T*&Mp[RK'(mg]ix%Xs%vL%R#_S@O*g=Na]Z]Tere'eYk*Xfq*C==l_pF0>7t0Fiba]PDmFqyRG1*iWjn8X>8;28rhhEn9@M,v,n5FgLh*YkvWIH[J6a"
+    "PL=>T&OPYK(NNZMfBgb43w'or%n;c1p3%Xk*b*BxcOKC]DH.Ayd11CO6wxB^AFb0:6edQ@MBlj+LE&Ya:2yn`6'$b[_6@Ok6<np7#[@H-B_d^FH;^S_7r%"
+    "sb-JGeRYZdlgWMa8lnT08PbtR]d9RJDG@v/3gWF==R2hs6/JDKUin=['_OT_I$F2%Z&fULin'o.MpZUUb8kVA'lh;9sLQ>EJjdQQIG&qxI8CR&kr=&s4lI"
+    "].c`MemI^VEc/BNwW$A&p]PHa0USy0a.c-J23L>+re.P]J*k3tmFG,+gOYs&_aDT5>p<v:(A+Y=g5`^k5K8g/wLN#5dk^XWV6325bXjvEcAHEdCJ]8cUt3"
+    "[4xoIHhy9eoR)02=RoRS+6eG-)bET*rv`#VHK_mpY(A,$p@/NwK$Nd`7>p.pN#sft#+Y7:iDsr1P<DSk9UOMrn9aa2ujFlknDL/gu-v^-`G+ZfP1n+5v/f"
+    "UYlPx-)(3=*ofUj9wxg(2-$n;Quw5LYyU@K>-N(@;t4myMAQcdIW.s3GHFn(t'W^2F4tW2c93Q82C2Tn4`D=jeW2f2Ldff^)GW,*(Zav,e+q5x@Ujg$F;B"
+    ");UN>#(sYWFQGP+N/0,+SuKM0*17B[D<@#*g/eGlQv#H48Mor9m%h=/YoqtNq)Z0*EuG*$Jvmcoam$3enk2PFjl3>fj14IAO0m*#$('L6'cPob;BRJ>8#O"
+    "(e6#DjNLlJH;H6k4KNw6g)#:w)DK&S=f*9:HP9U`I)j.VGxdEG/h/-/m3X10Vb7JSl(#nwx,6iQ%GE4OeYS^WO`GYl]0sUyuu0ia;MZ7%T&E)05>mFmNR1"
+    "@]^nepx_T=F^^vu5TTnWUbBw)1AYr,UeXA%Yly:No0U]kAn]KKGWhlM.0FUl1yrppkmi[H0^Cnb/>ntUuWrqlDiYbg;/&hb1H,]BH,v^>I5$'<4V:6tfVj"
+    "S&jdMo%HuqetPg#kUg`m_ay1=Z*jsO#&j/'3BrkC]]yeC-C2Cem*nLTYQvBgpUy(_/BC0P*XUC&6km'[]V&K)xPQEpsTfc#g1lAG[eklHsscCKin_*wG5v"
+    "4cYQ@`9[_0j.'Tl:YS8[[U+%XqYF>wNs*:a6$oOR5,t,8/)fZ8CFNoGi(Iu)^i9dhe4,$E[pW6kLM,u--gr#pw1<@CB,im6CBs8Y+>TOO2mAR;:]:mSGG1"
+    "Xf<$b&ng'g'Bf0fdORq$CqWJ[0/b:'f@UokCX5ByR&@fp7oX>AsiHg'H3X[UoO>J28B1x6qAGT(_qCl)mre6Z'c2=&f'0ecl#Bx-WB^kJe7(_-=Kh6JZpg"
+    ">;'[8-t-0H7D@YM0@Iv>U=kToii-e1(cDXs7:opsnMgSD[%[e^kr-'f-oB$Z3o<cU&U6sb.p.MJc+-,[*PQfq_%*,m8(fd3VY#4xl]oG>'_NbK-V&@Vp,<"
+    "XF#H,RT8_>qt6Of-x3*jG;o0b#Dc5*PLgFMlFdD]JW4[@rFMLEcCpE_g)1+PTt6W:@$KZ4diMbAlG=g3e>6iJVx%J$iCnJ%:tJx>BxLbK>SP'l*kh4mn[i"
+    "ecxJuJ4=GFAu5>kSZOo<CrM4k]9ou9n>Z>uh`)lZ)R[r5g'1;`eH_R3<i^d-#^Eq4sLf-sLWo`w%L:av[i;E@50/ptU9i/-W2h9g>Fm:r$<c.(^u&]b$v5"
+    "NO>QpP^9*LltK<1K8Ch+n'KuB8)m#jN$TiE*80H&72t<WGMa#y.5J@vZqRfv:>BP&Qr;p>gWr4SvQFhl#PBbBhi*eB`1Ucd0AjlP#BFiu%0^>AXR$cZ'J'"
+    "S79e1@RmC(vbL&bZ=b6mqW*m_:O4ZiEXe`cNd[*ebr.cp[;xYtD#CjF:S.un._MaTjP9-7N^Cw2EryEy>a=Gh>pBn3)r7/cdIr3P^4AJxh5)B+8WceGaK1"
+    "5>L8fJ.^xN=EFjwEJ1GQ=[WXQOJ=WZ.A0sy3$_sxI/Nj6JPP+0;3c3N'SrbSTy0J%N6@:OhpLwWeaR:'aJD<jr^nZIo/m$)2])cca%pYyFWI>0k^#9A7U1"
+    ".61b%g49EO649RSaR(FIBk'JE[(W$q8_]N<_:Lbnn>csfZ'a9_s9=&i,G#Y9FK+tEn6jtZVrIc5`o)x<)/oF%O=G]n+v<t@sUVG`:-0B>YriSp,LUm,b'F"
+    "06<mk3I4h4h>:j8LOH,T[Oy.-6L6A3hB=Hc26;obcj2v=dH:H1^qnOP$toOxLUhA7@qP+vMsv+23rTX+@hW<9FO#p5n((gtt4<)5-_j.GC4UpxRW]`;^Nn"
+    "Kc,<juTD83>]COeNI$R-cAu0ApC9;><2=K_(&HH]b65BLXkR[iu&ESRbq6s#$BPC_kUKm#(-K$2Ul[lY9PG0q-O:@@j_aG&C/ON/pW>tryAbZOK4<^_fr#"
+    "VZH%T=d&3SafDeU2ccs2qBIB(XYMZ'dkJ`S#LF]moKXDQ;kQKD,5u28Z%bEGjrggFA2GSVI:/,LZR'=u6.)5b+S'QtK9>dQ5K`,&pI*P$oDch22aQ0u9$j"
+    "n[]:$Tyg8Y%QP^A%##",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9438u, 18614u
+#define DITI_SPIRV_SIZES_gemm_half 9492u, 18718u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
-    "R'AgkhONQQT&^dWtj,Tnu,*]oJi6::^8W8i(>Icci^P8KkiljC'TIptIigqxU1^ntTqFNano6w/@#=yMT;QfSj>UW_<JAaDNmM^dvt7Y6]C)a[[`*.ll0m"
-    "dq+uvBg;JWt1AY#(#LqQ7xf@K_dvYQ)qs3xDf<*^lHU6Xfv%&D8ey7xW]5aEoE2n/[X:H<5n'UBifujrAssC27&w*22,Z9-5VsV93#DTQ''WE.y*`TNKyU"
-    ",-VW-b^2w`c$^*=DVR7m3]_4Cl,X(@=v&(BpsmbeYg=q8T3Fa*P/H>pHtRirP_n`%$v`,0[;+Hg'Ub52*t=Zfk3+;tf^yt5bO>JP4=(tc8`9XYgBpi&(aO"
-    "=P@vkqRrL^2)^MVEp7[pFEB;F<S:S48a#IkfxZ5ynr+OMTNnNvdYb7E/5EMG_=AHKujeRLyaEm;+*jKeM>,y*5Q$bQ^g$BlMuS:ubsn8B$hO>7#)bGhj5L"
-    "T*fZ-GAW]HCdEf4dMi1<G=p5q#B3^L$c=_]WHtfsX=p]4*+tp4>UH:*7=Ltl^'a;`[%<+rKtPt@Z_ufC<r[:493YxMv)Fhk(XGM^ZP3cHwa2q,RD#cX,co"
-    "oI4/YcnAc;WP_mhHLh(d5XQH&^_h:o4Rh-`LGNrVnB2SfJZ7=h<:bXik%m%Q3gh8V'XBZv,_wxa)ve1(%&PhQ'<j[Ro+fPbOpV7KGP<WF.0uCpn=vSoT./"
-    "n6elRn_DXfnay+Q^xW*M:QkcKIP;D-9EyFXPQnnYW/&TiY[3YOubSa0w/1+v&safF3_7rlygCcrukw%AmG3Nv#-7=lX2gFJ:[cVJjwIqVg=cYU;:N.hl$f"
-    "[N$:WIA*iRh>rs8Z;'rs8V:N_d[c5@,eoV,mHGS^%]+A3;4T[d83-APpL_2GJCd57icv#T47:'R5sbQXASHr.LtubcX;acMv:<H:`iHYq^Qynt7U;GSf7'"
-    "7qOkCn+le<OZ,;TEbG89[yIC]Fv'lU[V,Dput[SUOEA>v[dB6*+(VHPO:>P2uiUw7KF9Kq+r*T9hV#'SI:5N(5,Q=xZPUWu;5CL8w`3=Pcw1n.FlPF-qf4"
-    "]Lk^-D8dcYWQ2O+x.=$M`y/L_J3b+of[Gn#iFpP%eljdCN%CgT_Hfo/`w'10po4gRgFu#e$[ZdoE*)9J].Ny>rq)bmQJ(<;eShUhYw;26:]Y]+Qjp,Qb,d"
-    ":g20Xx=;$`F>sU6D91IuWkLU7k30ZQn2:vKk&;_wqhgTDOHw1&SEZo9w_BSJrq<,_]QxQy*_7eY5`OyKPmxs@ZMQ,yK)Ajb)K0(k.0Qgi%gVl&RXH'O$ln"
-    "A-^8DPTdBu]L=>NUDXW@Ri]G'pmDGn)$ZGYS3]T-A)_+T;YBU#0$.=B`].g)YLhDj:4A;6OpX*Q(VB,w<)J0.FdH9^AwmrXKignGjLtYkqxhmjHU#at>Y3"
-    "WBX:kDNyY<f2VlnSuvk%ZQR+r:L#/tK$+dR2m(fy,Jo$Df<D9h.T9QxiUc@61[U;19D3SuTQZxiVJd8:-T572hH_jVRY9eC2D;2HIGeJ*hy5d',r3e(`f6"
-    "sNfjk7Hn]Po$82/rf_xLitC'8=pHUF`&;I@i<Nh;)=+Zj)EU.CtgCrC',_Wno6ivb+=SSUyNm<kT%RE,d428.,HfLntkY^un8-_Tum&foY>+gLJj_TSy[f"
-    "*8Z+4[41s-IX3E7aBsNr[%gB#q5W_mDiCv.&1';]gTM+uylWbo>nf*;+)80CkmpM7.R/Je*1.9UK,;`tkv*[9(8#_CZrO$`Li0vo/;k@.x2;w4swixlQ(v"
-    "sPc5['0R%fVNb'^JV[^Xf*$2=adb2/Rcw>eiF_;>+etgU<Fs@$l`OS[XplP(dQSlBQjyr;Wop_R15t-aJQ+w/Na@e=1(qhkP0GX;0Q3)]CMFVZ]%,TZkJv"
-    "9>27u$U[kEDU8.RrIv3TmPDP(NDrC'UEklxu1`[i8t9mwsL.7SsZH81/#UKyTT$IFx0*b)00oPrim78DRpWIG-'nC1SO`&B>b47Wf;(@(t.LPW9n3_AR>Q"
-    "'w1l#CQF@$wtR4'CKI)dor`9Om8(tcQ[KX0WIf*b&=oTLC)C>VWqh,Pn/A-NcSuc/seFa#rC9%hDhVk4+n]7Ru^%U^HU*13Jx[CLu]-q@/#-dA1fR2@,4Q"
-    "v3h@s2=(&BhnE:sX4]3jGGaDoWtqG_.Se@)<MW=S;_01W:h7K(&5:Dd^`i[]ylJv&0a*w44=/6fYe;8)AXuoK&7>bx+^^U6Y-XOR,[I_1,EM^Th^-i$UEY"
-    "aQ(:7'^+Jqn'J^jp]EQ[cNo]d(_k-OUS%,R%J*)e7Dh]]_;lr2&g%JN>tQkOdIfC'5A<&aK8mZ/yCBu,Q,ppiFtBhP*VK;UlhB):h9G-nlFXiOGlI$)%Yo"
-    "74:i^4Disx`5<_0MLvtAU:v5ZDNt%Wa8]9wlI1ra5K,BLP@1ll/2Rj*D&_j3YRvwIMm=)u)h#103)Xc5R:nN5%iX3l1iY7-H/E(SAO70N;d52/[tQ)LfSf"
-    "riXm09K6q^X%M5Xf,b+K%7uOH0u@io:SBbLsIA%nr_n.u)4<d-Lxkk&atDo.@wSL3+ku]<J^SW3Q'$l*5:N8'3Dl2$()o.'=Y#+I[K`m`58g;/p*Lv%#6@"
-    "Uwdc&rhK<ev%y%q6AfbN*GtIR&8/lJhG`2Q<Cauo5Q:bf_Q60.lYrT4p)&+`K;`Q#-(AcX0Niq)<]<u]=Xvq0hxIFfYiO(2[ati<F.7f-:R02V8,6#T5L$"
-    "g1-3d-*wCpVgNe`3_RWTSL`IN^-S$Eg-bO:pNM#78yZZKH34Jfo&k1)Z<1%hSZ]4G7GIrZuZvh[4-BC82(sHur;uXNvvgFh:*%pdi+.^=@lVmrdy,F*du-"
-    "''=w&m#=G01&iieBCCU8-K6N$DR4a+R0N#FV-CEIH[xX;coPGoe<w_/89RR8$BG2-j]DZD'T_:.7ywIkeR%N`]fXKPw[%*U2d:AXSXj/Qvs+JZU//O*tr@"
-    "K*/j&+Yi$,9&cRYMa($(Pc7wM5w#fqM&[H%tK[gqJNqQOCsGl^[Fq$gYcPaH[C:)v18]V`f$+CR:q7ZvL1b+0]tM4]:GmQfYo&F[+T=VKae,@5GI;dR;R."
-    "xFk=ij#;Rq*gO5(%5vk=vtlaP&@BMQWNHVUS8@T:CUV@t_#hr5n95<>/<[G90r+>p-6aK&A2YqF=gmuRh[]eIZ_)_.l37R*TKp<`bF]LY36P.j>F/H#ekP"
-    "ZpuABee*Iw>@(^M,yk=rWXB,sn-cI:*)20mtsn^fILBLL/VFs@;33pWSu,pncT9s9:OfBd%3F;SkiqQ<*3%VveAt$2<2.M]Oq*DB7lPw8D%$Z[-2Wy(S(i"
-    "gT*T$IXphoOX:s#k-r5q58LY0fpJDZS2PdjAjvCnDb`]F)uE7S3=ikfN8/FplT*H9q)6bsPkL(1)=.&j$@B)ku)L(ER)qkKC)XER32=ZB'oDb/;I[6M+G1"
-    "HV._Z,b3uJUO$$n*j_,djU[3WqAjT*..BNFPd0:E)H#%L9.%&/<$Zg2F%'*3f==A4_UH%.@RthA9_6qGVHNU09'nO3>Vd@2Nq*580Z:m6M;+]FhBq$]%Q:"
-    "d'U-&7@6UCj,[S<.,Vk9&pN,t[2O-EhAkcG0o%R@j[W;V@9Z#iHs8gW6'3Mcn:tP<T%R&mlSg@xqj;aq5`(rt7aG$S5dXlD-=[d_Hgen`+Vw0bP;h+%w@^"
-    "Uc7>B6I4FY*6,HKX]5tLU(X63tq#84HuTO4GL'J.2SqHy])6Fu3vjXjtyq0'h;ob$e2-78R-)sKX)JrU$YkYcs-Y/Js:,&%iQCjcm%QOj&^ZM_S[9/xIuu"
-    "Dk4r_J)LCsMHOp[qJd;DZB.Oovsf3n22ouE(q-o5WQ*VQ]JO[-hXOV2V:oQyDl@JMZrVKL68Cqm9mUb=cGDDG'5[UtM9Qn9I^#J22eUA[/",
-    "g63I-j2M`paGBi$UICXA)b>Ge;n&_-wdMho4:n2-s57E$nIRyj$/MrYJm),QAYw_#B=ha'@3.l*H7X<<-]QD@%YB7m2>8l*+>HT`mE365t114DfV:KO_TK"
-    "G%YZKg=V^H6I_BoS02d%p23W.YU'yn_i,Gw0E^$4ilK=0+)Af+Vf+nZPrBs5,l0+lXqsGwbH,49Wdx_3D&NG_$B.q3D.O3GmU(p^n_'PQX-ki$V<)EWYkY"
-    "QbwjigiD3rST(l_DD'#e<lWZA>C)[-0OjVEIanqX&u=Xiba7$akj24COGa5UaT:Eqsg(a'%1)8xN2GbW(AL3<qw,>&dNQ1>W_i@eoD;RP1JmIFEc+nnJb3"
-    "(;y4ig't::CNSwiZ$[Hdk8si9'R(ehMO^V/0:@M`J*yJC,rwP@6AvX9>3aX,&^hR/s*dt<%oFnl7M2NL:VfnYT=V5ka'ry/j0RrprkT`kTo[XQFsQO=Bv%"
-    "2@L%ZDG7H'fA$uv$,GkR/qD^*4D`3r`QlvMjq^T:_CiRJ3xQD21W(&K:(_a*`i19jG)N=D4^bf#7#(r:XQf/>m2Bj$GNXfw,I]=T9X7h5o#/$qJBvC*4a["
-    "$tgM5467w[-lq]FYZ)bPMww9wJr;I[",
+    "n0C9%1VZI/6e/yYc-[fIKQ>@Z:ab[LE-GJDDc)Zo`SSW4_M81q1OLY(lfs-/Wx$rDNiwmV)NtE(Go(rnnZmGmNIN/Wp0hUf5vB(,3B*8ktQ314#2R4MPfL"
+    "$cxy3n4&NOo`hk[k)$Go*mD_WS(ffZ%Ch_-O+D/>HQI:5:DtF5+h7Lj#$K7k6kdI$<RJgL#.uCA7TbS2'9&ot[qml[E4]_3Wc<vi.rIG:IfLA0U/Y@5B-W"
+    "9D:7Hbo>OW-<c;s%a=vjBl6)3,:oU%D)U6Cy$%pB:dr+9aB*@),:7/<$wqpoM*L8nMO)YnNx`IXa>lnF%E_-Nmx*sqf=1bW>k%eRpD7m0X6dKoH<TpqD@I"
+    "B79R6AHjJZp6d(0tKj)0CH;H%H#jjy&U,qicr5E>KLp5ao1i8U@Ly9'sGLV4BLBvl2:=t]`-'l+kJD@JA.G:59B`j5)k0KbdD4_+[h9j[:6hmZtQF6PW2C"
+    "cWR7NhW%/Y8`S65_isMBa-5G.DZ_:p^dXX^Av2>iJ&o[ok(^#LarU,h<HqP&o]h%n@L]bteKk[nT36X2c(0mQn<Tr+Rp7F]q_gVmw[)5G7`'*hC1:pA.I`"
+    "_G,&0w`hdAix;i>T^JG3q-'K>)^GAr+p#PMb@a4[RLg@PE()6YM8Z(I'_G0X:1m2g1uv8k0_y`K(=MK^7AlN8cd^2hxR'ad`Oi7bowga-5Qm@7s6*ID^Ic"
+    "7I,#;wq&<U5I,'/=:@<`Jq@5/Q9@9/wTexf)lR>D.PA`r7._;#Zv/QPs-_':.C;YkJ*^[/Zb]&J='FQbe@;E7)d`rt&6A:N4W]BbuPC2V<KJ%2i<qa-BU6"
+    "[E`D-vU;AlA;01VHE1WRw)(T2$nDsxKre_%pl^SbO4,vk6KV@[dRm@#9V]c>O(Ca,:'>ag]N.+*-(FAos<0eSi=3Dp;(<Ew+3`mA0A*T(hIx(-Ix2=_=8M"
+    "cyrtEZ0_F=*dDhb<v1'1seAa[/f8T`$Arik8e-VH:+;`p$%pBS7l/j:pF86gEd&8f(agf`(bN1j)*TuQ3W'V<9i:a+jGaIiRJi@n1gRm#,[qlA-W'St;b9"
+    "G+5sIxVkFL6+h:EPLMotsONshcQ0I#K'`o(#pIcg:E,@&s6-qh^Uc;d[_q-:^mFFTieF>'L<]Ss=]GpO:Z]O-h1AJ9.iKh3EV25H(*bASDX2@(K@XmQYW7"
+    "uE86*x,5n`ltc4^'(0B^D%Fv:9Na,c]d:6t]Ev0n^^*d[&0BxAXap`r$]^81e6K%V(E+f3>LmDnP*AMQ+dEAW3@i<T=`mjc3/SM9[@$MqBeEOC)PlLM^7W"
+    "LW]R8>,@Hy7_.^-3PSjDPJUodV=7ih-Led(mmKO.6t]k.V3J(PyLAj8yme'.YYRy^*`+9yG65^b_a]D*Tc9*Jfs=%^jDSvwBZ'_2i0nRjp`%d_hUW)Jonq"
+    "Oj8^Ej:sD>TQ2WTpUH'Lep'G:SjPZ6W4K$DKCwB,b#Yhq7uo$#L]tv;d14%w>6(QoVD<(s]2NLlBSe9c@`AA'OyI7u>20%yqS,(`H@:-T#uh2+)g_&%qt_"
+    "ABN*G]Mj&Hd9CinN/:WC=.-[P+A]5)M4(7Z/m)Qf%d,TfkS4YmeDvry#]$JR`fI+/XKP3NF]MGfF5]C7,y]`ZN,n.,:7.HUGR96ZCVKR.HnfI[P#e%vqCu"
+    "u6RtpD#so-2n5,T,@F@v@u>OkknOxy8-G=_V,^ByKyLECoT)w:7Hh57Ikc'.<*YZ3i@[%4*>hR6Ji.p@[&>xgk(1++1PcpO`%`v_l,l7py.Pr`(1YHDuOe"
+    "ks1UMU:BVC-Yd%u=(_+'f8RSIv@/(%ava'u&47N/($NStdxbV0bMJ](LZ'[JCIZmQ#*'%>+;f:0]I5A%^(5^LX3aY^#[E(A^E^[2FNgKKJ(45^nLL=Jxo2"
+    "wb*OW.nS3[^/mP'$ZukF50a=FvOB.^$@cDpbo)bB0cbH02l5N42JsX5b.j7C:kW.7O>28,ml/0G)e.J4phW;X^TCC/<F4BW,'LBMZlN&U5jhc%h;p*ZNkX"
+    "*6B`gY6OR.Uy0[t*SW;'k(/`)3dbv;RhK@x%lP9w-vt`kB6drAI:aovhYI#4[A&Wuc724ng+P)Ho+&^dD=Sp/c=5jrj#g8C3hLkD_sST#>aX&pv(0F)%oc"
+    ">i+1c%q$rwA/]@Rs>5#w/Cr>mSbW2a74xjZu,ef77=tDBjvRwU9fnTfd(oIHmTT,_P+#*vgFKsI]ORvq[m%35=t6l,.xLo)L*1SDDlO%FOQaMi32R04-BW"
+    ")5q8:'VlvbbdfdbF*6O$@9Y.U8xq6ybw]n=>F5jB(@>t*.-=2AZ-dIBU>iPb%2DhU2V:Ln9Yvq<YI^a=PDX7$&k$FBsIuQ#b6;&r]g9PF>f/Lx:[OOydKB"
+    "$Ja$@>n$<W*`G8%IXdF-GiaD*G:ZD:/_e(hNvuNgt[T_YG5d1:9>:]5n5usA1CcPg@@--BdM9HYOQk#(-w*%Yhbw1nWe@=`4R10v/i4^JN=wxL*l(%c$eQ"
+    "(Z(QrA'&$si1_$D$.+n60El)thu('lf>*ls2Jk-<B83V1JJ=VG0D#&FAHnVJ0hbRh24.0(/Kf>$9q^6H[*M/S6p$3&a1_*p&OWI$l/NM^]#=x[*Z:EnS`f"
+    "Dh(IR=('EmJrt>vk&lEYIZ1O1vZx5lrj$^;iLv55d1ftbP@>N7ot'cf@yR;hrK;^if[HZO+/Ppgs#AGC4i<e>bIq%MlW7oajSgj-%O/,s*+x>OQ:.LiDj="
+    "7bA=ok.:sE<@rIOQ4>%>>TP_b@MMZ=cSDo.+iGyv%a5Ig2x'/6J^1fUo.i4j.u.ZpPDpx`gnnSKr&ndp]QVXa`D<vOk9XvhYy,(7nBAe%gjMf:u$x$#L8L"
+    "Pm)ucisU4UZ:8k0xSQJ^-]KP8fJhJ,7MO(cX@gy5m&4/4QAjmojiqL<))c$gMGf=xEB=g,GGhb762VLL<vcDI/x6Yl63*:N;D4kDi`c;x.884'UHj%G1U."
+    "TZns45,teS#E4%_DyV-<^/YI#.XWla*qW0=VOwyNCu,.$;JSPN0^<r*F04folYJ>RjZo&H#(^-RYn'qe25(IV_YdQ8$t3sp:p@VO)@^I5(oM:4UG+d%da6"
+    "2c4qRYT)h8bJayNUH#c:R(j'sh)oK>kve.BU7*&2dRnp2x#Zp2C[_KWh5O'iaZMrRUtFbFh1e-AU#7`a/I#GG2s68;+3gnhDksL@s%YrW-gV,=U8LkT:rw"
+    "&GL*U#4QAvs82aU3eLd_X4%k@A6:@H:pd@YBr(h0YKY-Vs*XLG.y'DG7_9fAb#.I,<el)c#(t7X5'aK5@Xu4_iKkd>l;rBbYYd)-3Z.Ua/&s*;Gp0r1aC9"
+    ";t65K<J$FiN(467BrRIqucg*0iw4u7lP]t$K_WK>u>e1-*l-73Kdsc48`+PWtusiZ=p<hIV7#lBQ3:#'#06n);bu(K-%$Zm+gJ;=]Ly^87s.KMsqoM7X*f"
+    "E[X:[#MD4`mYo_YS9u7lno,6Y0AW+KX'SY_O]AU2r2sZYeAG[j<JdAINU[3CHoq0To->,LHFj2-(c]M$2;EeR%un8c6bsL5i;7paa_4@rojo1JLxW]2^u7"
+    "C:mKUr5.].f9@sg@'UHA%`r;N4_2+n'GS,k9-WlJ6b%B%LKwa++]61pJ<%>M=fEI%g$o#v[E%J,U)Po(bd^CkcIDWgle5-.)Rg>ZCrtfW+3D%C^8413(Ce"
+    "#q,F7/IUyHmY#n6+Pl.ET_sakgQZojM;e$B=d4Na)m+pb0nO='64+[l;m,K3*X[S(#W>6$Dj;[_&jSB'2vd]2uT,Ab@p'4oCdcN/557F]8olb.5nE&X-v]"
+    "7rjU[uxds'%wGU.EY6I)s_DW's2LLf4Hi5%)&a-YmjXamXXpgobN`ITP>Yq6$[n)ahd5j3LuwqNnPBQExaak(Kfx,x_s`b(W0+rmF`HT,a_wchI[oFIdY^"
+    "Z]ZsOSyjLPOc3f9r6Zx]Rp7+#'-&2+]%*ZxM<79i;GOcO_e`m/7SP#OW.NAAPR4f*Xhs/fArF#DhF_lH_Toc7lIt2+2mP+w*NP%G_*l8-,",
+    "&r@-uhJ_)>ioIQ$AH/vhD4_N:+Qctc%7e$pVevOGGZ66_Am25lGtf@A%vZ63+J=RllT+,g(cNEWFA8@4gvI#R$*7MFdDJ^s5WbmY'[o^dp.jLOQ#9bbxO<"
+    "uBtKG10uwDyAH0A#]&nvU$x_&EY&])6SBhj/'mbv(>.a_Q[KHHc8WH7@HC%<LCW8$]Qe05@*YL@HImH-S].p=mg')kGUb/;_h'Z98VYU-EkTHcT6AZlXKy"
+    "+5'VOJdcEwt=uI>0I&^(e-yFvh+3N;&BB)2SW%*L9);`ZM8T`$ko1>f;aB,XekVP/[gUPaBJ^,)Z5Z/FqXaE1rY@u`7#_UDs-G'C$E%tvIL3,nV/Q0+/7#"
+    "7ii5J;]xR`R.i(e=KGDwZW1u13Qxnhhy@I=<dqrGMy2hoU/*YFA%:nsOF//,vy`;XESg$@VE'&x%#1NX6&rL;)^n0_gTqOy:t$gYpY%oLaLF:_5hR6,/OC"
+    "Vm&T0u=`Pw.rUW$/5r8fA&Mi6ubE<n@M:&kN_Ktt9c5F1O4Oh71nA$yJ(g&;BypBZW;SQ-Ag)pTSnq3&_W]idry<9yQPZ[e8tIbV+%Zkc7`uM8btW8.SJl"
+    "<p3WbE.WeL6*b(eK,>mA;tGmS$0>JV0m3r,TL#M<`jIGB5kwpPUT.V-N)=(3^KGHRS'JjaqSZNHQnnuJTP8D@Bi/d=$ZyP=H####",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4014u, 7660u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/.s`csXr:ZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrjefYfIajRIBePDjA%mxfmy)$Q6bi7'^k28IdX)X[3x-AOs@9%@HLf"
-    "tQWtLmdas`<ue@$_m_hc$OnTkAf*akkjiA7Tu#c@e%nV.d^^w;:RWTc$Dj4TW6%Th/Jr<gDAt;NOY%4Y9WQA*[Cw'5si>t+wK0lXQOt_x$RG(X%1KpQ'YL"
-    ">=DqmiMPs1UaL.)p[937oM9ogu9VvHW(]rX$3q;b.O0Ekw;a`7AvkBb=guvkWO#P*c)yktbnxcZ;`*MJtrgBq0(HaxC<y`yyh@A)ENLQe:lU;Z*J1JpT+&"
-    "C0_/>h3ZNoqu`F-OrtEQlKuGQ'L)Z'NRY*:Q<:ZU81U-<+<<A75chY_((FRkXML7t-PDXI>rQ$PfJaqA@DKBHA:HBG[r5O1<(<Ch17=voSA)gie`_PFGA+"
-    "FP8dAHauBap9$KlZcTfE*@mL'i.&lXWki&8<Q_bZ+)J/V.SM]HgkeiT*]ql7GgdO+plqXXS#%CH(X'xchHcI2W-9c<pE)MjAfn#$=;c_gZQR3DFT>vUbSh"
-    "cryuNCVw5JGt=8Frh9&[35f.,X[+'eRG0nIbGLG]Zi6++qk$b6Z*ns@All7AL:HqIc6&lDYJ3AqcvI8_n18-Ht%97'A7tfh6D8($>Q'6stJaX<D%t#GgII"
-    "lpifip>98r<qRlat]ytQ_`)bJiF]Q8CmW(V-7]8LJ@K)>n=i:<>ey&+;Esq:Zv`$0A&tcxAMdDI%C5#pV/M9&%E=NJo`aZd@d%Uw+C^-a.FijW%0xIk`3G"
-    ":4)&]9KN'>5MvF6cj=MWQW+X$Tw%SD^vsH`A/FL%LiwmM`Q&I-dS[Y[x:6/1`.w+[AR[n/uL=bKaqwheYyq;@8nuqFm(]Yi.GdII.VNV(#S])a4n+f1DMM"
-    "q@Ah)J+IVq@:>kkS3T@dI@C@/waavV7*,/2^fQo=E-I:hqM+MsKg6dl)54x4TCLT`(r'^K).nTv8%b-m5nbTh#Z]I/bWI7=@Cf^X>;OSi>Dq^E*P+;LBF2"
-    "7#VDg&*J1m[g]QFlBn6_s$kKGZ+rB7bsEC.G]WoK06]=vCb5u9_K=*i0fJ0y]TB[Wnd`_sDqBYbt`@il:KaebMW_#>^-j._o1u+&Z[72&mT9=Ej-6):2N5"
-    "_Ctj@UV=2)CS#W]/0%`S0p3'>E'5a_cCxobuX$OXA])_FBpAsL-xA^]B$g9'tb&TH;&&>:EejLB/t[%Yr7V:jQolMpR%C)T<m*v^3qJK29;)HhSC,TU]*<"
-    ";g5a'g`eX3jitpa4#;2at4lw'3[t-+X@54JlIpO3XLwXkwbN)J6'jAdwhk'%3:RGqJVpwFn&C=g4_ZNX430.m7T:,2VTw8j<dMY[<%qHhS:U&6uY7SRREJ"
-    ".gk47pLy<d6%:HD<o.(M&b:#IdI&wydFYSwi6aP8v(;d-T#9SfA3k,lx#l,/(-bu$R6g)M.L5-=RhiKtoPaoy`O::37;<`WdS.)@[%I><`rHU2tU4&h-)9"
-    "b5%cA'xpAnZL%2&0IF,9W+w;P&GtRG<2Ah,Y@*^+//R@m'mT/<G:y=n8>o$4Q@F44C'UMZYr<Mm_G/)uVYGkL.MEl^KfF5l5[;Rf=kD_`Ed$</:1_G_l.R"
-    "P-cnYFk`mW7&5GCo)&sN)_d$=9*.Mwxqm9=<vHwA2>XjJoQV$HKn89ibIA9dp;PT+DvF:ryMb$a45Z^UEgKIQ=T+opEh=X/xAlJ.ZY%oL4tOrETsEq+b[j"
-    "oNcmmiwtnT7R8(SXt]pE*sP*S'HbGpIG>J$+&wXX.0Am7Tc$uTh5kt5umOFsu5Z7fjmns>Q;A3=xVgQ+iB#LL&Ga5tZm$%/Ui'A&vheMsG:'<8O0U7q@NO"
-    "HHt854VqkT-rEuIo-gs*fDVn_4L5dAq^hD]N,+e>SHM$U.-m-tf`d0]3S[f:g,4f2SGlgeP_:otw2Y_O/-lLtmr+RhB>:MP+I^cn$/>@>lIT@)iJ,oYx3t"
-    "l:rFdUBfY/s.'GVn*5VnBH6OlrK9GMPkcnZ^'-w,9Z^5pmd,M[#[[<kMXd*w)Th-<<Y9W5vJhm&N5AFa++0o0wv0Mr'Rql`o3<W^Yo-/)]7Kuc,c.^/,iG"
-    "Po_vs+S$c``>3AX@e5le]CVou<wP_84_0;aE,Wu-=9yS,1U8nOLEJDlWP)7vG^;>hBd(Pm5-[h2R#oCDf-6Vf'Pws_Fm;JxSG,XsiHdVo/CSM9p.*.%Igt"
-    "R(rtn;Dvj%0.<g6BT_uGIL_a@/.bZ`]ytRC/00i:F#2D'P>q_X_O/*)MlMCCBnMol2^&+cON6%;&2eS(u`]'=m[;470F^w5#*m7u8S4Cyv49kEy0,$lTRR"
-    "HHlVqJ/[uhg=9dtjAfIP473<#[pY8nOvii24xUhno#k,.sx$sjA4SbOjm.n&f^Ch#sdvO]7h:t<-P=r@'2]enXLr^DYlEoS3WLaq_3CZ`d&FVsx^Kr*Bmq"
-    ",rYC2->(rSc90TXYe`1$i2o>QQRvIDR/:_+-#Q-2VBS0g/5`3*tDG,DuqgN*/JGAu=IDgScPyyRsHYt%g3B=ER>R;rnt*Niq/9VY@n80m)O[&.lv(A=Alq"
-    "N`9:%$.g[o*BR+aMo9k<u9b.s@v_m9#Rb+kp5cqeV:=iDXD+cr)_y1.=QomDWjDFLJ3%Za^lc1n=A#R7cOGr8J*-9SKnNK,34Rs&vX<,//MikN.>/kJ6R$"
-    "-b&dXvS]I^v5:EJopse0h4%Ok<Qx(Qg4FnV'p,3&IWVe*.R'KW_o[c*4=.N/dTkUw$sQ0,)7I0XhHN:E96a-Kt#UGjir_44E2);Em@o0)=vLT]c)>j*VU&"
-    "DZXcwaQ[%(aSFP6[fnv'1%8bYMlgyKok;RM/Sjdi)8:GMt)<lsNsN4Y:2aOF.IdN0lG&6$QS]-SyN#@jP*YD9]Y[7dT>Q2oOZs0TuIlpAC*rP8`_e=GR[3"
-    "0=fUIJJQBD[DF4ru$BD,U$RcTn$&M_#aqY^FSI5T'[%w@IO@RI*#F&5V/Pv84ff<#O;hN`3<qUuT;Y]^VTc:i;8bLCe<y%KiV.Q9mHsC/+Qi9Qak`vGASE"
-    "J3`=c;pjUv-Ddfp6p9D;eHm;#-;5i]J]CHDMKLF>K+)>rxKE8uQ@yKRTP6WM&<)m^DvR.Oo>.Eq5HGRLsJj1j+O=rW[tJN;Zb)L=K*ar-@TEo;E.kd$%@$"
-    "=+c26OSp1*joDWParVEiw6xA2dS;2),L:^ZjWOO_ACFvxI=j6&2b^Mgiah$e'Z.c5W0);9`f1JdrXqZTcw0>^KJof:s&w3Bs0*vh3biDMT8hLru.REe6c)"
-    "Zd4>YjyPHkoGK&1(^.LJeIY$Dv6MoJV.'5YdTr4O-@raY<F:vn0*(`fLxDjl(@*]Y>VxsFD_J)bdj-v-(*3g$plKgq;YQTqN.vraG'42UE*^9l1T(Ya>[F"
-    "i6829rol;X4uarNpOBHO@^XsG$cu&AHr8[TGMlbqqu:p@k*Q.:iNuZU,ak7R5CLX8'fEkwL5*C4yte<L6eS%hk7fjC6bl7ursT:o#c=2._G]L/TV-*bq(u"
-    "Ms+]G*4DxD,1;/7HV_TgiYWG/dFHqr[Mps-71dH#)7Y9(OfRP<,[@F/gbrx`aHBaDpVEH.rbsfX-G@i('.VZNYikb_LnrA:EBY(w(waWNSU'p%_1OJl7*;"
-    "UrVjC_EvLCK]HK5:u*krP$aP2v=Etgp3iPLeWfbF%A$)N%=-2miZw;^t'=4dC1(p'_'<+ehq@P9vZ-h7Uc^Lpjp:OAy4-OEGH6khlhIEVW60R66=H_W/mk"
-    "Dx,ivRN`Wrgw&vpsZqa't17%mrd#u2)2W1#=pWl(TG;UhK]6W-u9O)ND3NWQ4<Eg5XRF0Lf_<9)ZH[d]3j]-k)ab.Vk'[8/'w$/na*I)-1MiaYwMd:B`Hd"
-    "siw^'vrm[vtPIQ2DIH#'Qj%_9%Uf/L9V]:)V5_)kX2'(T8O.*nisI4@rq^_i`-`<NY0eM.>H9&k;hP_g9H,4tVW,3fS<3&bgVmnq.kYaWN",
-    "Mgv8QlI#SiY_BNK`ab/LI>;9aU[jd%;$foeGvVSauhEO=Nd0-B5A`Kj9gSJ*FLO=6nQL@X-s(P60[_ZI>;Y^XlK)VqEuEQmV`cZb6ORZ#-(NCTOSI=WJc:"
-    "t=8LO[>lvmX5aU+y-l1,GvAm7biEiDS_(tJ`SY9t,(VXb-c]4%8OnCCi@nf>rR(iyG]SeZV,JtomPl*4ieLk_(DWW&A*3w(7GKQ.F]#,y4Hj_+QaH;tr%3"
-    "%e08HDc&JcMy([Z2e*KGK'%0D^6-v9-0eFp'$$wW1E,B4,j.r.SJeAA1g,IV@&;,PvpjDrD*o2u>/>T4>J_-Z'*RWA)]`iSUkZN%+57WT&lq`/O(A2E<<>"
-    "l(%$DMwd(mS+_lhe,:;PZ5t>lMgU^VFBnU_kVX@fka+:%No+aQsD3u%+7pq@'tiV9Z$(JT<$*=C+3>^y8R>3)ZQ+C5bF6D<FOF.r%]+wrhb;)0+d,31F`u"
-    "V<vqe6qj:18wIDXgoD;5i,u5]O626Qpr0N,kLp3nE%Mu-[D@61W8tsO7&+S,*s=/MJZ7_f=[0e/s9VR%W2LWcCA&X'NJ>AGvZi4)U);Ryx@IhZb.*EQhw8"
-    "ljLU/D.=M_TaVKR45yX[Xkb:S5eHcY,Ku/1r608)T]Y/>XOSnVqu-;JP(XFF$[wR-U4D&v*sgffE=u%1w0WClngY=4HLc/N&k*5KQ3]@i'CyhP6QGW@f/O"
-    "(vr(U<=''$]79QSiUGL0JC;jHuRZDK(bl:r$kJ-hc,*:KO8DAr.nv0r;`E;vOnrVy@,eG[a8qw`@,6h=+7%x`uutll9VRogIYASKvFqCq+FoR%g]xbuH8x"
-    "k]oGg3VvdMA7+SKwR.OdiITs_[I2KbYDUT/QTLg8&.wQrHGD/Z*.V#MO8Bu&<@_:J7G^fhjP0<WdbS25Lpp4#7R3TXqd'sZ+*D=a8fRgYmUA_Hn-B&5nAm"
-    "5&s*N33AR:l8w@F#Myt^[L3Bbu%JN<.FQqTEA^:<AT$>V:2n6_t.uOKlhm>/H0R;Eoi>I^VmVtv%6UDf0,wPTn>2I7PT*y9qTGv&f$Gh6Ia9OA$NNLjK9#"
-    ".Gtes'mr/>Ds7VN;I>gZ.d:Vyk=81d_Dq87/O2iX[Evp_#H5.2ZPqR$D&v3+q[4]k&3XU'#F3l8U4@bg<cvbuZNa65Ho0'%)q@&+KoZL3hD#;p.gCw6'wH"
-    "P/EA`8i`(,*$h*$gL1F#7gGM0/SXCk[:Ueir)hO`^:k<%+di6)AF91h)VVZpnDw.'/%uZcHJekvGSuaQWMqN3Uajp&@N=6-,+]_k[ABi-4DgicFNm>mXtI"
-    "Mh@+pM,>7R3`ECpC+5>ns2tA@QPGqvLnl]V@o77_Ll.5x1hx)JqrYgAxe'Z@1hrAR(L:(hh&Iy%a,bISa%:]i=][xDM-<%:<q`tga.Y1iY#`)jfoMZYeTA"
-    "sGC%+iyq$1=iAUm4R#jUW>F.d*/#h_HkHZ3a/e:;dA3oR*>7snAgj[aOP;c<GUZB2-e58+9^EOdDY$gcGVF.2^$u]:0p`hFcf>cdqTrs2i+E7r_brsX>wX"
-    "3ITbNai&wrV)gt5DNwW(V=sI4#jIfTEVKnrTyd9sgs$%_bRRj_@`lwBE9r_n_hES5F5'd[]J'HqC%Vs%6FN7ft&ABfbwp*#+`]*t-V+#PBc6Z5;n/=fbGo"
-    "w[bvI[@lfUjA1:KEy^]vsxqHH5_CvHe4XTGr$M,nDl+IN4.O-uA3$-pV`LYbn>,FxNFfh]X/706@C)xmRFsHkKbo*$2@ni(r+pyx1SU9h`4MtlEQ]CR8KA"
-    "5jm6=w<(r@9mnPE^ZTnv[Tw.iAGeKPMkA%V`ghN0f2j^aP>+V$1*.v<aI`j)]EV9@'UbZ73%[KeJ[i+Z:0p+%0YChIBCpUTR5itU/Wvg9=Y8d1P;sv@t^#"
-    "X+Pi$:hpPHV*Uy9+L5fRw>kS+HLQM;IF2g.ebq)+a__m;QfV/ak-wZi_Kl]/sBG]K'4u$)t0+`MV_%Inq-=QK3l,#/H:CPkJH(K0`dn;7V0eiUeipeO6:>"
-    "HMW/wWsR*>A5:j[DSAqHqO^+HRute%Nyq7S<>nY0rqec#Ggm7[m&oS%J4f^/:kXq*/eQ5:N1Be:cW3o0'=P=H#VO'%Ok;5>5xn-qeR<PwJMrS^cX/#Ha%A"
-    "@D1XCInE;[]DB8D,VL2hailMl,^&GRrbyu+sq>[:'=GWBM0+Wu&V+Ru0Q7kD5INd/hK=x[(Dv_d0d1gXu9LMP'nJT0e;,.X7eq,L)t(`)LoAWc`e#_3ly."
-    "X87&`>/&GYZH4uPso_'D%5.RKq/5<JLcVtt5jb*jqot5Tl&XpGyy$,[7lkd,lemNtX0g<MCC5((puKn<jdCmSA(wnpvKdXEv3HwptEtUP6HWd8^Vr$]3s:"
-    "'gXD$7Wkf>s.sN8(oKBDc/N:X,g1Z`=OZY5T+`s[/W]'q#n=&VMZxp6X@0=Dx4AQ(LB5t'T%Hrgyp5Vo@Dbyc:3YcF>j]%snx'UP6Luy<UPV69mF`lV2jx"
-    ";fq(92jHMH32^Ew7;C'&sqP45PsD`SRedmiqvx<(5n1ujWMR-)P^NMGR3aCR/*#%wTFEhN]@BB=N1D%62S%$y)nTqwQ3,,%)I`)7fs2Z'-Ly'2oZQSGPm:"
-    "GxI3GM$H0]`&b1Vw$%c&bO)7OI[aZSuP242vs2QYd4/f3v)hlNP>4v1ZJLRgcKt8k;6`f4N-L-HpqpeqwjFp%U,(,ZSiy5Mnp$3bv^e3s`7p_BL'*a/Ywq"
-    "HP()(eCHSFNl]W`@FlnW59PKh4r<4hc-ph62y&8a+)V65UxA9%qcL5Aj20].QhL^Ra+2L+>icsSmEBw:FWIF>WpWmgDCYdr$Te6PRIWAoNpxE20nbD4O_r"
-    "OpuuWBp.wZWP4HurAU(<kUn(bT>E/AG/.Xh].4S,.asr]_@GvA7m>12tl8H4IN*IY`aLU@7O@7VaXhm_.j`tBrUj)w,t,oI)vm:7S@dpUf.[9bSm*/]F8g"
-    "frv[C9s1g#9gxmumEU$oeXWP/Wsx2j1KJnD$xDYlZH+5^VQh`=9#=';)x+BiW9oEbZ@-&5vw_(Q,b%NXa38V8MYZ@GBJY3>Ws'W@YPF19$nE82Qg&F1-q$"
-    "a[_M;pBOrXL$9IjGIeq8MNm6#F(.>%f]je+^qC=el;l:lB%pukMF#k8^(Q`%mVSZ3VQ2KGE`r3Z9Eame[XH=AZs+@wTe#3do'm=6bWB887e@3@W]hfpnU("
-    "`'%Qi4pNEwah6E^^jH/3pLtF/93*t.XYj=t:Bo4h+$htxYEr<m#&l]$UB@2m(OEar'@Roq0,a#e.Gj`-T8#k.NLrQ137B6sH*YJs6+C9Cg4iK=D*MrB&jL"
-    "3)DgZ6hceZ=m)`..h]fMASZ:N1GOT+oH&]Yajr5Fgf9_to@I>hM@13ave3e<.HZfAv;O$mHn-$qpx4aQmSUt]$UIan2lxSP@r;D`S_Arsk_Ym*'D/((N7%"
-    "@.+(nCy6VFs'lyyP[m'q>S%ekBq5WKtmocqyUsL(Oq*-':juLwpcLqt/qLf:jy;a`$8cKvnr]m@x[a`ss1V1FC_>oloN1LELl#@UhEF^OB>lv;i-46XG8O"
-    "aZH&9b.LPr*cm`.u0qIV_A3jIEyr*+Ph5njPb,ChHMi*60tR%/e4T(mvG&bp0*V>l*8Xolu]QU,lvcfHl;AgB;W&/JuHJ-N;;JN(_S=2aea`bAqRkN/=P<"
-    "ef=8hG=.y;Zl&ZB1]6t/wvS.c2rb+tw)eB#*kO%R;k,69jU3qd:tA7HMC&E;L7=CQ*X-t9iHd/3SXoSQH9Z*@M3B;F[`AAegqXmAHtkZv]AqT+o;WB8j@S"
-    "rCZJE(sG_>YW:6HC`%<,%o7ivIqLI.Zk*am9Sf1Y7*30'cH#P#`^Uhs(8p5WGGw[3v#c9,s2$7/f:HSJ[>MjRqi/uXIb4uY.(9nB.PQV9YU$JLJ_>:;Xta"
-    ";y@9>Soawsjwh'8s%xZD_6n4Uqy;1SY7<:.FO)kt%mP3/)KvBvc(74F#:KBxsrJG^P3=V7@92-`CPR@5EW5Ix*K9&3>68.ECBOT.Hm<)Ae",
-    "pjti&xV(Bp';'<Dm95PZ'P(1WVxaD`EIki1cSVU%Lmq9us*XW(O2kMOClXg-fIUxt@cI$@fw7vd1cdg35ow]hvR5c(,.-W+uElNh[h@Qi_)#@>'4pDH'^A"
-    "gohB$APW1Z/m5c3LQt^JM,4wbZv9e0y-1)sA0#_e]DOUe8(_GpnAnP_&Gt40MGDZmNX%j[*NWw*PgRMA5RWH67+cv0XiZb=T1;N4Ca8BxJhI]3ni5l#x0V"
-    "_oFQlRA=c&v1s@BUuB6$HE7U',R*;E38O5C7m%/1fcY9U4%^r.=&qg2ynAbc1M[q)r`wGED^r]gUGL'RbV5YJUZ0H(8%dU1QneWf:*::N:5qT=DkN2=egP"
-    "0g$8wBZsvVZ/,)QRv]_T+FCceoOujRSxR*wcQ&#bZq1_(vP2U)]<RRy3UWf5qO_pXR&@bAT&ASIVtumRnMA7B9IEO*%OOIbEsxR%AKFir>)>23)svKSFgB"
-    "ESFu(sP<+'dr`=Etg1-UZ7D9/6%=:d8'fa$:b3n10]5y*u00H0U$W@T]B0MM'K/1_fDH4oA=jk@,N8=Sqi]@GJ/+#)>GZFY8DHqHhWlU-X*M6oS2ZQh'o:"
-    "0[ERj&;jy-^c%f69_@$(&8>9,cx3/72/<$)Lre,eaM^0FN/eqT'>uhlZY[<C3:o&TW,mcP2axSqabtN2e)r%dF)1&bHEJR'^*]QVK>Vcc7+7_6X#5Le)%M"
-    "OnmLS)R-y:>[Wbc_t%-&+MX#4_$^Qpe3+wQ&`E`yiOqG9k(6dOwa`i:iD+HcTovq*NDsoV7n%I$y.ZtrEE'./yVTmoG:vN)k@/2ebnuUrK:P`L9U>W</]9"
-    "-]38H3prcWe91$IE)wu0,r:q#hKHZe3^&APMjuG`PiVD+1eKC]_iqU1dwG,v1GmoZLt$9*#%-fIavveJuF(hCM:I+pW@Z_67hHsFIV=Nny@5A&H_y8pR/M"
-    "9%$[:'%uJ7rPcV.Xo*P25H0E:G(%Oq>]IvSaBYO-okPxKLba]QXpaa<1ji'ErTm-Y=o6aL6djo;.mP6Y%chs+_sFt)Nk>:g4&:]U2w+XB;s;oh5Eb0vU<9"
-    "vG<RlF)4)9qHkKNOC_$;%G>XQ3uixh:3`2^&]v.4CHoQv+:n4K^]B,iK)Bn4ogMpQiZ9xkP/BmNNI/n*StFoJpRgQ[@u@IwiWBqco/eVUh@aW-N*&uGbMa"
-    "P2lr.P]]mXCksW<t'HW2d#KjQ0lcNu9[Q1TPA(PM2fsgo2'SJnn4Q(2>uss`59iX1@Effl;(cAVw'>F[XBw1ptk#_)[4t&$IYeWHT6in-FIDDVo>=m/.#O"
-    "bKh>ItDg8pi^97UyVyE92(E4XOpl_My&dYh41c$a_O5_1$==HqX^u<'4Se;vm-4R^D^3#dM-lqE.XawI6JkN[HI*bcL$VrO*i0NDdhX4Dj5E$^GK($V[fy"
-    "n>v(X3]13^5J_<Q1r0u(g=21/+(`ULav;h+'D8'&5^r#Pct79%*Pm+y4]qU-=(a5$DHqZ'>(S7U&#X_5jM+Vm4[ltRgQ8/%2hlejJ3sM$2Q:8;Fmc<)Hn("
-    "_WtqwLnX$1pSRsAK`AR)#vH(dY+gB(#RbG)_:<A1X-7,#(=>:#m0#&ckm,DB^:0JBmy$mV=DMUqKk[,QhagiGKxfTt)b>lcO46hW0&x+$ucgN=:f^w,#",
+    "n0C9%1VZI/=Iv:$Z=>ZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrqXDf6(27T9A<'k[-f2o=1A5.cy,SI:PlvkYh&qCk=k#:vYep9)fta"
+    "4EE2a*+9#N*uhdC+tWI'agnj7aCPt**,&oXH/#PK_Z$Un8bFf0TepY7=78%-=Dk>_/:A#^$Km5KMp<^3b:qHIPZ/Z_`#o8Tc;Tg+_G+8(tH[D]sN/DtiUG"
+    "$h`m(6FIn/xm7]-CI<.0`7Udh3jv['vFhMO*Q8mV__rr%qqw>@pEjf@78%rL]Hw@6'a;sJq[`^>LvrqEwc0seL]Q8]S)ff9m;ld'R-ECgIuFZe#3u>'.A;"
+    "iSUBRYo(ulBRy5rQt,hMY<PeNhLbJ/GOA5(54:r)(tfN5esGd[7=jPulsX1dIwtMOb'valKZk(0q$eljcUJ^oh_jJVs2-q5K/etTs(Y'ORV%c/5gxJE2uW"
+    "K=/oCX54(0&cT[4^rd*2SkWeFK(E-LkhK>C2[@Fb'SPViuwlOsSuiFJlo2Or.j.<;_G](vsH/9n%kaV=6xn]du]Ey@EyJ`ZXr]H^AM<Vd/)f3K*57JtVM,"
+    "jwX5R85]>Fi3)t9.'.b<*`F8MOTF78R/eJJ05vf7)q;DL:O<$p,T+O8Y%Q`sWi+SRe'2<nTcCIL'(cHbM0l^(7<MQ*.[Ea38kga-lYfc/@)<29@=.AvNmm"
+    "uv-uJQ/U^<SYS4k>>-USkQnA(/;E_e;FNC;db,eL+Mb(Amuts<R$tt9%*[`>@(1MAhY]$@DjsYTV@NvOuJXWjekGnn9]6CX6^7/Ic>HL6v%]iEi,8Sw%;<"
+    "Ca7HgOMAF>F0)8x`SlBa'f8)8ZVkZ>B7n+,8In*tml$:pPs;O`Lp[otm;g'2SbRR8UC1+3hDEGHX,7Wm-F&'AuwL^E0I9DR'Mw[&.w$Sa+5f<([9-tJtUm"
+    "bJ]VgWr5_YFi9aQ5>-=h0FBlFOPD+@OO*qW$Mr%#)Datwh<NWlG%3mK*3>#IB14lOs&^/tS0Yi;Rj'&;<J[joRxw6rohG-Qhm/cFp5Kqm^%S,`JGxHX)6D"
+    "hI#x&9:A'k_bM(v>01>'P.erEN*gab])aH`3Qn$d;R'N:UA8YR:v*c`YkMv#/g7#2'm1IgU5&c$4]*G5N=la9bcGSO)pLtq@7I<rqA52I<]/53_sLZMtT^"
+    "1>.t`3B2MM+v/iN>-9$PI#.a-p+Ka.0ydC2W'ZSZ,:u%eT`+QkT,@`Yv$..I7S[QlD>HA*<`'8`.d:@jQM[PaSn.bOOKI1#R%h]*h[LJ`Dch8s[oE26SX-"
+    "&KninOUDZNXYVjtMG`R/u-UFNcWti]#1>('c9v@Pi^6:5b%MWC&aS>'_D*[HT_5lDuQimHc6HoXufag6SGBZm5,&sg`cD#4.w@A$thn.Vb7GynJ9[9%.@q"
+    ";$K,OFeTX'ec)YPo$(q%;'j.i5;P:R9$YKCR/u21S2@YIZciWV74vWr72$r0L1&Ret'Wk$m-c*aoS<DMEjf.bk=H%W_(G4<]-&2nq(Wh,i<<(E<C#G6B'b"
+    "_0I$O,U0b6#'Qop%9d7'[/nnN*_8yMU1[RsNdlom];$80gpOud<CX8jD53'V3^JUe>JgmZ`PIw`Kxl;0nUBIQmUwa#wFX1N$E_]#^6l)LAeq^yd7BcpdE]"
+    "dO7n8,]'Q`y)T=B3OQt$[xGJbxQFc(44;RPo$JbDC)nxt<9e-=xlv^T/3V$W)Wq`Gu=-r`uls6:k-.]1v#_D9RAl^`KD]u2/E=J^-Aoo&>05Qqw<C;4KhR"
+    "@N,m7&V$Q;(RYV^w2^3Ned)5jc9reQ%Wd=i><xHR-jcE/thvveCMv#->ILuD68fd1/Z3>Yg#sO8kI01`a(kvnVrsxjwLtEBnh.j;YL#t2JeG'9](3o]EIT"
+    "Eg%k)4qh(+Ok9kK'.u_sIa,<`)Q4e@L'q-31nqym=G-TYL9QZwW<O;;]kD=,>%CLURFV6-CLJ($k*A]u3j)CApUe:vtR>8B+iJg=(Y2Vdl%HWdt2i[D+mH"
+    "=,i9(t%XB2RBi&x#9APdwj^t+sCc8SL7#&^$Nv69ES7um@5@(M'#KqaU]8S&xsmqRZ#4cWWc+6tJU'XpxbLsikiV7dm'JNGlCSdhJK/,f`0)/h5w_a1O&."
+    "pYIY8O4GKRD>'53@Nb^/>7MuxAIp,FepX8'KQTdBOX--jqCU;(D30/*V79#xOCQ%/g%otEAvr#:0s.o-C>FteGx.nl3;/[3hnh4X/O-bhn)$JPHJ=plXrb"
+    "]'`kMU/&:>HsvdOcelKS#A-k7[Z$Z*rAK==l%UJEhTN8i7@U_5U>5wL]_r&Eqnc:E`>1Br0ENFaZ+#)CIj'pk$[c@_uU&amg)OpI9B$&mFAW^bf*8AlXDs"
+    "XV`e7QUJ*-fxQh(0a'R8)Y']l+r4+:v2MVG6ah<1$j.5TMpP9HUoU$>Hn5u+kQ*T5Ft,K4OsYyIi009kQvQyVdv80P:))Ja*EeQHt0^$RT'%6GuVT$$jh<"
+    "p_Dh5*$Prd<qj(ewow]x:L_:(&]<kA7hGAwCWv=Q(:AU`1g-t>sNx%4dF%2LJX3'7^%s,](J2GHAKfB)*e-ZU,U:8]A6UUOl7vm*mv^%O7).2aF_yWsor*"
+    "SV6$irAQkJDc+Z^9VSI4aJL&f+ys]Rh5:c6$`h8FighftcqG<A.E-P&lcteL)@f6Avg&wDLbQsLm#0Fm%GR,'@UZvJP9wXmyAxovho13Vo^f1.#.T77a(3"
+    "nD*I#MSC(KLH-p`gnH$-YEYL^_J=7^BwcwX82HDNleZ(eAq0Ylt:xvLF=E*V]N&q8)k&88jPq_oYVAUwtm:5wQ'K.NADO#oV;kn#a$'B=^JXsYOFpmn5%p"
+    "rur2t^IZN7=/hu;c3W(uYtkuWt&4IM_bbBvZB4Nw[;v`DA<;r=fdt3)MTC-O;Prj^8OZF]@y:-jbJ)B5&(^MADjVrfyot9sOZ[y]h3C1Up3)HX*4Md%D5E"
+    "=bMg1=6,`H_7$u>yuUYQLH#WXX)xOke[p8WTB,HGUL/-i79g*&,/1,$xRIj47oUC,HpqV08ulR*;4Fyg<y#t;Rq4vX)9+`Xe8A-N.#3=M.M81Rrt/C7pxk"
+    "66&'d,2_a@^Wo[:iX$+/`dmx;TLZXWZNG$^MV9TwM3hnYLm+<HCqxKI0>%vo3aR)ohvxo]k4tY;Bn`9q$_2`hK$CBiq9&Fr^C0<XJVafL92Lp(^cj>^XQq"
+    "]Jc'%RI4f'e]iqRBnF]@GCf4jB9`rKATw:DZJ5p;Jhujj@g+2u0t[S^Ml/=,VQtVK=Y%P[blp:acE`bRrWv>*fe:;Gf0ooK;=y;R%[QqU#eL3[mAoi-7LG"
+    ">xA:%**;k@GTiRM/5UFva>nUu$tgHUoN9cra9X/ZDaXUKB*knZO+@JIP`MT.[wqX/ZSaZeuP`U^e;(sdsgnmcaJ0^Z1w338DH3LRMUi%E0*KGle2a]dmc_"
+    "@CS(`B3)OU>tT-x&:cCR58;[+1#*U;=;J#;jd>]vEBc[+4;`p58^c:1jM]fnym-@$rw-@$WNeugvf``e,Ds7$_PSo3FYhcH/2Mmn.d49Qd5W<a%VTv<3'["
+    "RiB^m*k;rv1.#>Kfe+22(=Uxrf2@:]^1/(HwoW3qjrRBH)@a[#[^[=+r4#,IAunS4KDkH9IAt@1Lu3f#['cAg-dn.;5HGs9LuBw6BU&1l,UrC=U2Wq=K@s"
+    "=$y&em'BkrkU$AekREI4/8u8T[(qctd+VLn[^J'Gv1oQqR&n8JHt&&VO8^UT'L^S/A7M92ES61E<vVva]8fvXG)Tk#B`GvXK7]Q(iOc%%jW$bNhTJ/K_rE"
+    "dbZ^(ORtM<jswqCM=x)(IoC0e^n2XejyaDeQ,=>QXJCf6/,26sP#&DSORes-x33WDcu7>RHV;quiqb`WGPnG^-ZF:]#vih$+u<r.mOTuC@>n*Rp$#c9PsY"
+    "NN)Hqe-vmG8;mSjB;=e21J,Vo+WXr,1IdV3s;w9e>3$Hn.+4$'p,+Bb54h>wXZr[MtRU'Jv/CX>KSk-_<oLLWbV#ygR]bpKrOJ2]cNd*^D",
+    "gwU@/.=.3et4xj1Lh$6+Md.evtEGY$D>lNZ4lARrlgb<Rg(fwO^/Z9wsXYM+<n$*l+08sRlJ0Oj8dV*0oPjWKY8&hVg+k9g+l``D*,.K&=sV<ImeRq&/%i"
+    "x+_4'[9*FLC]BPvQREYul^Z:>5lnwY-'b9'(tj9.j8eM.^m5G:3<B>]CLa5QU)7,q-],c>atUp$p0<_i_fF9HR1`_u[vQpm'Xg]KY1&td%_7>LUt;i^L9^"
+    "LQ#*8+h5eIT+Zn/q5#R-F_v7EyN9Y;Ww7lH%ft#u^F'7H5Af]LE`Nuuh2oRwtLdv14rsf@t-#[LipTWY-cE4$3ZAVLMo_RFKuAPdiBUa`eig=.j8l>'@/m"
+    ";8:_D3q6OnB$KcbM]fnMUnGSxS^Z1#M5f@8tPN=]#gH1hL>]n#E`7IIkO;[9<t/:/9PT9Hf64cb>%E/QU5'p1('9xplvXaUWty%y3;&K)ZaKF>X.2)*t+)"
+    "qXnaOZWi3u#xMnR7bS`mLaZr0%&f<[#9rXFqRoWW/N*j-D'f#bhb(GyQDIC<AsPoD]wr_x$1W:'H`rJf(u0fs>'rlmj4iE,Db)s%Bh,[dl3u5CSfZ+B]Kt"
+    "6hD5[gWSBJ^boqM$T%OkRZhR<yU:hI]jB]PUBA<$l>N#wr&$hFPOaTudQHh_:kG&Ak(7`fJG(8BjCUpV66Sy.$y;6lS-]#RYH4'5bLhM1LZi8chdUR+pxr"
+    "3I-TL6g4OjwW3N5p2+Jq&,6a7kI]^Ma(iy#blSbAm`KL,QT]'@2`jqHysRhSl.>h&9:yvk&9iQ@]*FJB0lc*`X/=I(_;n`xU+MgK^L)V9_A&OhtZL_8ZcJ"
+    "Oi[rnR8JZE^tPGwJ=<`;sKG`jB=tXY5c8fBur&@3vWN&Z4/4vvL(3Ym&svL6@P#9nsk$,61E,Y/t_:&@K08QmXkwk]eq$b_ey^`9<-^+Ean%s,drRbq@:4"
+    "bZxXMAavw83vw*k0UliwVL=pjT8j(b[uOOSgM8/I0XW2xB6K(RNT[5F%_sD5nIU6:;[P9;#vo%jkoh+oS9ExCli;n&4HM5F$l2EiBl5^2boi#d#6VgK(7s"
+    "ghZoEqCjZ+ru(K-m6$XA:nR[s$b)eYcbHGd1t.droLTD-A<TJZVdn$7kjI@<4O6aar^[n%QZREj(,M-X^p(DJ]g8u:j(<S^xxh;[9i*pvQR4aOIC>eu#Fp"
+    "me+EFm>bIoqxea6Gp[BX<FNZSwf[tO8+_y5IqG3hBK0iaP1F0t4j8tWO2S#],NpdK+a**i=1kT2:.9WqaBm%AFO+#It'Uf9_'BRojnehGwkQ[`e.5;qpLf"
+    "pgY;)c7/ft%L))x6*yyiP*P*AgdBBpA$2YQ7Q7VRc@^tR9NN-@Q$JDa>D'#=RjxPDO2VjsYgdh40K+(BM/YV)(6:B[V_bVn2M/;eDam>-G8AOI>l$pYKcM"
+    "Hl&ag;B%Nq.Xwh;kw.Yq%(-tb@0cT`$7+IqvjC%r=>/1h+yP-c(-74/GnQ)(4GO*lqtKvJsytDc,<1ZYANSOYbd[1';M3v+^XVjq(6+3YpHYfCP2MrF#nU"
+    "b&S>bY([RCGe'qO)5jH0kqDH:8f1%9bNE<(42V-+qQc$#H]-F%iBrb(JndTX1ocems.YKnq8aaYcOAfyLiRb)q9,)w0BbBsklNZ.>A;[3uL.nmmN*WW:GV"
+    "/:/4a##oaXv@j>cvl3qEr7wpnZI1'nA7<hl*,lKfRiXq[BHru7`+ijx`3=oyQK:#toiTV7:G:;p>$H8.82Z%wwB9m`:kmP6YXfoPyDE3^mmrok(2hyy/=&"
+    "uOK'Rppxk4VNFoLKb$n3A<qV+82']Rt`#+boBAL+w,WtN'6DIdvGuxEPaq6E`+Zg4gn+=C35o65*pFAZ2XFdYM;4El*f1AN60;loqLs^=D3$<coTd6a1V`"
+    "3S5aAhDcVf1.TOc1$5pMWDY`8eIa>%[E*&tW_>K]+MN2>J88l7iN=c,g>VyiCsrPxMV@*&$kdkZc/$+Y1:`$Rqlx_5QNngi9U5XLwU>U4olBt-AT^Y'>fy"
+    "wK8WUq3p^JTEb$k#N9]f2Oq9pGTN-@::q/R766r@j[>*E+sr0_K1V<=[TsZDyF'H0ltJvG8Qq]u*;j_GXy4bfS00])O5w2@Nw:GC:%RfwT+d(k`^&DbDRh"
+    "&TVbhht087k:%D]CE72[,))8c@XbFFKo*AXPB#Kms]c)L<@xkIvBvp(&LrGooZl,&#b:Gd>p&GpVf^pgP&.GTnB.m^_`RgA3g$rQ)C*W;B$TA^8LRVa)2L"
+    "p;ShM@_f=gJ%K4tGSr-)lNQI['xh6%VBiEXOcodJ`hicCKhE1W'uX-CX/[6B0hh+I[K$CbYr(>oVjV=6H5HcgEVZ'MD2A)XBv9XtJOVZZuQ;gy2#5/_=^J"
+    "w'OeC]9X'1RYZ;IFx*7(lP3VM*WJLqwZR1Y%8bU+s_5`YN-aqWoW8q4g8*c*LJ]5)8:HEk=O;ihBZOL_9=rVN%M6Ztdh@L't*6SCsEkA@mE9+ZEd[#RQ4)"
+    "fZhn;>qZM__3ec&n-530M*BXk(9,*8e^nM2`VT*L]Lt$[#=G8Ki1u2o$5KZoF@@xH6tW9n(^'Hn9oh>`6%BlAE3=BrDg0Y6S(q-XN(vwBtjlasALvQSDp'"
+    "2s-S#J8a9$0.1+M_&MO@v`5r^R:2,oVy_bHB%2K2fEeXLpRR5B6FgSIU]#6%WbM4YSvTZ#T3xh0Sf$abS;FMBn.:H1yt-1MGn@u7d)GtMOyU,&)jOH(45k"
+    "`:QGvemY./ah`9&FF^-(7Av,F=A,5r^E]#_c$qpfiJmV=[gRxlU6V@^M`GNFZGk(vg7J>MW$0E3>M>'ju<]*y.t:Ue3;h]4G>x*^@^`ns2u>nWBZj1N4%*"
+    "LHareHh-yX7t>$xExryx.RTW8Dr70ZfAUGODB:&+`^3bN,nU,(UYF&GsJ4Ug)dOlmQxO=xYC*pImyWKOQ(3lnn9tWvP6EpkI'=bps3Ed6BSsgxyDI9=s@J"
+    "1-RB%-7:&Db(E2uRSZ<-4wx&f>@ukq6&N`0VQ5g<#:cXQIGSyW<B3XXkG%>cNu)xCVdxx_RE=OLdmc#$Fc*XSRlPtNQj9c[DKAs_r:XPB=X/,k%n<`/f;J"
+    "ktD:gJe%yCh_2v)OnCe/X<Hju1I`Y>9JK.Sfkt^MB(xJE.;v@02OG%Nb+^:C9d^<wN`sP4yd@H7@'wErc;&mT@Ml-=3Xy.2.P';sndLqf::ls_,H_`dg>^"
+    "Ml;'kK;-l/95ya+xe9dR@4C#SIoVcV)WREZl3RBuFH6GZ;vdMjM'F@H5.5G#Hpan06$x46Ng$I_-nM[l+#F`sMHZmp#l=CB-CcHQOx:p_to856/nPC.c&c"
+    "<H0)Lr2WY7j4@#Z6[0b3hb71C*F]u`pO]TKpd.c$t]H1eK>.Y)^-Wt+rh];@mJTCsAlnv;ds;du&Q)pet#I]RF0ayiaSJNlvnYo^L4+*AKYTgdo0r,mYmD"
+    "@TdkQ0'Vi==gjchEEEFPD8BPe2cUQACu$]k2@U@b*1MQwxsph;lft-SwgX8X,x7PR***),U7sS4f%n`jyY#>bUI2=T;GR'n'u0p2F$eX-(gDnv.YV+S@Vt"
+    "hh1)kIKKaEB`p*'`OlnKw@Q75Fk;=^d)YTEQ&A(P9c=n9jqZ^ji,:1n+0D,R]h&./62d/96k@qdrb+J_YYSeisLLX#+JG]'7/p*1etk%'<2d^=pEAmVqGI"
+    "tRR7dn8)N]uG(GXNUNmVU1QV^VOb5Q17]Gc)fj.GL%%173sa`Kfp.7U`aZO,(oiv$7^.BiGfi<YjE3w@@O`kY2#OO<nJ:D;8JwA.,MMFj*g:Uy>'p[W.@6"
+    "FE.G01-fJra`.5O#i<*QC^KDOaYLpX:VwQVgv.vu+5ealn7M.nSt)p<lm&_e/uJ&H=AH*eY^1uj08SD12IDt1vk=$[,9>>[VLYSoWHro``+>7/*s0E]]3p"
+    "ra<tI@NbcWVFYuk6h89R<$J_N'qCB'b1kd6gGDbFEM0Fw'KRXwTQcR`SPY%'n=)%/&MX^*[(/Y]$nKAP:%Y;4h79Lx*w=.w(d]L^Ky(whV",
+    "$(5p#Z`@9aH'ef6`7aRrq)Vd)1fbO4aWWJ33,tAQ1ke7B[<e-_m1+0o>>cJ/s;JnLX(#q4%QUO]uo:po'KVE7CWdoPeJT&L^i&4ejFE,J*_T$^=$%--B]1"
+    "@'^T=2=lwlnYIe/qQB>aFVBYp'WO-M;Ww=y,%eZwy*/t^BHA9%*WuX1S$6[k;1o9OgS1`7EtO:pm7yY$g,&i/FCpV/49umI3Y5)L05%e7b/ug)S#/BP5+7"
+    ";q*T2r(U@,oKSky7hl(wZcXawuWToHZ.-+q`cWVCB^2U`bpha,:,]-K.PT4[A+;P<VOblSbW$b0`Cv=/]rQW*H1TT(mf/mgIq^PsY%d9mbiFai[#yFxWR("
+    "%54p)#fi09Jumg`HK2LN[TE7>^'FLY2s_3#ME3e--'ZNon;i$uC8n()gDg^X531)sv(FpT:v7sB.6an3YxZT7DivExVrXq9K(jp/d;LvO*#C#]vaSpXDB-"
+    "hADIQ]H>RZH1.CqQ[1,FMQ,dTii4:OZ&S&d<L1KEKuD)xj%Epu;b%=Of(:^SaW(LaGuEI.H+n]u)O+3u)R4#p@m[YLesN3AvunB>#l3P*lDmL*sW<a9sUZ"
+    "e.c6rjCd1+AS)EFNGw5fb.rvBOp<qAW'H9P[dZck4js:.W1>$Am61'AsFN5iBBDd`>sDr4ZRJ88,)4K>=bcGK:*_r$%@#p#;,^=_r%4roU0>up82.NVt8x"
+    "dkAyMu(*3vrKt5Ocaec>hQ%3-$9M=oei.NsMv;UZ[Z.;4-NYVo`o=GK[bu6cLT>rTP:qLB=L%#Hbhp0]E[*x`V8Q,@s$Wsr`T`L[J8h9eIqnbralSp_FXq"
+    "_S7D:DAp`2l7%W@(<cX`xQ^2c_i);#&CF3UVyHn%WZ3u^T.H/4RL<vJC,[O5@/Nh->g/[Z6_`NjXnT09j(cR>*(`AgJlBHf^b]iaX(q#rA]>/p/GL)Z9B5"
+    "V'[^FK%:%I(G&,'gYC,Epe8>xT;sGCp2OZ6J5SUB_rT<Zdpc;+mNkD(4d:R'Y1oPmWy[iLi>l]X[vK7+)D`SH,glt4<9,l6(g@J'@#y_N(4Pk*i@AukFLO"
+    "g<6+n4DV6k56&[iwkc53BO.Mn2XfQN3/]qOme9hswkvc<WZtn7FwAWM+Y1FXAx3+i%wRO+2Es6i0hNXvkdEKOG6iUvO(+Vx-2)N,F[gQa*x`%to$Mt;8MC"
+    "=@,N2ge-#0FF)p2;TTBtmvCRZbSV7#nQf6K)kMouyevuXtWirqO*PV6r3%evTtY(/gB;dUvi;Ov+RK#Qp@g1ngka9CtgR)i=k5/P<K1FfC6<LA$CV,ab/C"
+    "OWK6n9/)o.6<wB2=L^]]GtF8%%l+PKK<avWP0jUH;'wGpU&QUK>tr<dopt@'51Yxvog1^,jTLw_]1AgL`nnufH>aZvMtK=XRQ;Za/d0^tvq#li=<`hw%aY"
+    "6lU/=c):ti/K9h8C6F0AAT5iV@vX]uhyjd76Tk6Q*vI&vy1@l.a%OSD3.NfI]THB%X^T)(8.CK&P[r1](twh+b7_aV(X2;W^]>srg'I&%fx4j_&VLb-*h2"
+    "cayErCd_./Q[8=kt.HwAhO[[v'-]oa<9#N_ACM:^S#K+A2h'+lpY@HinhH.*o0_'G3JO#n=/9aj:qWn[&,F5sGn+XRVvt]*#18rr7&H,pqTd)P[cVx8gVO"
+    "5fM@+/a/<xtXEv<o9q",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8478u, 16525u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
     "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
@@ -58395,100 +58435,106 @@ static const char *const diti_spirv_text_frames[] = {
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/>VV7AW-p=>HKFy/5P/CA^O`TT5Pe<=kB04$5/>D50>MO_JD*D1n%Yijtq=,0%^AJP43c6LdY1e%T]w6@cwW.3+c_01F>Y*OAnZ)$a[VNJ)$*"
-    "F;AHmHhE4k$FX1L&-@A'5:t#cwmY=S9TbSvS$]C&^HuK,41hm_y2[5#ei$0T`c)5wMFY:dh`ys-PO$',Bu]C(aa7fDq=C-:T-7gJI9F^T:uLfli>39C(k0"
-    "/YfU)).Fk/A;_Q'./m=2vg;Kvm(t_*8a.@#B_Y6Vrhf]HLP-U.u-H-xO6@t7P$_F@=(q(^eE+dC0BKlQhxEVcurc=2BJYu[7G;R/q<2pDo)F])@LBM$$X/"
-    "/0$BrT@LSgc>&Vd*][Cn+V;`uLoZ^S5FG0I97ISi+52)Kt6A6ju#-n[rOR4/8kH*BQfo$2BZMUVpA$Pg@5cZ&VV$<>KerQ3r96og%qckXku,9unWHeEo_I"
-    "GB#8C$DH&bcEk3:I:Y8ykJ9Br=*SZ3nTq4w;yW6hGUmK'9wJ<<8AoEOj/`OVJKcSSlU>Sn$'RwRWyN2WQeCAND2e7BE9EhgxYsfvr2Ci#PM(YU]ECspcU>"
-    "Q`Mm(Y%2NTE=x=Gb6kUpkIqys47T0M`j^ZGq=^<'IMSa8_lgmYB1ko_;tIkMSq%f*]/&,)ha#KEwZ2SGFr`J=oc^:Rb>ErXV>rV[LO#jW;PjK'W.,_V;Bw"
-    "*6Z:E-R$r/V#4OXY45DPf)_SYEFwlftF<x1(8:r+lorv;nTSglfYHi>ZgGF7`qorEGp2$4ZL%r1fE3TZ),)4A$Au#u]RHR7b,X9T5H/]dGcL]>Bs)T/1Xk"
-    "L'h0qyq*cWH8+19h:T5038PU.lFUTFLs]3J7cgeHb`1muq`BD$+.&:,hIwQ'MovZ4e2SkVDR#v#[An'PBQ^)==Dv+%wnPi2m>5%4BK:mt<TXi=*DiHnX+L"
-    "RY7]YipROtedyk<0Dst1eZ5h<V3oHr2eh4yA>&am&w=Wg>CoPh2^LSYF@Fx>P_<Jn'WNLTLn')Al1-r`aNJ-+Dg+uaDHy9t^OXj9SlO'05U*#e/_#r'O<5"
-    "sT=#7;6')FwklFF52BlBt1uvhf#jri.&X7Imdc8ToN,=;<+u&%T[2*<im4c[yY0Ke9A%Yay''c=,f5_'#E*0D='H`ar[bL5*W$%4N-2ZbkqGUixeD&[TY]"
-    "Ll2)Dt]J4oQ2yB>,)Pt:^0JN4y&5T[HJm^X.e$06buj^7R2)B@0YS:2th1d`cuH)&x<PMQ%58aW]^G<ef9CUvAs=dT^mTJY6USU.'EFUTQ(an-JCuW66tq"
-    "$:PN>Djbnfdp'fag0IS]OuxDC*fag1jr6QA]$>6xZZ)JZx*Kmf/URc1EZE4&S.q#pj#cWD6dY6`RNPR,X]xF;'%1#m.mEY2R+ihTgPnXp_/NCnsm;m;Juv"
-    "<;&wrZApm;+X^]^Bl)-qvaf7*o/K(^$]q,G]Z&r#%ngDb1LWdc'jmAt]p6w=Jf:CS_V(3WSk]^q-a@[Hprtly['SG'NI.4a.ML&v9SEDQXlGswxmmXi0CC"
-    "rKstx01#%V7A/[N]e%g=2w;Iw#.41;Z=HL2BfV<xQ#C^V$bFDB[J*sY6)[x.f^*COK%0(Ms@rew.,OY)Y7;Gt-#3Z<q7MxP`y9$Dp/F'TMN15<uN[Uplls"
-    "kV&I^'7H++r<N1`+j7=m1DXLj^*EeoNFI%jkTLg^%d62.y^b*XA0+ubPq(wQQ>D$e3*QUmcKODWQDTUA_,%vu>bB>WH8>Piy8*250]j=&cOf2AC`f06_;j"
-    "Ju+'j,JQ@#_/[Q@q8<YV29WubBxse0nSPUkjO:gVeAC%b6M]>Gv9P8G*e69q^a:J,9*.Rvgyvwr9:/Pk5)x]K[lP$kR;RZB0RJQkCkoV`.C`AD'nMJ>m5Y"
-    "-0KeFA,gBK_n6WZ`]H62.0rsk#)cnt9t<eud_3TleXUHKHQdWTtQ^V,Jj3Nyc&41:9(koSl$Kh&a7KBd@=$om`ccPR,7_bq+*'3..Lo2>pB'e*XUI/]*9."
-    "lbb)I/%0n'w@4.AFVc3<<541>*_]QU]w-acSfKC=kXaLi=Td8+N%a`x+`QRqL`-C$Ej61GkZK]GU_:s9mDe)cf*eb<GyDh&Deo>FwnLs^gBE(EG3+<U6gT"
-    "Q;f*lmx$Bi7vCU0vjHZ:.ighaW)&uJH[x.k4$EGS9h&,aC9u'.r4_iuk&QDhd/aP@-TN(_NPJ_^h@7%6_yliy%jDB$[ymh'KIG==E[6CIQ4U0]@i/my:6c"
-    "%kD$5BTcQtuP(HAl-H-JB'<3#TkMh&Z@+FupaVTUop8or-UdnqUIEHf=HG5ew3M#tDb74#YK.y7=6Q>&%($6rd4$(-U6*C4/2LS&R>fld<sXV#F=(L&ZCF"
-    "FDQMLxT$U&vb_@pMK%RTAomjib*&GMw@x5EetC5rD84n/3XPbX&hc'Jt9mUk1,dN>n[eR)W.-_h%jrL3*oqTLlE>dHV4&xFGBR].G1)riLklZ3HOo:$ehZ"
-    "fF1gug>@ll$[H]3Mm'4FTX.3t%Xf.jCj)xoi8iKVtXX7Q7n9SvHWLc7QlTf1O_P`WD-wV<R;J@Tquh)K-D3ksJs'm]]m_vJeCMMvU%_.bP;H[;'EYlKC@<"
-    "6.4rS285PG5`6mvT;ZuI.n6BFg+d`w1AeH5Z^dtP]9LUTN&im$x^i']JDU(w3g=kSpM$3GNG+dL[N:mZ0C6ojyOm=&[.T$p7F6+:ibq^vM%ZG=O^f#gAks"
-    ">bR2;$q']+8#sL77U50oCmi_N#UZZmX'uM8'8ibSC9'A9b,Q&`aw(%.w@K9X4+q,%Mb.e2q'VjP7OLeU=94XXVVk;geuW<7tJv)b<*27T,TnH),p,r5u+f"
-    "p2#Eej61o/MLZL05Im2/=,=X(dkePZPnt.m@,]`7h>,tV$3QUZb_`ki&wOL8/Av*NM-FrNA@&2-GCLA^nToE<>`W)@kk3We(E/>jZxI-KEQO^F`b5[h.x;"
-    "eZHoULmGFH:P0[uuNaQ[x'^SCbIB>e.<y-Lh33scK^/*Cjj-5K''724PRBG)rI4B(Y`DwREqIVCOAIC5iPXYd3R(1Ldc)FVM*MA2t1U;ZA9DY<^3fF(QpE"
-    "3j*`dMB<x(a0gS^Hc8`f<j'%@-@nI+HA$GvKcmw,5kn*PgueA*_VUD8BRy:r^q%M635aQ)UjV;oK>A&I])90[D6ZAQnGok]p66+Sf^Hq+bj9W;i@skv(P8"
-    "]Q72.fj<a:(%ohD3U5DI&:Y%L5o]gS*R.<;0'x&`^y#H)F).S63uSLYRKL8GJ2,4xZNjbA*(=V0dM>[dYwrmJ&Hi4qSm6,<43Fjy.&Y2k:Y,&H*CXiy-Tv"
-    "ENvK=$H&GUpu-6O5Llo&]b/)1M'TwT$wyp1_f)'l1+vFKlcDOp-)iEqJ>X2b&6(c&_gE/][erFBYD(t,BLX;-AbmmPSN[Jw'0U#u(]^kX;.L1bk3(iv$;s"
-    "WxV[=0Eh;/7_)ww)Hosx>%EFMedm.<l]5nR_`PoY^7JuH/DfC(bG#)S-[F3VL;[n@N7s4-]ljc=+k8K[vFl<Hl*OMv1+jcnjQ*Lj#W[cn+LKH6vZZ4mUvZ"
-    "..dLNIb_H:7yLCLLsGyRx2N<4a:=c_KPB<_V[)r#6IqmD8qQJl%/M#jV@5a>ll5P.trXtqTd=rs.6oB9)hSh>fD-LZ`qkjPY/yFYf.ZsL7O.2PUe^$'#$r"
-    "pJ2/A+&Kea2O/NU$I<J1r=>%SxkbO=&a`Hj,lXxK$3WJY@cpPhrqOBINuK':yXBOKGPhQ;aNF9eS:W3:N[u&vl@>EV=NmqrA#5LNWcsI=+ZTS))o<pkANb"
-    "T9FnP>aVnfNa#.9dT*WIyJUPefIS3A*u)s^1B+h)59(B-V#2GwVKUj.H8%QG5q-1Y-+4bW0pP0m6UYUThb+_q8l)4e$V)9uEIv6fAj,Z98qY3U>_N2aoh;"
-    "miSHQ=D>t)DJ*mc3n#9W`ylSZ,nW8-*Pne@P`npG`HCVdkL32nfO)kH>w]B5XeDX#ayo,U-'JM@#0s;M(,A,Vd)4W](;Bg-cFMK5utsl-u",
-    ")i6BZ;R7hRrqg`1YebK(S@OaToATJ6]@Mfkwcb$lIeq=95/q<upc0+u(-Q;7XR[A9CQ9`5e<R<OP@Z)Ue/F>OMN21e7;nB>@[CEY<a8IrLQ^Ha/K-D3C;y"
-    "1,xIhiSmR=Ffhr-uL%3#1$^l#'/k1qPPUlx`293PI]2'G/o7i%G4DewR1G_d1h@bNZl]dm'2R_]oR'c[enj',ahB7nDeqPS1,)VMxaBhFS<_;u'kjjG[97"
-    "TgU/Y.o=lx,b0Fbdg&(u%&_9^UewDCd_lO=S9]+r>'PlHWUdHb/bnK_[WyK`pA)&[@#pqZ0C;].(B8SEbgTd`MCy#lmww9&]6RT1P6*O%OcAa>vXBMkt86"
-    "utn^*pn$oxv.l6R/v,haKG(CI(->5sK2@q7g]<n@+iI3`mVF_WCt>phcRReUhxT#>A*i3^^1C5XC,M04&e>ivM[L]Y]#vMMcSf_IRlfZY`XDtRT^X>+Iu9"
-    "0XS^_oh`K6G%'G+>Gp7kT3oRTnC./Qw,@o&@)nsxe-#n]&:jp[(`s_BWE891c=GQFlE=emht-0N9CC8b<(dK/ZG4&D.iK9TF(:cO6T]G1)f=G2N0U%f0b_"
-    "h=NP^S4(<bG&EQ^G/tt(Yw7j&&N`tpMu6K$Xq4WI_GKypRniwVQD.a[&>_G6-,oh7*4Arg#joD21[0njnluK,>/E#)E^e87^:5)'cJ)aMqfS*q@dfwmErB"
-    "]=)X5)UZbs(^P6Qn7Ur]@u=h9Xbhde<k0oEi'qLV>#k7dnk)vaZ+y>Mw#>WNQjgFcKk>#R*j%P6d`BLGx79`KrWp$=Vmli1HOoJsHl8A-Kj/PgM_.geaNY"
-    "@XuN-0jEb^xN4iXnwF3Q:wD:OJ);;aQ49Q$afc=^p<8//RbDo(YXH)+v:I`=3CjMcBv.LDSSXS.'sRedV(Z'6`FPt.*&1<HGw([&5ym)O54BZ=6dUR96)O"
-    "=.g<uN)t:2&Sh]gtQ4:=eo]]QE#r=PnPhi*7ebe+pK+G+l<aL.o*<0JKMl%7WuQ&vdyq794a_yW0Y^C'msd)B[0'NBFPy[I]P-sje:P@FP6b*:0psq]eBd"
-    "XPP`INu_nI=@h<ZyoV.lfh3*&ME<MN3thbyqaUek2s3)-0BpIZFDOxO5(.XBfWdKoGn*,A'T>Oewt6>cH7X$S9mLg<>Y3ie-Xb4vnM@]ps3B*De74ED#]1"
-    "sMQ<3yZ$uX(,7.]o+VG4I/TLaV)ti@PY4f-fM=f^ljVH7:BVy]Qsjv+y&Ja$t,u[)G=qV8q8+NB>bW%qA9pCMb-ZU^6Q6xe%ZHDltT.3m91y>_u4@s8Ka%"
-    "K;oVveGShR&1BexO1YCS6nhwM^j9P:M(52HBF`VbTVKrV4C`B=a18R-r%vS_9Uf/iH(c(d;ID(]EFV`#6<4`5YO^)0VI<%/7kIt_B32yNM/tl2E'yxGx;l"
-    "@j8Yc6n,CnD2l.=Fwp<3W,G99iDp,tGp8k^$1O>>q>l8w]]-E<n>8Mu_bM/ebtDbm8[GU6(Awgex'Bs-Cf^.&W(&gU'X,Z6<AvYMcgf87YZ'2Ua=7WN43A"
-    "7yiP(jK5*ao&VUFUy&km/3*MY/>g,6sqxt6s>lUUd'(7E<^/vDB.3%%1)n^R&KU^tr-8E#q[V7u9+hDR7M/,Lr$l;4MpI'k5VnvdJpEMVJQb-,V8DnvkZL"
-    "m:5`0Ik,Y;(/p_>PjOuGSN4,N-+r+39c+VigV#)tLu_'0N/&SViTitC%fkg/J<l>N+`t]>kiflZyMOr.1C`(x*$ryHJJpTtkpUy6)UbltLtdfp=3tp#6@v"
-    "kETUGOjkM+kn*i^WxU.j`ld%EjCAwr`$uZ7mT%<EtaZcqR3FF>H@e%ZiyH9L&L;IPX>fXlw4k14yF,H]#djjstAdg97A.W_=].'%1&%dO*7$-HhJ:wp(XS"
-    ">ErU))>yI6XmmFJ(0$6]<7tWf_B.%w#rMF]H$^V//iHI**41Uq-4'`u@%^<RY^BQW#3C8&`g%^>idpapt_;Gnh)Y,Ark/W>6DcVi':Q93>ssH2X:K]#kiP"
-    "/WMCr$I>NkK)3e-@Gf$+FV@T`xmq]CcnK'500_D)`Es&oKd^EVn5Jb/@Owfrh5=Ij:);iT;44R1>/b+s*(5I'P*rk$t)AiNhja4Vk($<xJJxau9r,&$jH+"
-    "gj1:PLYKS]VT1vvuIVf:(I73Y@7%ydOD%l^c<i%ODD2ai>**)0NXo1G^#J+%bGc6a5L85cp:o%ph:S;09JJ0gVBwOyFf15YSJIWab6gNN[FqI4cJ#jH8sJ"
-    "1lb5LI<Da#7Y@W'O-osleGXK7gaky-iq'NuAm_sPY=+-%XCtEbYwD,Bk$_I3.J9Bn)_MemS4e'5(LqxH3tMwYK]<A6wMKXvY@4Um:rG]Q>fr[qDj=Bhl];"
-    "jkaY-Xa%*]W=/1&ysud-r4,`Z(l3-Q&-+3'ZL/Q;RV+BRH70%a71Eg0*3GhL(1rdulhl<Duq%#@lys2'iUkF`a-:].T8fJsbya9Mb5[qpSV-I&#I@QL7a1"
-    "TO[H0IREXo(&SO/t<@)P@tMnKtqws;&(rDmQJ`3GmoH8kS_-SSThgyy&hjLP1>N+[8(&/_wDp@cmO*ft7v)cJTne>JK>mR<YnGF=K75^y':u+AkV-0w2RO"
-    "%9wPOZJ/#=xnX2HZ9pkjYa=3&UBETka%)DS1anbNP0tvp%,'XvpoLBl5uSMMx^p,721X'sDwZAn)8]G,RGlTk7_%t,=o=3Ua*b`bFIbh4,jQcUm1$[Q*xg"
-    "*c[#6'PX)7D&RD5eG[j&HZ:&`X=Gl5R5#;G-$p<VdkVJ4'9iRroUId<:u4BGQ&'kkS0xt%kw*%n7*W+<N6V2m'oC.iB$Ymc&-i4:#:7E:qEC-B^-5_FFri"
-    "@j'vo(]nD)Ib]+a7XlrSF32Rm@AU3V9-hWkRC*]ARy(+SK_Ddc8IX0=pUf83#2_*-vbEh-*W<<4N+-6b*uJo8uXer2_je;^$Eb]'721SIGq>i(hL<cYd%l"
-    "xL:ts08'x3nc@Ce-V+rdf,9_[86k-F>g36B>y'@]o_gPevrrTM;V1#6$PD[l)*Q9Nm4rGmF2_GJq:Wfk*jwFVxa^f.<fc%LvYHEC=`L1>a+UP]F&/8.m*j"
-    "d:9n.Mm5iO7m;FFPYSp]-)0ct)UM1yEu.90lmB'&urrx_`eOQs`QaTTZ1gKX@t./p-jWFy9ky8kfvqDGlZE3iT<6<$A,A/oMEfyt.I-a.:s8(5.DB0TY6*"
-    ")9PMUdi0niO<uhYfl<%l'f6YRUVR[S'nxch3#0'/_S/CVe73$]mA^5q2$c>(/d=0$n<ndb51]-jwJQ((f5BV;Pu<TSO+aUZB$1TB>PF['2$^0sS+$j,%`p"
-    "1if6s=PrBcN`y%k7S_cgZmYZq3Z:LSL*(:0*Bum8`ZFpJZme'`(:Y;vYW87^+Ry3(m5xb_OwQrQ#>G$1[m%m3bvd07i^Wnmt92#=IsNsh.q]/JOi6FLk$T"
-    ";WfQa%I7R=_yfvmgMJ)kG(F%99tTGQs41]#'#)6]b#2wvA#pnGZMVvH.qvyee^@aDOFJOh$SnVsgR]BJD8R_l:&wjEU/.s,)cn,_B17VZT7tZ3(PGJbJJm"
-    "oSd&NV,J6&t1LjM5,K.f913ko#)d]r/>qBmBWs3KU*W'^VGj:D@8hSc^vO)Qt^p511YZg5H`$G<DdP;71*i2UYH;#p4tLYWy0b&3fuS`-M@D1`2*KR6urT"
-    "GA+m@3=GyS@O>CVi55B@CFfmCVQG6jd;)Q(HWr6k]it>eM_JXf]j<50kFbCkEKP`'I%6i5WXW4gsIObXS3a4ts^4'Z%r4,Cwe,syjGOw)Fo])j%vn3'vF`"
-    "9S@c/'5caXdurb7[is=S;WATgi>VcpW6h.pDrc_l9ODXc(mb,V3U]>dRJV3B7@n0&F&)*2`E&%5=005u,<[OkS@sZ3ZaRN2N8]f#qE=gk(Ycu)g(`51v2d"
-    "UH+;)7V,u1`M8-8h):[:0@=KLqBOGGEK,SG(aM&>tAa.*pC3VM(y,m1/ZWhp(A)vLD`(EpAFu/p+H+KZj5#Q6eG=Q^PRMWB-6VS0c(:]7m",
-    "J-<a(1,*VaPybNUa8j8aXKjW-SV;yu>8p6'n59U$Qa)37UriQ`$RsA2,-rH#i21*PrRJoj5/8EXBp3xL8,549rQZMmprfCu.b,$^HfyruS(GAPUoGlM-;_"
-    ">c0yvXjQCroUW,+`BsU]Ysn3VJSf&WV^Zpik#H,'qTsogI&gCyBGp#vRmo,ffovRFvR&h;b/cf%=^m5Q#2.ZNmPD%(OG3KjxPQ72TACE%t)Pcb.$+vGEdq"
-    "4FPiZNUpoa=@8V,DC38l<pY[OevJs7x`.2Xv;cj;d^5'F3Q3n-/N=F1oaNgTsj)kR-Ns(b6GohCTcS1V`R>,MH`D@.[>W[+jqLpaJiS.4uLF9HOs4(b#)G"
-    "2R&'dIjipJ$J6/8VRYPy#)l.xDxt0nRsaislua8qA&f=G*516y^sV-I*uZ1X+qM^P>.h4FTSkZ#enE[7&;BX8N3R+nRoNA<MT$9e^o,ur3QJj+N9^bQvIW"
-    "orfkNr0odOTJhVt,#RlA1g]gTr]CbR[rKoymSc;&IXde-wWfp7mM$xh4<4IZ9%chJ&$>t<*-%]RVMcH=TbXBm_M+CY30Xnx;ld$aHXAlbe,b-sy<ORc]E*"
-    "wXX3G:CHy41$VQ7<1gf5)&8aPAlA2[lY.<K'Ii@Q@>[M6+=82v7,8;Yy+=-+eiWG:Yp%ImhhWR_rTu3c`:[l7Q&EPbb.d=i)L2hFO2@x&G<`,o^)v#BVc/"
-    "G`d]*SC(W#-7b2uJn,J:28MO8R3mKUiQ(-=Sm>jtiY->Qnt'V5QRth<=aHv.^QuAiW]a[T5/Co]5rJ&bi8El5-i)u72F=N^X@)@N`Sgp/=4<<OHg>4IXTe"
-    "8b3`3K3qNMGb2:_3mUV2Id)>UE1lId=$],05mRhg,<hPy_s;4jk]<.a5M[*ZmJ6tO1JP1b/c)Wwc>tunQR:M#.x+F</25/J+]L,>Gw0eH];'*1^1P@rQKE"
-    "@i1wlJJGgs+X%%C+)6xR018ATExR9)IO_V&1#;C8.Md`-2_S#N6WTGA:S]pijmgU#c&SGNm8BOM7G_iJ%%/oXhW.]6l&WR1^Ek'M'P%l&*reMIki:ZDfV/"
-    "1WNJRGl9'$PO-o+^26(CkBC(p#l3JeDVP_PA^8d=kE*]+'$:8C5;Nx+w&Nk1WENOqk_)glD4H*X@D9%i@*G,u[kR=QZ^/^1F#fP>5m$=8cMg0[<81,>ES&"
-    "I6jE/.xjh])hDu5>ZGbP]C03MPv_7gO++dJ8dk[6#a3f>^3I[`QEq6%h^w2#`*5b-OA4(re*R1wH@/y0#d5=Xa()Gi0<k98j%I,Fw4k_o5+_#'m@Md[wJx"
-    "kIv%0B;CfbcKcRqm*sgq3eM5llN.j_^^*(*s>T-&RbB%606^5^@@D*C-(&'/1E^fEk>G(yUSH%_#;Uaumql6s#ifJ/udDOd8ai3lj>waREMIkx/rDa#F>`"
-    "6#F%K`OkD/-qW/qms>=cva[cwJ;VTp7`::c-s4ZPGMOkG_&-_C*VqgNQ#6S).2p$y<I.3`Y=s_'7F6M0&0H4jA[#Z2)V%AouGWgMX`FLvu/+:D4MB`r$Yu"
-    "ST:ihcZ3*ZUH^NY^Ul&wBd[KqOXNwrnEMxcpfCdU4#W5O*01id>S)=O.@4hi=x[)+aQS'5r<QB;@F'gVU`(pe6;DkH^/)%UGBJSR*A%GQB*^Z#'@u2'[0p"
-    "eS#FDsG$cbZ8ZHWg]=Na$YKlpL7Gkd1^`F[)L8nO$i]PStUK1dw&3MmpTDDbEFJQRhH^J$hD[]_+_rMhfASH+E.2`)oq2YgNqJP-)%DOU='2@d#@t2xH/h"
-    "_42erEBFkZma_V9D=xa1>hLfPl(a@)@+[<Cojc.Sq'_Z33u]>'xBNNAKJwbrix05/]YBngZWH.74t3RXv=KO&[iphB=vi1[x.(C2TS^6:RTj=:>wF9HJ%<"
-    "2*J[]dhsKx,*vVw$IN6qD8Q_Zku4ZoNNOffVroy1)DIo%5D$_2Z%:r'_%Rr@Ilk2;f##:NIrJayxCJCbOk>K(fYo*uV&Rq^&^y,=s/gAR]hOXEvM3so]G^"
-    "0Ib,$aDrRhGw@3q0FnCav/QGLOjs,ysjl2XjGa6yvb&5<7I$%81lR^_bWH8KGjjYKlh-*>dMub<y,>:8L$5'BOVtRp_[WpB--)^w6e3(d3Rn+n7dNSNgt5"
-    "U*:xCMaSyqOebTK`]>;/KLnw.Pa032DF&0Sc6p<^#4yELOeBRU,$e2T@>4QdO))HfEUADEAT,OtIxBB-4no$R7`7uP>DN&@BbV[XG@5(W'25DtQ$bDl0j`"
-    "5LXJq]ZKh>bJ3XMNf'gi#$D+oj1F'`/c)M;VZQ+4xvuiJ6Z$Q0mXfT`eD1=e.uTZ,K6L%cWIX7Z@<W3+NVb(cj[4('8wLFAY:RyoCdCWsH&f[MO]8$y/y8"
-    "/.Ne]CV2.[RtafQ:N<Q(IW1tC*%q&eR8ZWnAEs0PpJ]rhwM*8oddA)$t70mc`R@U4bq4;'B:^Sv#l7f6E_uj/j_QmIJrkEH.gt-D#mOQr/v('6]X_hT5+Y"
-    ":B8dI5mCcLG7W2hbo$QSUbFU)*pEEemq0$PtuE0F*'c,@W0X.hmr(x518_p@Ffh[,w(uM5=RJT]-D0bVvL1`*u)Ah6U7rIgBa*BXnlWxR7=VtCmGW(_$Lx"
-    "@Ka6q5j+@Ov52Wb=d5EeE%;q34Sv89cqo:1B*,RisT[KGPFnMpqaru;%3,`:i8E$4fn;Z;JkmY<1a<OFoKKuf2LK]X747pGywl43NAVDOO*.4[EO)E5*a8"
-    "^@r/w.]scKacK;gmt]4t;a@@Gi+%o_h'13iI+V:ibXQ,6@;WJ6Qj$^%q&####",
+    "n0C9%1VZI/)E,.rqEioS^Y1A`6Ww-uRtdrQn13iLW,'DJfMoED&Zcj&;#3%,L/4'#U7_c2NoLqr/3SimeQig0grB)=]@bV.GLmkTC/AL2heLBDjJ$ZLN+0"
+    "%&kX3S3Fp[2A_>bNN4#Go=CCbv/L;Hq-(Edoe$D_84yW)&l,r]<PP7;xJ*'ptbaDq+A-0xyY^Y93F0+T_kS7d97mCEVA05fLhaIQH#J4pf0G4Mc,uoru^A"
+    ">m$^W&:%,577tM`R4Z55)Xn&<#.[V0:uxh)UCSU'Chci4TmLQj<]@iR`vFAx7$3[X$*r>t/W3A_t-6==y,LV&w[sPd]L.Wx+x/%0]#SFoA*#JQxT8^(`53"
+    "@lmC@,=9J,h`7<SQ]b=_PEB[.3d4<q5.0TK,V0X9CeSLQkf*_J84*7>1F=*r0d=9>`Is2I^a0fAgJ@1q-kUSf>I[=Oste_KZ9qN%Za=UJmH1rvq.)XgYgO"
+    "V$1c0<i63u,o0`sA+I;/V4mBB,p_sj/)JOXlArRUFA2%=0f(U1klfr06mM*&4j^B2N>>JpDMoKAK58#l5X/&dqChvg8-b$mF,;>;T6o,`/x`&kE-hByrrp"
+    "<6gaKVLuP`TWKPYk+m2n^%>4hdB<[$eug]$y:E[t=cij*aXFW$jA<w+G-][1gitY-AM5L3EUGWANfyZJn$1MDipcf;iqsu`/mw.nc@-2C;,d9A4%^fX:w+"
+    "]C+QE6n>1&B7h1Cok]UsRIk-KW98&R74c&]5=Jt9.H82%uhEb3jkp>XbuM8JuThTB'>&p'f3F:P4NZOP%ba#5(cX08H4>Q:C4vp;Pe#I5^[d4EE7a.'0'."
+    "k_dQ%($$Pupe`b/q>3k+nq>,9C309_n,+`PK5nG1ww>XHZnu(7d)NhhXmsF;>fwY^2.7&XMkp;lYkr-Nshtd92)y&SRiWEgG,WQ->$B[o@Y`6X[`vW;_vF"
+    ")BW`<Bb3PX&eS*19;T;)<Nu%iAR([lcj:2T</(U-o;4SYmPDgj`pyB&D*ZB52IbU$Y1a+KPVpoCli%2O*e=iL%Sa1I4rh]kV2RY8l;^>n'bpdUltSo`ONp"
+    "a+S2Vy:YusI1mll'_g`xsbu='aaUwl6BJw9rva*CuEII$erDc=>,Hf_do)1NY/m`p]>/y:;Zn&E4gJ=iG2Q,F_@C.g0NW>u@)%F8dsV4r6sDRqH4+D*VQP"
+    "PRXg'xxLs:o:C,Vu;8)7CKA@f5lWmL'lYkKRZ0:_OFCESwO*+6,N=bbTpMGYGWel;dtRQt#UoeP0mifHBoTv@t%x2=NHrHH=dM@^ByDttnaWB,1f&4DV^F"
+    "q;S:N7U'<8r;<0QcDbR=]<iHk,(%3_a_,h99d184V]+*V@$XOw-rtgTT]@t=98iZFYeyePnYR(SZ`f`lA)m_K]1h`f>^XwaE3S^Kgk8@U^Hp4F;)@#gjCi"
+    "]+9lx=DP+TYAEi8FMijCrrCBb_dOasa%p@i9_D`/A-+XSSfog+12X9syc.5$%@T3q$aXNe#->p74;HLr&A[SR3m=@N;(#_D>t:oikS8L%-:0KFyqeVO:(D"
+    "br._%D3LmOJW^PlDe1=c9s(9^6pX`w)4=&JCHq26P9*2'gJNdL%)lBQFY0y+shTx`_T>d:lec=N=5c3AD+X<L:5L#)s/dd+X,NBOdtD+D*WqMR-<uHgEOA"
+    "4ls5_q&c14NY^irj^)&c(Ftq/AKJ9P4mU;A[O4hBn,R2^(Ia2rPcU1'j]*I[xGonCZtamcm[FS2tCj$He='LSll-p*<yF)0I`lDJ%uWM:$[A6.e,&y0Hjn"
+    "x4:*94(QYv($Pn$LZpN2l')$7ATL</D/(hJ_IoNgSSoA3BcX[m_=P['N,%,U,rc,E'.jb+9_X@9MeU&^xCk<<nJhu[0lyQK<OM^Z+-=$d'-X1r)5VO=bw@"
+    "-]'ElO,Gho-*WNM8p,#Fs`;Q#uQ+;bHo#Vf1qo(uQH#rr`GQ,@`tQFV$mP[h,n9Bwc#>VH1L7k<Wbp`./UqCueqK=Gh#d1WriVwKQBrao,lU$>Fm%5[DB0"
+    "oYJ$%'e]h8#W1oJ2PwYcgmVcat7mBnA)lStKG;%GYsVn%vLW-lo9nvN8tF<o)$lb(Xm8Ydwsn/#P*^kJ3PD@5TXPWu$PhimX*^VQk++bKT&5h;;jXo7VO6"
+    "$%r1V$+djIt%r3P.mHOn[_X[b-J.0BrxCZ&ifKa[7Te>.LDn,X+yE-0/7,,yrcAOXFP9kiS)1nvKKT(Jus3,JZ.,h522^fT'0j%.VFmOorEuAjdH>)30,m"
+    "xh/rE2;L+rSZ*rgT0jIxTTev=mlf*UBM'GTfe:9F)93nbX.f2a1O)XxpVt<&>m)q1bZb&qwZ^%f8EnT-,6j>_Je0FtjN[XN/.i>kZh8XvWjiIL^Ok]I$Bg"
+    "oq+pawi>D(D`q-#X@4@'xRW$O&JvPciJsgA$HFW^Cp;gSLlbWbvL>;Ns[mT>m_Vdv_d1dM6iwL]WA0c2uY;G=APW&G38lFL#u;h+rJ&=<h)rQ*;cuQuIH."
+    "x'G4g+*mJ]m`^y3SdO71yCx(tdgTC.-bJ:AA[FUgvO4Z;+vlmu[JKK`Z1NN*VdSt-*DYw-Y_a<T6N+KiwlI'VWjn94FuOh(%$%>]=X]mdW/,n8>bVvF3$0"
+    "DycNUV-ZYKC7Rqj%3ZZfuR27.BHQdqq#DE/CBA)k/F@paM^)L+2[Sbu$]I'LC+%KDL(u[+[wyr^3rl^Gy3,m&M^bb2@/mvWrdartH=bGJbrsV>1I`fUgtr"
+    "XX`TkfMU9IU4KSbDb-WAF`Kfi6-7FUJ=O`aB0(%2-v*d%uQ0);QK4k#T(=M)ULSof8a#@6nJ;Sm1W;K=])@WHv>>0F.#/nYa'1u9U1K^:L/sk/5e_fq3($"
+    "4V:Gl7sPhKy(&y%j=b@p[l2>B-t).d#CUNT%-j.BbCeZ^eG#8jnTb4Ih#'U*ac'`ic=C2JK,d,L;e$2]d',0W3$.GR<<O+20a[4V+w&0:0=Vr9/3Eo(QZW"
+    "6:wAZNExm-Ug0sE;i-q8lx$etf>wRqO>0sa)oJt3HeJo645td6ER'svh<Gj^^Tjx7-(8^WJhJ^(oV3U0jPEh:'n#C$N:UiXpPCTi[Q;aRU)3i4NU,@hVXb"
+    "SO;JjA4(km)ZaAe#Z:m;S3qd)SC94Xhg;xk6nlFPxh7p]11-H]i'=t'b<7kZJQAYI$+TH2:1:n$ic#=ZM1WB'`J$4O=Ose4-#9y-c6Mh`bpIb]nkky#]rU"
+    "Ml(_>L):tylWTe<W-bAhV@qM.CPqTYSB2iJ`tQlpEK,$(sAUJXicyk+kd)c#_ihXMXsN$k'po,9.wlo%0KW:o3C=OTE`=1@9of2d3ayfx.)U,d7BTdGflA"
+    "mcceTr(@wHSr%EK=RhRB5iNA,-tEW29UR]jFg+>ILTKsiV:1S'36rF;&+RYdGZ1T.)HM0Q@I(8^r1(By;U[OaLo%jX-$QV$U*7vXo3ZOB;%'=mi@eMTL*v"
+    "/XY=ni3Bn^9Thnpu4$(tWROOM40esQ_)s/w(i6>>=SJ73d_:H)PBBlMtp>@O3++eckvEgIO8Q&G=8]c1>.&oRU9R0IA,NfmM@aZp/VE,nf2=Jf6cFE9cj7"
+    "X<oB*S8R__KB5da(R;*lBx*_s*vo8]mjd_hA.pW.X-t&bhCY&8+bhW7vVgWF^&DO[6TX&-wLGJJ03KAESw=RQbw:;[ws5j@)mMD&txE(cckGdg]mE6sK+G"
+    "HPuwPYi94YW>Khhs(*R08i&F(>T#Qq6PdP&`h)C[*mS/<EWjb2Tkq:CHc8UH273kcQQ9q&g*3R8'C2D(a++*bB$sfF2wD5J$@:_5OS3Hcg'(dvhl56AS3e"
+    "yD3t4M$$o/kuyXJWv7v8:yPA'QRkT8Iqgedo0$C9R,/1W6(1w#]*l6Ro%YQUk/0=]SPJF`scU.rqeI%I]HuTcL4x84fl:#P>V;]4MLCqSDR@;C_RUn4flV"
+    "(QKGX7V(L<Z&4AVOwlArQQEkP<P9rl['aAb3C6x0'&rs@1MOwaYhd>Ig;vYmGlUc&:1+B9nBD3uUfWW2/UJt:*C=mJu0Bb#F*_fuhvMsvq",
+    "S5s$qlWi9RDtW###0@`e7Gl3lsSW;m)OF><muCO#K3`#,j$D8MI1kG.XRDx8fjv-IJ7/Z=;8RGSl@Q^nH(UMUsCsMprUZ>fCka`&#%^ZlKpa2&UiIBb/x5"
+    "O=0dUbJ3.r*o3(qN0%v6kZ^4-#_H((p>L@LO&G@ISVr=nqH=^M[IW`x$pfI:ln+@#0Iu5sQ2.K2/&N/wK`@[XCa5iwIpttZrEH&Rm3Ts'9J5e7y&SZht7'"
+    "g:/B)o1u-B3gDt9^D%4GWH0X]SEUq(fEe/cN500T>iS]`QkA#DYdVlv`>QXP9tF2ugUw^QuT.<;;bB7RMln=(gfXF;>S%5]1mwWELKo@#qTS$W&E+Z<)a2"
+    "eYvLk;p0FP>Za(Lkkav`Y`^r%p]A#DHaM1lEYh-5gt_PTW1=@&HN#Gb/m1Fe$14Pcdp=&msu>0%>^PKg9i<],BBrq>/-+jkRaE^W:YR1>@RqTO;UZ)Y[09"
+    "5rR[9s_C7Q#>BLL.>U+sEjt(5S]__53&lrpQ9*ULkGpY673)tQgUMM4Bwv5x@DIIZ$`]&;RfEb7SiBh)(#]f9%i9jGj&HjKwSB<5;BYUgL@Jf;J`L5Wkhc"
+    "&iS,.$rPtPVAH;`.BX6_h6o4PwO)IvN_8n<lljf[,tIe(ZDLHBPHCx_[yUY0(aZ+w@D#,I39A9Z;=f_ImwE;e_JSp[tij_+06QqrToVJgI:_`jyYf7-i%_"
+    "X%=MUK`Ts>ZBoo1()k/auSJSZ'f+_mM.v53>v]h$4kPEpoDyK'J)F>(kAs8i3mwgaJ)Ojao^lfny:ZHW=ej9,YBu/dFAn=_J1(IIGav>75cGHP3Ycom`Hp"
+    "up@;U9)1TZJFk-B:D3JTSi)Tv[9v9`MHL_>qC)7vMli/g0FSc#01Qax]:aoFc7&M.bXm$qIScT1cDN.dX>8#(U*1sL&U'i0=I:.[*GxJ,Z/Ehs>/A&F7F^"
+    "qAl83A1/T^gk;2eP=LFoS>H-KA6A7)Pks<3N`#@QW%w6rNuxI+[19Y_Rk/Qf:>Ys#*XkvYJX+Mq=-IbEcO`7+fmas:XLPYSWQY'ysb=^-E@BM+DnFA5YJk"
+    "+dM]Nw/cekZZ*R8p:uhjS_jG5<$.b%-/@EQSA=A(:>4Yp9HdP-K0.,fJs.&ooDQ4i3uGIM6:4P^-HK(yoHg0k;&C=fp23.mQ2ZkfRhHH,fQGQ8>M/Z1$kh"
+    "Us[9C^#Jm2tp_uL)=h:Fuj>uU0Awx.uTec8GgrnbFu41wwQ6(]W%XPfUobe*/TG^7e,<eAo,7rLn_PW[s7La>myDgj`w#R^P<'I+6NkkI'xE(/.KX_Yc;A"
+    "_Wf^Om6s5d,i*0T%uw0$X-MjI$iu1WcE;Mip5yh>U9I[vmKvV+r)whDRn%#_WOY6@lI%sjA-d.IhuPH%'v9A=xuC,3SBfhQ+BR)mpQjRG,knw4ysOUXXjR"
+    "&nj;eF9;=0N[PX/_L'D19M$Q2hndpj@87*F[MC%Z+@_L>*_kd>mV7^9fafmcC#$h[.Ax5[qPr8Ym;/ZrSaxaD<JRW[[JZc7<ZU(]^a=Vi:`vsXBI-w_,)-"
+    "&inAc-0l;B/g1+vDImH5>v$Z0c'YoYrI),0g7o6:4y'RUK]BW'aS*g%-Cg_F]V`Z3UFoZ0rb08d4gf+JEwc>0+,xvpLE$ih6L8ESeMhB.AIup>HTYbo5q0"
+    "Q^tmL:hJ(Hfr&2KROo5nqh3/Pj.[-GoCF#6:B1U8R8$GkK-R:by7qo9@grp:(u`gtE'V:eB7%ApS&::XyEZ+.$2u_u7]>xZ;pv_^0H'ORZWYHp&j_)x.8i"
+    "vbx`sr7r>VgH>eg0tUtXF,T'(_OUcEnyhF2S&j+U(6%3O@LsRkDCQLm^H2'`aD;H;D<&HXE(7Q;#rjhnlHy=HE(H<;O[TF,n&HV)3rs/UwxB$q]rnUeKZ."
+    "212uO4G/vIS+qpDWmR;LN1k;-MAmDman8YUtI-J%Levyf$&Ie`;TIIH=GlUoLNui'Ro&(iMON7(<*uP6Y&/GZB3;sJ90IM7<0gSdE,sv%f0pm&y:q&s2vI"
+    "92CNAW[X@S1P<]=Jxte,>[5BTLgQ33DyTk.-CETY3XI:<@EFQUo]5u;vv8B+skB%*RSk/o:tcqNW=d>Bfc.ntI_H4F@&u8>9@Er>.0h.]2+Y^mhOsk[eS6"
+    "6Urep=<wCN,UY<#5#jfYe]S@vNm*jxJ7q7]0`vD7`P*1,ZLx]4-4ML>lIoQ)HFCNC5aB@@7SrZ0B*P@$OhK9cU`Xx92@Rfh$A#AXt>QAYBOXfTXh<r%Ge4"
+    "WVqAGiJ@Cjfq#S=eUM,ee)(Q)B9/p]<#]Af+5$m=lBHl)=2-xyVw4,)2lcugpD)D.N`XJ@'7s$%Cr]2x.LEpXcdX7jD<FZ.akq-8ToMkJsRuKo7(e58i6E"
+    "IfPgJX%`uCqgx;6V`(UUWtV`m9HOBY8ZNA%vQ)r_.b&$<[]'D/efV$RX;0w&g6Q6KBb_f=.(Wo/jMudB&3cj^+=io/bwCor$)yig+nJm,ssp/RP6eKevNm"
+    "ik6%aW*S2h-$AoBA;^q)-7Px7Su^O#f=o[iRKsOqoJGxCDJ=/X705wU`mL5a)'O4p5g0Cxal;SSx#qt4dL#g4o8qt<]ZuL<GtWK$/K>MY1N1xA,DnE%P-;"
+    "Aej(BU&X64Qx`2besN[x0vyUZ^qv^1M1LfA#ka'yfZ+`i^@fBubmas9;.eQC0R`DY,1IYfQUN'O1XWImh[M'r'@AN4D:qg0JL_K3aFJ[&A7c$+oh$jeg(3"
+    ":n;d4IGbDg[k'Bll<wur5g0-F-T^syM(r34J_t&boIl;Djy'l)dt1gLh[P*p.3-AC2,b0N<a=RdIyUlD<;wg=US*eFv/Mn7,5<05+8]J,R+Do/%Huv%-Fk"
+    "oltE()sBd$(gns1(lr(C&LP;f7x'nuq/wA^iyQ;(LlMTO8g[AmL%dOTc5cs=vrt:MN86]fEBN&>V6J:6]p%=n6iGtOTk-<[L#v__^;VN(>D/9<QUuB=)0g"
+    "bP7,+%_E<DEjcC.wsHL@8Mm.407$eq$iO^.w;$GRLW7qvK4E:c.BjF</>=[=+vbNf=89Pm*u(`<mG:T@GM2%2LhuG2bB)2u<7VF-PSSU`+T'(EK;ucLH`g"
+    "$oy>.AsA%X337t,NhA33@hl3Qx#8wZWugL$+jYT*`]Eehp);2`Nsour*<&lHh8Yh#wX0R2)HlIJmR,ktrd8*4`1s@99N6In5w'KvBRG.eskfVWI$_u#(NR"
+    "idbUBBi>e^dYrCiR^V]xndeV-W5cqHR4[F.HWZT[GS3+(%V^<-7u>)rVg2'u+R@M/8;^h[N;x.a%RTE#Tum:4kcVC5T2v6AouGJ.6t7Bt1tr2ORgG;Pv4("
+    "8Vcus)eeq^,DFD2Btm4&6@38iSA4b/C>P>i)J61tn&O0cTgSY]^N9UK_/ZkTA`K>'4Kp>V2m^o)+hT&dEj^6M,+-Xf6Tp&H5Sk#VmZ5CI3S2q4vwiYrFj9"
+    "4RN86HIvy4`Jnlwe7_A8b,av;vV%Sn<Ec;@n>N:q<9K9V_DMG1hpC#;*>L3W2T#l4;,UqKqor5dwIUyBa6PO4pv,_Thjv5Rn$j6.&lpvQ-@,xx5:I18t1u"
+    "-t6[^TmPMP1n'i3C^hpi>4Oe-]Oq36PABk7F[]k3v_8u7anPqhT5eX1[n8Vs_El1$6,YpE`3`UXa>%:qaG-VP[BErsL5D(C:9)iaXxOZ2R$)uTwj`>`3;@"
+    "mdW7c3LGh98EcZ.;$*J>3``*uJ6$30G.Q4r/ZT-qo^Ph<gutW&3.ldkmYd1)gmJkQ5KW9-AA>bXFXDc>VfL`E($tA5Q+gYM'nKGxj)VDA&XGHkbIImih*k"
+    "3PqMF&%@_pNwa9]e^,`7Mq-Z:kZ:R&.2,/Ocv*+od&LMG;'l<x)<r>p$094s=O*7$%01*Tq&w(xURTW7>'IV,V^P;G4ME#*65@4@YtWM0qDXHkKF=:McWg"
+    "Oeo5SW8.23>_;U.;<3^+kvmR2]gv%CB_d8CudrhN>wOmMMrcou$lU#8WOMq^nfBI>tqrqdVD%+jj5xoqYs,1JjCtt>:xE0=,AcIL,cj-+9",
+    "W=6[J.$qNC6aLIo^oin%cARKi_a9Dcm=XFFDsY.>DHCi@)lsNK+;%PBvo);@e,>f0Y%89HGW0_s`$&8'KdTZ0xP*:A-9-r^lF4)()DFh^hEN>d$0xJ52s:"
+    "x(R.#PS[P4Utac<vPR)ZND5x>MaG4Ya)fd0_A>8k5ZLx1yr7#8F<26=55'&=<@f]FE+WseNd:<-f[sUMsD86E&d#>@KhF,9lkrhgr[(e/pD1ZTk^UlY%TK"
+    "sIkk:eZu`n.gj4qR&M2W.HC=-u`btt88D7<U%1Kgx)=kIOV'ph/`-T&Iv8,Lsf_4Rei^t^HV`Df#jtth4f07tOKRWD083i'XRBARm`2d'x.e`_kb-Z=kJr"
+    "qWWGR1l%A;V'@lCupf'$aH'MPB)gW-2(m7mf>r(rimY.Ap)%-.b3R3+gJ031w@egMl^UP-><JIfls6u(1Sh_,['$q5#nM*a<`=D<u3`4YXrRH)UfCQnSPn"
+    ",6'kKF-&Vjr6O<,#wl.$GRb^mq<^MYx9*-71HE-E6FPP-:w^*kWHo#p.Z=YHIr+L7$dZ0ah5qSOf%0DZw(K^u`mM0F+tFbYP;HB0C;Uw39kW&SYu`D2Xjq"
+    "`s'd2d#4uF6f@c4ZtI;s:I(&_R3Sh1=honH*jd.S_drm/AS[#a8RIgmA%9ytXh*2S6,qG=9[XH[SR<P(16K+R=.yF#eo;M;vuu._rUBY2WDYZpoN:,-6bd"
+    "d7i[<74]`d%i%w^8#e#'P>Jnf@*I<P(ihN#g@Jm-ds9>#=5&)aNG%HY83^eBAk-V%ogdT7GSvhuhA1VkO8Z;hMMZ-/;ohX=w4F_:;4a@`Qt0Co4>+]c)k."
+    "QMOXeq5TQ_@3Y*1tA)GA7uh'mI9T3gn2:ED']bKoeE6ekFK(EC^GW,M5lGU;r1,uCRm(N1%HQ'x8j2Z0g4WI/AUP9oaj`,u9R0kFSnB.lm5,LqDP<,Jg;q"
+    "P)pchE()Y[GFJ/D;*QP<')gQykX-Bj9^;o)-8WKTM_K78G9GD5`H)8WAWP+9jlyD`cM;YpT&)7c&*8KN3uvbELCt#X)$8Bd9$[6OCqK9IpKr36smi:5gtK"
+    "-yU]Q86PHg'IViKiOD&hSGmT^qGbjxsEn0`JucePM$fmXqYhAv>JuX]-^$497ULy*RFWUPi2L#MJkf.j+VG^7YWC*:FveTn+tuhRht`=G/ZoAIjFnyQZaY"
+    "X5jF*<=#;afk+XhAw>C<C4*f-b<5RX(R56>,W]3F^f)_<Rh2>CY&cgHtpmJUv6;x5'hKv]':tZ5MXGkopN[M7E$)JfE9:&&)V=>m<HPj^sWhTL+xd6@pk-"
+    "bu.5.;A7B4l)6)e^^b[5PVH-2I/p6wL.oAJY4sYKH<ZXOY)_3%GOB6T>3JmuE+%&Nedm*jY^);J5Ap4bp.Z7u05[3EM:RPT8WC$'ho5G;b-lR6Icanli_F"
+    "O&^&EPR,dD,h1BRsj9U6%WbHNO3kgwo3kYJsf8inc#O0B*&6i(-pD+#G][pysupmr),C;SO#2#m]KV>cr^TfppO_`)n:ktZu2(f$0yf_7w.h@g+ArpPa(q"
+    "]%2e(5$pq2SN'eFh,rNxU,mSAs>JOvCs<=<AXJ#t0>5`VKO6p(j#4Pg8<G@w>#8,_rQ8ke2k^lk,hs>erUiSdVFcX-Zyj[b)8jXqJ;_#4^=NjaYxO:rq6Y"
+    "OGsM<IN2<e^@u)c(a(9C)qQm[Fv*,o@M'iooX9qm'o*>(;q8Ac$ge&Ksl'oq<9SHpS)BEMbU[<-fv5t(N0^3GgHsT%4F[xC5Ej7PG'Tb4Z8BH%6JiIfvhb"
+    "bla7t_CfX%$gCAYkL-$0Jx^=mnLFSp(69hV&hXvR/+H%PXJnyo:XLk[m,I-Yyq8uJAqBg=Z8L]NkAZD.EXXYH>x7T/s6h%<rvWWr>$O]@Y1db%QeyXmvC1"
+    "@e2Z$0S+slv>jRwo,73X^W)I&t6liiY;uQq%BS%=Q4tQUUHXVT1R-q2F61@gxIC9aQ.$_Uxo)*:a5u*Rc:rU#6V/FL#l2iG.-_BYqg2T>O$ZwXk/<5lYeu"
+    "C/lWG98hi[i^TGIPi0f]hE''-))lT=@$D3YM3GNaqX3)JlTl)s(85rvPEJQ2>oW3,k;%0Z&Ec++1UZ)v.C>l%'GJ.e$`uZLEe([FDYGKa<pZ3r0lg#wJk`"
+    "rd;p:k%A<YY7Ap.AEuVpCs%-`PtO'V'eEr81lRxdbyL_EO;UlL9<nw'q5&MM-d(*mVpw7OQkgnwr)2X5s(d`E<Xw69m:HiDm2][J:^0D+fZ]iajTL'Xn(y"
+    "TsTCCtTdre`CNL.@Y:dr@wA5J[4`)g%J5NWZwilg+t8+nVhu,0Kb1efd)5^UgWCn/@`ct52.wa80[j/f0N<&dE3R0m+oJ(@W=2:=GO0D;8l#r&,%5F/Y3u"
+    "dl7ttDkXC1UlEWRS77a/7QuHu6<`Q*i0xlayE`FLJA-^qBks6O1fBK/Qje#6bX6)0UVWOuc3UJ>EO<k5ZYME&716T%u'5T:.vfhQ548D/v'%[oxhb6`=Ha"
+    ",XMLh8T^&L5N.76Dd4inJj0`<Oj&]L40cP(CaBwZlk/4lPOBs<>,h9=wr;[=M.G^*N@XKIu'.7O9SV6IjmgREv7`UjXd@P3J_x#oS:M]TYdrl/l22i.>L,"
+    "'%vGF*L9t;$12/Om>j>(&V0u-HpJN(+RLupVSmPMM845QL#rJb@IKHWkf28:a]s+<#Demr]-.2>Bo%C5T@s*]T:ENvp88&1ryI3n=.5A);98eJmn4ME>#-"
+    "X/rA24e:AP2Um3guD3b#sPP`FK8D=*KK/1f4=5$65:,s%P17(qouv8M8p;JDubujJJ%iO.q7<95$]Z-^mwYv4pfKfN;VG*Ji.7Fi,]Y3@kkXd1n<bSNh6J"
+    "9^4H,Fe>8[OTVOd.E'`Ct.+:=Yj*E)NRTfthATGn$aj#,>qWK9^M+4<xLbbOCTrbb>Bc<,RTg.y1/Nfaj_]7<'S6,F#bhNoa[RAw1Dn2IhvQ*jB%%Do(<V"
+    "^$r3Mn%KRY%1(=BV+EvPy4]IVqW74VAVkci.-9ql/YltN*PKK+@fkb3W$6:8Po'Tvmqpsh3-m$rb.kb@8dY<^T5h%CwD7tv=Tm`ei':Y=VR4kWHewYK,$U"
+    "c%9xjN-+.k#beU&iLZiZ@l'T5&&DOV>SCwdw*+qtJ$O=<15][G'7a#s2pPk2)ikC3b*k&KN,*4ZB#*lO6Ee]h[[*(qU*$9OMTh/Tart4srcOb.OeIqG)CS"
+    "]^Oc*C^*1FrCZ,OKSZV_K3'c`J#BtZh,U,Nb&,>,+Q*utFnSu(l+D)gwC6H4:jcYIc(thul#W2ParCY1<U2NRfd;^3cqhQE;hJ'4#or#i,n8vo_VUp5$TF"
+    "s/Tvw1B+IYi$A@'&v%w2_bm>Y5d)u'4RWRJ(_=X00t^WxgR#0;cOMw#8Y^fVHt]FeSthJdt3TW,+cg148kv2jpanB)D94n48_Ap`qFgd8OS6f*o4rSMrCT"
+    "9_5*#yPCkvyx<5=N@P3v4>#WKJVJ",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
+#define DITI_SPIRV_SIZES_gemm_coop 9951u, 19712u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

@@ -31,8 +31,6 @@ vec2 nearest_half(const vec2 v) {
 #ifdef HALVES // modules that compute with F16: their conversions round to nearest where the device can be told so
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462,
                      16); // RoundingModeRTE; see diti_spirv_no_rounding
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462,
-                     32); // some drivers have one mode for all sizes (ANV)
 layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;
 f16vec2 to_half(const vec2 v) { return f16vec2(CONVERSIONS_ROUND ? v : nearest_half(v)); }
 uint pack2(const vec2 v) { return packFloat2x16(to_half(v)); }

@@ -47,7 +47,8 @@ static void diti_device_properties(diti_device *device) {
     device->limits.subgroup_size = subgroup.subgroupSize;
     device->limits.allocation =
         diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
-    device->rounds_halves = rounding.shaderRoundingModeRTEFloat16 && rounding.shaderRoundingModeRTEFloat32;
+    device->rounds_halves = rounding.shaderRoundingModeRTEFloat16 &&
+                            rounding.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     device->software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     /* the kernels for processors pass values between lanes */
     device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
