@@ -173,6 +173,7 @@ void main() {
         }
     }
 
+    guard_begin();
     uint mine = team * m_size * strip_skewed;
     const bool even = m_size * strip % TEAM == 0u; // no thread is left without an element in the last round
     // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long

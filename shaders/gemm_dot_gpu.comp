@@ -73,6 +73,7 @@ void main() {
         }
     }
 
+    guard_begin();
     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
         uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
         if (row < M && column < N)

@@ -261,13 +261,15 @@ static bool diti_emit_in_one_process(const diti_share *share) {
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
    what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
-   can ask of another one. */
+   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
+ */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
     if (!context || job->request.shape.int8_feedback)
         return false; /* a step that runs again would add its error twice */
+    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
     if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
