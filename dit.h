@@ -232,7 +232,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
-     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, in divided layers of HunyuanDiT, and if ranks divide rows.
+     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, and with pipefusion over processes or of HunyuanDiT.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -7702,6 +7702,10 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor Lake,
+   and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+#define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
+
 static const diti_quirk diti_quirk_table[] = {
     {DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
@@ -7717,11 +7721,19 @@ static const diti_quirk diti_quirk_table[] = {
      "large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
     {DITI_VENDOR_INTEL, 0, 0, 0, 0x568f, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
-    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0x7d50, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d52, 0x7dd0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd2, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, 0, 0, 0x5690, 0x56c2, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
      "kernels of others ran 20 times as fast on Arc A's matrix units, or 1400 times slower",
      "ggml-org/llama.cpp#24404"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d51, 0x7d51, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd1, 0x7dd1, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
      "IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},
@@ -12633,32 +12645,35 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
+/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
+   results still need. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
     static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
     static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t float16[] = {2u << 16 | 17u, 9};
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
     const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
     size_t i, used = 5;
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
+    out[3]++;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
-        bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
-        if (is_capability && from[i + 1] == float16[1]) {
+        uint32_t length = from[i] >> 16;
+        memcpy(out + used, from + i, length * sizeof *out);
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        used += length;
+        if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
             memcpy(out + used, capabilities, sizeof capabilities);
             used += DITI_COUNT(capabilities);
-            continue;
-        }
-        memcpy(out + used, from + i, (from[i] >> 16) * sizeof *out);
-        used += from[i] >> 16;
-        if (is_type) {
-            out[used - 3] += 1u << 16;
-            out[used++] = 0; /* BFloat16KHR */
-        }
-        if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
             memcpy(out + used, extension, sizeof extension);
             used += DITI_COUNT(extension);
+        }
+        if (from[i] == float16 && from[i + 2] == 16) {
+            half = from[i + 1];
+            out[used++] = 4u << 16 | 22u;
+            out[used++] = brain;
+            out[used++] = 16;
+            out[used++] = 0; /* BFloat16KHR */
         }
     }
     diti_free(env, *words);
@@ -17199,6 +17214,7 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     uint32_t segment;                /* counted from 1 */
     uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
+    bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
@@ -17231,6 +17247,7 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind; /* what travels has exponents that rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -17958,6 +17975,8 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
 /* `to` is stored with the exponent of `from`. */
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* Another device gets the tensor, with its exponent. */
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
@@ -18057,7 +18076,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* the graph's guard_alike */
+    bool guard_alike, guard_blind;  /* the graph's */
     uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -18676,6 +18695,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+    diti_guard_travel(graph, tensor);
     if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);
@@ -19248,7 +19268,13 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[0] == before) record->load[0] = guard;
         if (record->load[1] == before) record->load[1] = guard;
     }
+    if (before && graph->guard_records[before].travels) graph->guard_records[guard].travels = true;
     graph->tensors[graph->tensors[to].parent].guard = guard;
+}
+
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
+    uint32_t guard = diti_guard_of(graph, tensor);
+    if (guard) graph->guard_records[guard].travels = true;
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -21967,6 +21993,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     }
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    if (tiles->kernel == DITI_KERNEL_GEMM_COOP) c[8] = gemm->depth % tiles->constants[7] != 0; /* of a slice */
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
     if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
@@ -25911,6 +25938,7 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
 /* Guards while a plan runs (guard.c): the host reads the records, raises exponents, and lets a segment run again. */
 
 #define DITI_INFINITY 0x7f800000u
+#define DITI_GUARD_RISE 4u /* DITI_GUARD_TRIES times as much fits what F32 holds */
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
@@ -25967,6 +25995,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
         out->record = record;
         out->lost = peak >= DITI_INFINITY;
     }
+    if (plan->guard_blind && records[owner].travels) return;
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
@@ -25978,8 +26007,9 @@ static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_guard_read(plan, &health);
     if (!health.blocked) return false;
     for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
+        diti_guard_record *record = &plan->guard_records[i];
         if (record->segment != health.blocked) continue;
+        if (plan->guard_blind && record->travels) record->wanted = record->exponent + DITI_GUARD_RISE;
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }
@@ -26372,6 +26402,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
     plan->guard_alike = graph->guard_alike;
+    plan->guard_blind = graph->guard_blind;
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;
@@ -59502,31 +59533,38 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);
 }
 
-/* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
-   process. Nobody here knows with what devices in other processes compute: there all agree, F32 or not. */
+static bool diti_emit_in_one_process(const diti_share *share) {
+    return share->job->context->device_count >= share->assignment.share_total;
+}
+
+/* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
+   what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
+   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
+ */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
     if (!context || job->request.shape.int8_feedback)
         return false; /* a step that runs again would add its error twice */
-    if (context->device_count < share->assignment.share_total)
-        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
+    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
+    if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
-   the job goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and values
+   kept for patches differ when a step runs again, and stages would wait for each other in every step: the job goes back
+   to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
+    graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))
         diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
@@ -63807,399 +63845,405 @@ DITI_REGION_END
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/O:V(*8bjZJ>ljyod'ZZA]<S#arn1O(ns8o6M8_CW*T:Res['Tcb'bRjG:VJqWZN<]=XHO-6Sn2G7LJ><6Jn3Z+.X)/eD^NKAHGCJq*VUs&.M"
-    "e^b55/'9e9m)+<3arsvbI1i<u(H/hfETVuR=Ml_Aws*'t1OSy7ANgFrTc*T78'jq*fD:d.7(/cSr#`L(DoG+B<niT58LxnM7nN:&0AX]nUEi_XxCw)Bg^L"
-    "McIP[./@k5F'MHP:rq/o1>'#`,/UA.qi[QlpQ5u6wIve>nWBe-8R0[PY%ULgnc';OwVstcE;/W3g1nPXWltW$xE'i]f]e7T4A$1jDA:P`kdq_a-Wo+CMWj"
-    "`CAAEWuo:;aDh,3@xQ;CDu-ZY$3gRHcexxAcaNQWl$YgLoA>7TC8)B1,pgq3kdR7.T;Dp.#3@=`@;+0_C#$6jmdZ_ys]T`CO*sV(0uIu9.i6K&F=BRt9cg"
-    "ZIhPS9u(D.$/5/>ql.['GMcfS]Pe^y9DRx9Fy8FSk@h`=ciI(8^xJ/5y>/7D-.r[X5M$2pwx3QMgVQ(H88_Zu91L]__`=d1t6p/0'_,vbsbLh;vAQupb]K"
-    "n3wCV@`rgAi$/nejok6YhwcpkX+1*it@hlCmMDcLT-e(5)0329$W9LIf[ii6oMPq`h#TqF9pMK>(*,o_$0[^[#u%MP@R',ku9n=[;QZi5-*lCJ]j7wL*d,"
-    "6Y[y;oOr+hU%7U2BM7V7(^NL$#63%/URM29jEc.XClMT_Q8dU;gfFD&8t/lH%RkA*Zqck*a%j:;ha7KSx@nvo^)Q.`WZN85r*b$;Cp=+YbTfac*2BI#DtY"
-    "kP])/;M%4)LZ4/aV<GK8Jb9hF>cDC0IX[5Gg-X1,>*(_fV8SZ[+)nOxAI7oY(7'30JMCE>G2Z;qM4]<3@ms@M^:PnotU2as;-38;)2t9cJ4cA9s1R(Y]H'"
-    "+RsYy,>FZN15P0f]k@oF`#'H^5Ef7cgn,1k#4]A=dM5Cq5.E^6kq$x1H/VPO`mWn6Lp</_%QvWd%S.X4pOVPZlo5qIbXqh#p1SNrQPoPd)m.)]HVg,una-"
-    "y3)TPlnTQe_VcKgDZkfmnutL@,c4p]-EqWDdt03S<5U:R0+(<%pP7qVCbaf#mnOYr3e't^CCIqE)<1w:sMBY'm).kg)Zv`GS2fC_Gf$/WAbPi]a*dwG,3`"
-    "utgn8fW3JSd7n+gur;5fBg+D1@#]-26:&>ca:ryHV]rh_+xD<pB&]roB+NXW$ZM2bl4AR7a[r,QNljxOSWGROL>%]n#BkF19oKhYJ[bpOde1vr;oVB*4X`"
-    "1[9nP8s8s:*]=3dOcnN=$F[CxuoT`+@hc5pcc6l'EfPy]IE<RpWcpcq0j6amLTtnIdm<#S9nfgduC6U;f4#Ew4@dlMq8$]XJ))a,>LBWBVQ0:1;>ii_MX;"
-    "x/SnuowxpeYcf_'J6mgiV]_h'qr2Y4kZeQJTnbfGWQn<_>[qJ0U-x(Sdj61lttXP09='k%:w*]F`ensyGEp*B4`8eY_OnqZ)iL:_;cp2-9O]SI2&122Ph7"
-    "1nJo_0*D2Ivk=BlPq4fOq5V71MiWffqVCTB&7(()$(uLV;Bh07Z7B)jVOvb#Fb#g]G^ZxmO#7Rr-$T`flM%QcKWPjW9umcU,R*ay'CM+[Alx`^E3j(cc,7"
-    "Me*pLqd(B.;SNh)(X%fKfm=KdS:,-j`RA6O;HM`x1cWXqoYf.&vE1Cv%ediTw`q'`fbO:Df&:(Jp%,jf#7<*Ym7oU[D(f)-u)d.`/[TtiFoPgb#qK_3E1T"
-    ";$6s.yxOW2J4ZuiD^#rrMfrx.o-27ZkIapnV0SBaaSdqr4E1KlT]&X00;.Q03)[3^EN+1cv3hYp&q#W5NLp[ms5'EBuKDO6IU$<Ma=_cl:osY$AGfWKu*G"
-    "Y_dI]%lm&YQ9pdVF6W`,J_2TQLbE59h&9lby%wj67NP@;D9Nj5dWr;4O]5Oiu6i:oCUDqI%D&oun:`xi=Rd@+)`I9/y-s7g5Aa9;CdhR@wRAeeV@;YQ%Cl"
-    "Ww(N1:$Y6tX5YS)y&8C#58XX1$@4BqeIHSA`'x,^qJe`QW^Ym@=W6uX8)9Rgco_.xh8gj8f>$5n9vAd6wfh&YkVs#+F=3`9fQk,e0_bf5),`1hR:aK$lV@"
-    "V)G'+6GGE)diCmk]@M-vI4-EV`4u^R^SuDo3`8mEeJxIhvRt60[Vm2nlru67'7kaR5&H#Zu6qF:W:Jq&2<J'1#P`b9=EYBnl8$HHnOdFqZ]+qgI-KY16@$"
-    "h+H8ICl7cyn`&8[dli,u;Y8'#BQiFCJYIQ3/_dVoHrHq],_&vPsJ%f2&p`xFt63-t=:bF]8@>3&4k[8+T]+#S-o#8*TM&rK%WU+37oP09UHP(lX+7J$0-U"
-    "GB%#8o`STiV64/;j6_#Rmu^>aP%/OB'W79,O[,GJ1o_Ufc-7NTufCH-hZM^gqYq&`[3o1hFl+gJ<c:[.F`U@h>p_tFV3my/[QAsH=mhC#]4liE57^0[r-M"
-    "0#ok+$b^C2,6>qrylu*kx;_D8`^MO=^v4if5&ur$n$:^IaeP7NXplSD<R[WP7r29h$,fj%&/'nT@GYsDv<d=/8bx5WFi-iN,q%r4x%^7@9'K$hbgdExW4a"
-    "b1Y_bi0[fH+Ya#L3llbamNr@D/%Y@,=(%Q4B^N':^A;K38*S_,'OIIHeusE_#c_6*Yd=Wx9LY7RGS#r+^YwgF:u:pZyc',9,QV*;+kOR[[oU^hnC6@10w^"
-    "Ms+gf90Dd-vQ^I^=fCqh1CUrr:DW(e^%M>qkE0TmKIZjtUqPH$T5S8Mq)^I=Z]lwyIQKp)f]:I@DS:aT3Budr4yDQCkYc'RXLoow(YSu6cJ23ok%-VU)6o"
-    "(HC%;xIn9VlrrH%Rli*JNrg**GTcMn3JmO6%5cb2MS[P^N1&w%sf`nyuHsIixHP)/w#A+laOI^54YfhFpKL>)/)2FTwOUEc380r9=aK_[.60W9uwW-nAB-"
-    "kCwm<PxP+P8[H0N@bS><Y$TG4/,FC&/PCS[DV.5KIcr9t+Wq$RgCqIFy4(,eb:$7twRI`>15/n7J^1iMh*GT.ymjgqM0BD:D&qlX#5lv5e7_r8wL9T4Y&-"
-    "b*eX@A]b;%Ci(pZfZd`C(gdyd:@E0a83@wKEmU7m%`_lf*ej[NFn*hrtb7x;SCJyPP*im<(Nf@:t.4s.'N6j4C>9_,i/$<lC%pSgpqH++b4K^Zw[;`xk3)"
-    "KiN6JWTVV6y/pOhaJ4nl:[h#X[n2l#+[ZH'mlgbtsOT^c9)oo#<rkkCVKm)ltWur%O96;+kGoPcf-:U).oDHK,E*n*MV;2sbhIK>[(KSweakqCR.^004jR"
-    "nnCWI*o28)j9S';p;1<Or_KlBH7-L9:DklBD__g(B_#;(<Q8pESB#u2@lpXjYI<y`*1w5O'T<*_Fs`3BPNG`r=8'-EZ`J)np;G@eVSHOg.@`g,+;QYr=%b"
-    "O+ErfuOTY%<.<b&,]tu>g/nR8J6T_,$_c*+H^VU,fS7eW_Qne(l[XP5Z,hoIBOsBFMY9,bZ]gE+,r2%9Rj'%[T8AM$'(Xfbl&0;u8`R^h*2D9Q-E6-O0mb"
-    "+&*3`/7.x:YXb-#M^:55-_xkan%JCTV1X$jDD^WMCh8`_g]c0$9LJjRw-`hVxqqS-dCUGE2.fISXTN)nK=@9&L+uf.00gcJMx;91qc_Kmx<G#gHFPw_yuh"
-    "=qpI)sAt%5LE,eK3v/=ZaI@,R*s#Qy^FE^u-6)trnd3lVs'XBg]qe']Xp3Pf;S2w'>R5vnduvn41XE5b/Fv2OK5:x``JTp'[^p_nUMi$x9@gr&$oaVgUbP"
-    "E^HBj.M/P0[M2Bb`%&HrMCe#+3kvEnJj[Js8MQ3EHYO&.LXA$V7O$KYxiND='W&lHm6_C(O6Z&1E#mua'1BYMfTB;AL#.'C+m,B8r:%3.U#4KO`bsB3vpt"
-    "1_VG254#iy/At%SPfHU0/J>W;o^kBb8F@s.*4,1jsqhse[1#]@&D>(vixS=vq#aNpIR`eG=PP>CCYg-Gbsvd0`NO>W>6HM@TVFc1TXAaTb",
-    "XrZ):<_e6#-Vjg`I/9rN1O>GdG8]i$-K^rlhI+A;JF(+ZP@m7ccE^s(UynYUW/V@&Q1(4Y&c';Z_NY[HZaM/]bi$oUVxGy6%`5-vWF*sbeGYkvqwU:U,mS"
-    "gauPnP.X=COrZxJdsK&ku/hG)-$.kS>$^>C;T;P/]Hp[7]c&,4PkO*2qH'w]2<ah8/9t$2q'wHZF1FXE-/SF<@CZGaods.=K:A^-L`>`t6Y.Z':UWlB+lp"
-    "(2s_Jp86vG-0h)=)ZAU6hPml20rXVa4s6nvai4TUp*2nMuwGL8Dp>+`<w[EfU5R8l)H9:/d_*^;tqcqNi0*h9kr$bIy6sL3*)>btgNrL[jsfO7ZrArMTPA"
-    "*/((2n(>8Yf;Ot#Y1)+n[cc9b#345qBPiHXsye#l='639nGXp,%cSM$#SWRe4YN#o`$p:kB.yut%*20*I9r5#dBOHke@iRSE$J:GpZ]uIj%;c[:+Lk%H(U"
-    "d<0C'4ue[hUB0lMB`GT9I/XoyWDqr/3`QGa6psm:*1)H>1ZZt^+$wA).+HEKCkEEU_l$>1-2'5]m=;ciP_aShk5a&PkDd0G]Why-y3;$MV,Yu@Bfp_s4eG"
-    "dYxxHr9X[M7;yTL&n<9p-L-D'#bHN0k/PQ#&BfbgT2@vZvy^JPayas-`Z`A/O@lL4D$*U7vhp^upH(p>>l(bcw<hoPy(RFLVOB514'[y6JTlog4=gJJvMQ"
-    "_`H-pSrC6l9)F(k&]xG%,[ECmiZ'ev0@#%'a6`u9n]'KygQ$hwj')5;.aBWh;&JNw:WT(Y_^IWBTt3J/^O<#v3^@$c*/B]J92K>p;^&<7(_*tmJ5B>yp(@"
-    ")hrsoF3,A6529N8(H38sme+9rcbXI07_.b,hV7sSWWoTJ>^F#&RaG+&1X`38mcp;227p1H4u>NMUeTV%jhkh&85u+Q%cyLnb:/(N<=V;bfL.h5]y(0Yo=H"
-    "Y,V`Nf]ax8(-Z<PO<ICRS8N$feWpJEJtQ[XGqvFnE]iS=44Gt^TB8IEI*8uOOyyJ%OnxopOM$McqKp1thPcx+2.&aB='4RAEq#grK&4gRVyf[X]hF*k8'("
-    "]IGOmpLeh>ccW5OWCYNJwl57YSMR<q808k,A<TW$h(T9S;rH.KR<'ZQSFaYfcD*+j]q8Xil]&L''7nvp7<aZNPwJJ*7M6wH#Np.`]Lqk&Bm#H5=FV=M9_c"
-    "<Ah_1u_D-#YN1x-oe';GXUAc):Sl2BAp<nUL`GKgCd[(GD3v]pyN2O6^N.g:q[J(.m'yU;/2xoPkEp:emHNdsVJMp%mhL4v$@I-(Ljol56Cc+T@OkQb3Za"
-    "psNj`wpKvr7XCCsZ#//We]^U]XI0Ix.k&c-(Jj>:qt(3GJF1EkcRC[<>g8JZS'V#.(QO4U5:PU,Rl[m7LYiJUUK%Htk<D^D)lI&:v4n,VQ4RatCS4nHXW="
-    "YW[4Bh'I+<GP<).@tOAAa%9#4R^J9+ckbkM.S*pGBTanS5%*+s17VqrDHU9,pa[_Pvh7p$oBbBd,fWFKqwv'wV&Jn[2:,Y@VRAM]^[>09Nw$k^biQN_^9^"
-    "5]ir:A17.s')ILVmArstR+bqke=sZt9i(3F;%.tp_n8HTVmc_E.8N.-^j_Ll'esk`AEX;MibA8IH.t8H5Sn'Y.PZY;@]du8EL6K(sjloi/<EiIU4+KqI7q"
-    "3hASH]*Jqj2``/f1wgX#T7N3BQo4)d5p;V`>y6VBq])14tAM93FARsFUG1_viymN'93k8IA-(Zy.G$QHZ(;Z9c`&H9i;ZWsbrk'+Aa3w7FHt^W3Z-iJ=+i"
-    "MOJJ.>e8r4ennXQ2_kLVRt8n&MtK[+VSnNM$@4f4)/8kg11<FXf2sbeuB<bsXH`*%h+;Z>fq$l=n*MF-bUk#oWG$;K*p2OQTPJ)&)ggPP8Bw>1g7fY+%<5"
-    "PamB>cs^S:i@e-M,sWSRj--/u,r(T,3.,%mtFKedZ&4W0F*YJMLI;CgGVdO/>c;4f:5Kg=,B5P#_BqluDEk/R-8Tk>K:7Wym654/[pu4QpK[8];KH>7yYv"
-    "#ftG*6j;hkKrRai[Nmmh<`#;2BtE]DB8OKSDFRloV.MDtw=+k'O]X:hI6**GG.=g=aR(<5,lvX3ZOb$4Q3MM^,S*,<dI@uY&)pZ3Xf&<^aK9Ff(.5%N(-D"
-    "Si:*_:+Ndr(&g_h@A9CEfvIn#0/O7g-f5Js]4+QUON0bmM(nLYpa;Vji^:;*BTK4#uAvaAe[W(6hq',[<$8Ee/rnR7IZjE=E53PS7@b`yRmPAYrZkm$tpb"
-    "NcREE%5=]T0X/BJu8JDZUZC.In)&'hs;Ry^l*g.5X1PR;t2(<'qX(5HSOkw<++Hrnn0SH(q*syS,:3MA`LTb7FfPwK(T#@8@rvG&m&B]I'.+U)YbVLuj0c"
-    "6PmBG86_UmItVDMk4tiN/sW5DAEVuj8fcdr5p'g)c:nFY]dWHe8:$0Ci6M&+S6[KCpA+v07X%uKiB<Drr)hL_-Sd6Yqx)bZAEc=ukNh/aHcJegs#NF(E8Y"
-    "7cDFltgig2wqcYcfR49lKmeR;uv<JuC-Yegr[jrZn,B84q8W.Y4#qn6ocZ-)/k;v(i.)_o@(fr9df`Z1DUIb@mrvK8kH)^D1-6eWK/LP6+.Sj,:>'PI]gm"
-    "HJr7K+1e$<tt5bxq>Uu/[ijJ0=IiNKe7Jps+kJV#YLPe[O5UilgZIHb%K,;.Zyyq%]T_-dv)vQWf:55SDT>9l]eDcK-kwFK]wLb:;UcApS@18e%6JA=g><"
-    "9Ks9h6+$_Sa+k19oZ$V=RKkQ#ofr$DA4HaS'V[VJN&sZi4.Q_^gO,.AH<M#>Q<(YZKLLs_asr3taK9$P.HGVo&=AB^LexTF+tI,q6xm20=N<CGR2.t/Paq"
-    "lXgtuvEXS`C&*j[&(p6#$u7KP5u0FI,#[(8dRv/7q7KNg,hE)[)QlWBxJrab6@Yj/J[fFV.qCmJPyF5R_P]`^qa.V2vsR<FV&#GFWIRj`%SUi7>aM>Bwsq"
-    "ypvIU3M;efm&IC)iII@s=PR-fHvrU[Dvf<<N9Z,Ga'S,C`=9T(l+2M$lx1mqNI&9D@rK_gFoy_*S(4A$XgP7fM)R5rOC:f8*O;0-Et/p&Wa@A(R]K^NT2E"
-    "c+B6Cy:*/]@,Z[.M5CsU2m$t#@@wuR.P%arP(^j1$fdm5.Iq2h&/vsYl/CniQedaBUHuBoBb-k2+hyY3LU*tFWhIrEfC-y&,8owF6*Wnh0<<+FcL'XDB&c"
-    "*-(O@iHV6:nP7t1S^b;x,ffQVoKA$]GX_VUp0eC0GY@il->do]@3trs#K$Gs-`BK6(A%Tgnvr2UygJPXw&SiqEO#gaG=vf$JNXmqq]cc[rv*6'/er5sd,j"
-    "U;v#*cce%9tGlL]5Txk0#Pf3,f@%PaBs1DIfU+Ds%.<quZf:@fYKZE(lWW[x&LhZ=W(aT8]c8r1p2O&[2m2&xM]2MP.DZ_EVVL>QUS3'.C<J9k)Y6dA@Yx"
-    "Avb(](]-Puri:tolo,51_3Ud/TrT*3O/>Z8^4wAxro3*FMHXqu/Da46+o4Z:dMC*Ynwa&F4i%=6>U',q%tZ^E:[Urnk0mkvT%F=aH&Y7@yj.*FpEQm<Gb2"
-    "<.I,/%jW`&+uQ,+n1&ZRU7ebYs$OGdZ:tNC_a]QKsMFs[U5F),QA[T_>.`Mu9K;o133)>IFJm+9c0p*&d/H&f5pO91D]0Uk>khL9",
+    "n0C9%1VZI/$l<p7vsH9*@ZH*Mk)-;Z`yUsuHbajOMKDY])C9K<7o9rBPJ5@e[)_8K74DbdFnT^1'-xKcGq@CAUbfY(bHm.';S`%F7`K(v4B'FUuAfct%.H"
+    "*e<NgG$PgM9k.*<DG=a9]<@Gmtsk=`MpJVF1LooqL=vQjSf9WG_0$,Elv:IU.IE.YMCKW^ZVO:<8$,15BZl^'>`[yYI+_;Hkjg$qbukSa*uau,/ladhE<;"
+    "Y8h-w..7QNF*6cvyi:LSp%2[K))(]ZLgkmqd0EO%/P15J;dW%%gJ^ekJQ^I`.5sGchyl+qt=5bl#1.A3_pjpKtebaN;f_OQ@30(q[I_6DQl),1wWYfSKU["
+    "XRT(vA]%Jl%itpa-v2SS27/*/vY;M38h2VRLC=:c/fT=XM2l9ghq=0g4*imW<&[_PTBt3/a5btNKg4jf5>q1h/C[vhQ..x9qZR,5[=vG2LqlXq:q4na,N)"
+    "=T+6w^>kfr0ss$6[Z8plok^#4iY9rqOY*&pUl/$[ln^yAKIg-aOhKVFJA_=P`Ab(0-sYA_ya9_Wxp8]=_n;t&(dMTp3[fHRhWb7O/rF2fU*,7#F]8^*4e8"
+    "'GJd*n>-2)L^54m]uW1,ZjLBvm*rYhrZitUu-[-$Zd+7uVIE9mvU3Hf3(jKB6g#xUrxQ5R@<nWvag+b72B.@&$]+[`KxUVG^X);n^#uFD(_(&2aK2DngoC"
+    "(0X%#1k,GlnceF(r*wGl]laC1I3XXttUX1OeU0W(+9Gft$R3/QB-#+0+qmydm%G-IpuDcN$W0jyrIbK1vp]]d^fOA^(+=mVg6<D)-F]edqBoe8tdV22sUZ"
+    "jeWA@QjoKyi>tO,1P&,Yo)X[WR[%g<*YX=b@gDJy)[XSl>r*Kwy6^X6gOSG.ll6uUunhu)hr5%c)e)lg@ZC/Fu)4_NP<@Wey7Y%'f5,/Br+*49dwc.qlv%"
+    "*`b2ktg&o,W->P[hAN3%BBdV7%r@bwSSv+5jIB8m3JB5lZ`g_4hIB<YXc;jO@g:nxd#Sm@71<;(eqt`+a%e2+7A]NMP;G'iAP)dkN86PW#bXv&#)(2L;k*"
+    "1A<7k(v9<'m+4X:#ot5_ZrgwRw.`^R>WA]x`fRL4t87ilfJj_n)Y;p`(#uqrP=<LQ#3Egwl]`sS11RrKO^1S`Wq6hxyH$8k4ThCYu:EI`^IPKsIYbIIjpA"
+    "QNy5H-2-qQ^I_BoSoNK<oIePnCE]h^DlVvKQ<japWn0vsAS[J_qy8;*9#;ZWP)N+gDhecApUu%ApV/bsl@QPd4#@Lkrb&^Gv7ZBp7(Y)pd$ZtGrr)Js$b2"
+    "nKmFR+w+Q<(%_+>xgW7pB%uLhk5y7&)h0Usv#ljgK+w;L9CbUnp(`ke@k]I@huG^Y+*`4Hek3A9Io.;J;Ngr9L5vI70u3FoqV(Kp+`wCGxew'-D^fF>iU`"
+    "7CM.(U*j3V;MX%wp.]a/J`j5[TPyr>R77tFyauVgPnCtVJ<v&b:kQ-FqeVD<wBb7`d;*1gDhGdnL6H2LK3SFb,#4V[Hb_ZpRlfBX%@xZOgvs-XRS@oK6Vy"
+    ",`nVn0DFDTWg]9@>wR':/Y+;E6:f@C+gD@FJW+M74Jri`+<N@6qs#F*p/LBf@4IHgIEW87HYI>tjQaM:rAmtNCg/@I:PN0K%BnKCNd/TALD_f@>[tc>C`y"
+    "oF4VUl0>t8/7gnL#eOwBn:cHW<qHL9;@IlX+LIU9vQD5D8[(bIH[j>Ba]WNs)XVsQ*vED'#_ko=o_s>x#Fe1^%&]>L5o8pVY>h0w/8c+5<Ar:k#wZamlDh"
+    "ysiHVL]58/:^tN`kel2)W#dB<`7,-Y`N7k-JpTNnfpIXQ]CqnvbNwAO]'K*t#wM0*F3lJ<b@KQFfVjhV:6xQRO%/2mtF4^.jFZ&khKS4-&3[;TPDf5J(t9"
+    "0[/)'iD1VR7H9L*E+nLA)Th%LcYD>DfX3Otmd9Fb]D/hNGv:iQqh55@C#R3fF-i&Uqr4.P/aJrnGV5q8)_i%D]]l.XGER-9@]:9S7@kvBBU<[w:L]18J-F"
+    "Iy3ve#wEt674[A,Pre:]cH'X/K$.1yUPcKx>FgbZe09_p1F%_s-T0abI1/)dgvHRsQ^Gep](6G:q.kP9nedJ&QC@:>>w[9^^PVU@:AiV]F7RJ$0t3Q/I.l"
+    "YZJ%7lL#sU+a(p*ZgZ>3q[0=IOA+K6m8[_Ar3R@njvQ$u.UJQ1_5J(Yf:s(Je*%Uw6*)2tgcwX26*Q2tFq2b3l]@S.hf^f`>VxtvZ;y^Ood$]eV=S86/ZK"
+    "#$gq@qa,OnRg:wK(l[j4A&afry$=r2ZDSoL`bbp*hqprwmP)/Sr,YEm0gl4oRxUaIY3'5sOg/0*%2QMpsr4UmwyBff9vv-ryYFTRxpjj=o9Vyt**_Z]wcf"
+    "U<8V)h4'-a3stiL%i/Tb7,;YimbyYspR)u$_mq`m0W)Zq2>$+r1*UZW&*lHSHqoh<tyS;P:y^kq.UENgVv54j^AOkstIe:>7#4A]i6p1qMI1..-MX^-w><"
+    "`T.,q$NDM3986de/8=iH=4pa:=PrN2]//-m(KkKM@YwH,HBwH:+L1<vYsccQ4&SH9/Va*L.BAEhQi;<6;O$pUeSe[o&:7KjLIL]$3oX[hFc*;1Ku;^JjCM"
+    ">W>g)fhfrcdT9l@df>3JRmx6'5kxD$RLsm=Bcmb%(0MK)_MIG0F%knD=o/#w&sYQ>rySKa5nE:ZG<4PX54I(l88WFY`.VAByIF6@4e#mEh0u^):618.mal"
+    ")urd6KN1yW73=scqS@:v-StOT2EXKats=gMEM,^@JX1RljmTMIcNg_DI+_RiT7<yYM7Ir//xYKDBy%.RIiHJo.DLAd&s_&IB@PfZl/iI@1XTWWG3&*7DOI"
+    "4UnYuaTd+rM@RraayW$`>_I$:TK`cL&ITj_W/(AA,9L2j@k_.,xYJNS-XbNV**Z:3C^R5Z/&G/x@IV>8.ja::p)Da,wV#NlwuooHSyh;;V.3JVeS+li6Us"
+    "WW:R'd)'q,)e&-[Ue$%2/jKm<>:t(4M;7oeSj6JG,E)sBo`40SQ/b91v/)D>bU6=9w5Y],l#Tm72jjA$o.5uYfHDEq/U1M(%l^[=:`C`DdVrY,[+6=`3L#"
+    "__9rdS4d1c>4>5D5]xe^Oa7@gJ*'6VkFuW<:2I&iJ-2I:k@WeIZek2%>eJ``ah(H@I=#('7a,ConA/y@$_(.*6SoEIhREe&gCwa,*'`tYU0EZt#*=#Ede6"
+    "]%jJh3jFa`xvBE*>Ru'`DuR4ct;Hg0w&xfV<#.Fsu)1`av_(uA/&J]G(qA8f7<^Kg;k;JdK-n86Z1=O7Ob_b[6iypo>XOO)@`AcbjKHV%Gw.2^ox.56x^^"
+    "i^BeOHFPGW$TG;c+ZVc`E:B:mt+KjqH;+6;&EMjA0t@ZAV9$FPiOB1>Mxm[F1E(&)/3$QNoeRYw<ZP@Lolx8,0sH#'N#&SyngP#r9ppB`&>T3u=HZ3rExu"
+    "K3JAg8e8IUrUap<q`OgjAG_T.Fh0&5r(jF6=q2mgn<FN(/Q<d+^WO,r.]BY>D.@G%*cC[ns9@W7GSHp;L8e&AZpLfiw#D1#&pqsebSmpjGW#XOT;R&qc*%"
+    "'e-SsXp@Ig:u8;[^i$H%cf(A#jO.:D&1W47cOV=j;I3QFHd-E7sdCR)Id`$DJ[$_)p^EpsWbwggxCU5Exw^M/e%bgW`MS)F/'[uQ+Nl+]$U](cYf06E3A9"
+    "/NAOfohVQlMm>S17g,B6^,EH0(gK(Btmq#x95K+>0RaUr'WgH1KnYIEP=O@s'&l_Q98%uZ</63aG40E@9J*lt'274g$Zlmx-/>f6kO<<ypc=1K5mFafTnR"
+    "wIaLae4Rv7)C8ZSr,qPIEjd,8klJ72]pCj1t[jN[DMI^/^>lQ/4<8MZIf:Wfp2KmuW8AS`&pQ&3%-+sbW6tD[J+PVwtNqp+ssih.r+domy-Rhj[5C+<1)g"
+    "i(o,iDV3i9YF6YO%%gjmZjs95p2Z%eTj*ErJ%J>Du,#4#M;L2,PexZT9`[Gu.0N&Q#_7kMu)r1r;MgPXI7BhO0i6Ov)Z&%;exJ6LgBl0a8",
+    "2;`_BC,R3O(CKoo:mLoZL9`57<&EpBt8Jvr1)fy)unvLRB=TcZ$ngN-@IENje%jdGkxqHh)^-2U8%8npZ,`y3(Zq8O/`s7dDlP$7C.]oq8@-$.`<w'H@F*"
+    "y>1w'#9'bn*G3UU>hEIcr6%bhx'MI@u`&Z#:CnOPOL:-p)4uOy:]0K9AZI4o.OBxIT[qY`.I8H$N,&05U7TAHP1S=2ko5U/QNk=-2(_GesBy4gKk9yxqLD"
+    "G][OP6Q#%rMVDb-y,RiEJgM9k()4=hR1@-j2*Zb(9[Z3E%_EVJWA#]SAI>#jxRg.pV<n)^EpVa0<d3)KIq2J:*KOA<'W(Il/n4v7g-e*]$@mde.nP-D>2t"
+    "2EJEXLu0-=Vj)MK`<t&dZc*G]KLA#$q,<&>QkAPFXRB2o;'#iy(e5Wk3>C(210&b)LNK1qg%ejU^G%CSXgFdslsJf%T2Ei<.lCj(c<9HyDFdt(Fty%h$G4"
+    "O^RUw8v+IwGUq3M%%8Mv0M>2YL1T7CYI(uPjw&Q`e+R8W6BGu@ilf9Hwj0OtfX3CBH>/>LmBQOHoR]Z`)YUchLCRevAbZlwh52EWO`$dwl$9W:^XC04D6S"
+    "XEYXZCV&T$wHrA[o(%q@*RH6Fn5GOjG-oR,^'t1G_W&d=1w$P:157E=L-pX-TTbpJr^;9A0$oX#G]XCqCIA$59>EI$ONKY#)F.E(+p8*e5n6odsZBX3_22"
+    "fo6q[#Fs;]xV>x]D>u0'AF0J5nFYDjBu6aIn9-^M8P<ZK4lp:t28'eWdA+LBp#$bPWHosaerAnRYS9[&Q+O7mf8Q5AD.OxG1Xf7K(aq=<6-3Yv0LMR,OUx"
+    "Y-XIW@YO.LUG4]6Xq*wDpn-[.6YY:RkS<,IeD2Xv1L0Sd>]9J)'9-)F8E2ESk,U8YBh$woybp7Q@_HPn>'8u$d-QE0gYygA.NsIy$w;/#Z)>A3r5)L9U)W"
+    "U.1aKvw>oh.b@%>59:E>#(Ib<ZT9HCE9blMPo=+8caSvXVX*)L>6SUCQdyV;'J,f2;sYBl8OI1E*k'$85RkfDPX4+$XY0bNSyX_'o^2k42byw'(^E9AIR5"
+    "+UIecwb&(r^'ppdqJg3A6hJYb6HrMFgBBQ:%X9&QG-RUGNV:ghBFE'3RsL`aM$qdvub7G*NO)S`Eq]40inIt24lEOWA@XL:5@3:[23MgZk.a8<N)6qAa*$"
+    "'ck)Xi7GF>Vd(&W#^+$>n#3bO4AwB>JOC*kmSNY71cx<gB[*9'vMBwU*cZ%Wbn5PseX5@d9S*bG+fZ^W@KkK$*_i@>YbHu,;Dy.aekj@S.bj@6G^PssF#N"
+    ".o(n-l;#O#sqgMiXVmh`jd*w9S_N.mvP<fp-IOmqeqHn&tsH:OssXT6keQTaOQxt&X`4'/1GF3&Nb->V6V>w>TU:6lu_VWLH&^DE]#;>-*mgKj@saW9Y5d"
+    "cBw7uC6T)]*cLJE'.LJrI_C^#>R96xs2*H,pN=&1lu%mSyb6bg[cKL/]1f0.IZr0X5lr4;Sr7$KgqW$c>A%9ppxcncsdLBRPLpo<9eP)L(u1SfFcvNRJ0v"
+    "bIgJoU']<:r>4URH=>ZMH$rYxe=;/uo5`Z2ZAr=gkFG^.C*Ssri12)uZAXQ>`%;hcd[gGT1(h;n+-%VigW,gp`WrgUNQDgQ+_TYL#GxV_7G'Rjd+;(r8O:"
+    "U1.O>V;$1UK,1<rEwEVGN=WTLSxCc;)mShUNhX#R'[CH]Rx2JpS&juVRA5-yYOU@c6U`HGVta^:AuC2tmX-&W2o_)3)G8VUm<8='<F/ndShUT%ACE--R5K"
+    "4,w^^xCJS,,W]V74y:%rFw/[0'IV+PDi7XG+P6IooUOWmw.$Q]O&/-N$1v2nnN)l)`<0c'8KVo))xP3@]l>y_a;qtp&[C]g_C`Gi9%76-a^h<UHps04ov1"
+    "RU[mU4I237gtwbN2:$khX-t+w:&8u)4m2q%ySBDuT]tA&t2[xfjNp<q'`>WZ1nHq'CBl.Zp%w0tBrcN/p2BYvYku0tVkZ2CBqeEa.9@8D320p3+Oldvf56"
+    "6f,kH66iLC$nv/PiLw8QDwlOj9l5(#LScB#tnAij`W$Aw67(:9:w6)F&r]9wACyaXgsBPM4qipOQ1,BoKcj%c'/(>wjvU&#0YHYZv/i1ghJ;9hm#U8f]Al"
+    "mQ2O)fCFMxUKpL^=3ad@2.ZB2F7E'.KgI3c*s;.i[EkocbepP@n=s]Q_1gya$qqrp=JGNdNw1qTF3R:&uarcH-&Jsp._SkYPt2teqxJtA]d,wxi&kewU+B"
+    "=-^PU(oJ276p482[%`sfP+EiU-n1OiQBCnD.&ut[',P>-6.2$7)e8U2/o9$i%RFK88v)bD#fKjO.(t^5(s;]Nu#$kx.Rv:0a/KLr6bOXy+oZl3Q'uA@hst"
+    "KrGdH`=TBmG=MKJoxULBhX6.D/8b866_U<q]%w7<OTOf])9F#T0@[K&nZ5Xshbu'Uu2yhZi#(7gWsuD(2Gl#VDy`jQr3sXgJyK+bAu*o%TTq;b8.Mx/-5*"
+    "8^E.Yy5L)84_[#5VpVi#kClwtoT#lekFt5*gouCL9<smEjqo616Jpx1dHyp$rn#EK7iMPR4gp/^>4+vc8S@d;f`oc,>HSt,k7(x=tBk<IrlFbO#TlG>RJ]"
+    "=Mg`69M0FsYIr4k.axpf(oZ%WLWa4cZPx($-2@*:Z;225KlMn;@F<QaLnA^:cOQTiavkU_[R0J;r&W4#Os>Ft#anGKBdNnS62q)0_0bX9/%^9A1X1<fA3Q"
+    "N6st%C8cmh92OocL:Q['0y,OhHTVC/vuNh98i-EoWO=NB3>6;9(5_EIOuUrjFeMKcZ(e+3aHJL7bi,+O/mGvtWfQL;TV(^#sYXub)T9oZKPXcR-pOkV&<0"
+    ">IrDJw>YrIKq$3nqsKyXkHTGy:@PG.teAdYA2V9LUc.wmVTUWtmNmu%Sf=^_@-QT1TfX[p>K)W,Qi&vBN<'AJt^CX`;ZQ]%[bG'cg:aINr68hEaICW<pDK"
+    "2b2b6%J$0QQ0A-`Lc5,kD)-n'43+xS-:$svr>*6&-5(uvF8(qkueNrEPlxf5>@DcoM_GqJ=uGGl;0$LB^Ck$@f:tjg^o>[r3r:SdDkGsJ=rAXg<aAf0_<."
+    "X:x#Xu,x=n=Jh,M,YvXBl4G'G@0c;>a9[5RelqFlbZ48xP8+=YQfMCrm8_/9h-A#JO1AQC+mP*C%JwH&U.Y5xGUIMGTku+2CsImfs&+Kn>s'/2SK98PQ>N"
+    "f4(hT@TZ>o0y'$)[T$LH1+DkVS^C8Xh_6Io^a;,j@ZN$sC@+e$V0ThP036DQsmHlaWZY+pqV(HHKdV&W<$`f0'ZZ6t[4b>,65S3u=2x2GCf0&E/;V`HOg>"
+    "W3'(,VK#x+A5J>_9rO9Xd^*Xsd]=IL[hEbaH&k#cv=cNi@C14oFD/;+C0U#Ea)yc/tUSFH]#m@VnHJ<$T%Hc.]FHCf2)M_[M.1A1VMLDmadll3*aYf$0;w"
+    "A3WVsAJ&hA6LpbaGQjYuQiJk_mZLx3/p:+[TQ7x,0G92'iWa*LJ<cN*3*=I@Ph%[q#.L%WP=qfNm9@=M>RsPHYd_B%Y<`]x1ZraYF%B-MwqJTMcg0)4S%>"
+    "CwRefV^mJEKES'&X):rnSZ)A0J+*-idtS]%$O,NpF1l6Uk6p:>L(bV*cpSr@m:q^p1_WiKg0^&`v`N'o[[hFUP6Yh:x_8IY7qkc.v_lPH.uvwLi]5C:h7k"
+    "JM@ff0Q9THVSaH[HcBfNVt.qdcl`4nv]f*q@DJJ4m$F5lGd&V`mVulmxpKO7e@y+E/;CYu<<WuyyYIm]i++k)-wo)Na<oSU07tm+KbHb)yVT+VxfsUw7q8"
+    "E1*<#pYQTROFP>.TDh=)Wki;Z(xUXM4cHH_l53#",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6546u, 12766u
+#define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/iufcj3-f^Sw=B`hPAAl()B0l7*UZ'/U0#H7^)H/nHs]jKJv%,odvy==kVi(;]h=[h*BmkHrh]CM/Q_JA1as-W.[PtnDoST]brfxdGj,s2`&t"
-    "x>@8&tuOT.ov5/IH]WyuP4x%MAkkD$MbWBOUah/rW4fR=q/Bm7]lk^VGVGSJe7ky(X23)7mL<^UtF]hx^V%,]*Xx-T>QBdjW)Z*KT4O)lMjqxkoqVdKU<["
-    "I&<,d/xmeq&YttA0wXhvqYFj5_Cw299=%O>E^3t4&k;dg,nw<4fl4eZ9,Sr]CI]cCo6u-E<TdM#_ep)CYBwbxjX8E[$-l)*h+#7)E%g#)mkuSJPXO3PQTs"
-    "rH:0QKos:pTZE0$G5f62gbED&MGbDjCY#L3NP<Ilcw&xcs=5+vhg3C,U>rRUi$o:p_4pIFgDNpuF]$+&Ce>2@D.0#]G0/9++DTwGbSOEfHknE4ssN(@o5k"
-    "NyoXdmURBS2dp*YLyXlM$tM=71Kq9sY*(Nb/f3W%PTA<%Y^;OiM.U)FgM3qJa@06)B#F'4Q@-+)Iktg<1_X3;C^P'KDCS0<`6'19p[HxWUZZ.tCkK=*]i3"
-    ",u7,c0x/beICe9a'kv.PX>.7j'+OJpl2b@o/w2ldVb:%NKuv%K0EToSZa8ylR=e3kQ/Iyt08<ifw/-wOgR&<:$Zo,3^<y:C-f_(]IyK46c#ced]uA:w#i<"
-    "(:Y.^wA0'[XbpWl$fdQ:)QE=+d6l8]3coR+E#o_E-0]Yx#$O;SIrF<4p#s#BqYcnDn@Os%AiQ$`>D[C[U_Roe+&O*+A^b@BZIG3H*u-@k<lhr:UN#vjx18"
-    "es/BjV#LdA10&>2v2I$;KjDTZ3G;+%yYtPn/HhCj7Maap-vB^ud8'IrWLh=l8'k%0#al'ZCGE]TihM4RH@NR2O+5Tvp6`KNL=`B(<y3XQ%Mxpy%:Qn>i--"
-    "ln-^6RZVS,<DZxQBm3Pk&xl@mQgjUS4CG,SoPvD'f-8W8E^(4s#_HEQ3dXS60H[cJaQ5JtCy/FHW7QnGsj8&r:&7'xC%:9SC925531Fc_p*GLl]h7&GK4x"
-    "i[Q;ctmPU]=l/(8s:Q]dF^ptsCmf/M4RRiidB3yGejq)eEhIZhgXQnr8Wd3#=F*NZQRv)&1D,t#F=.JC%sXpS),lbi.;Qm[*Dl2r1_=dur*vk>tY^6;e*2"
-    ".,w11m1,<$Emp:IS>B%%@JObIR8OBZ*+rnu4E8B&r]#3wo%t@jI2f6&,&CE.elTojfHyP;u0Dkek0jf&#Ym$%F1<M=AuN_-mEg6)@X6uCqYn*tL)5X3Vcm"
-    "`57*TMI%odanLm@FRGMJ`t%Lj-Xasrib7hdc7yMaK%=awsc*U`Kb'BKHE555$Sg(3#Y_mW.2*=Z.Rsc*&6gKj[@K%(6&3KN*Y=3Uyt*Qd3wY#6(q>V5>4l"
-    "0:t$&mv%u#Np0v%$u[Q;oRo,;Ck,9GaA[@4@D&XaFX@6%8DUuYu>pC5,l2hK'I(=&QoS;/VyX/Dg]@=%%VhkY2)<;-1bfeKY`fsBo)]n>GTT65ET_&J^hp"
-    "VNFI@,G=j+1q)Uo878_GSbZ>0fmEDXW/$Q]&J4<s1y3BBqmpOJrZ+Ct>)ysl3'kt7g7OAlJ1K*CL*-my$hpUY@iLE6u5(B6#r8TQ8e@QgkDA6XCG2(P:YY"
-    "W4e-jBhj%]760o>+4'+5GwiEiKlA>vB*+cRbxN4^</A5Z)T<h9-qh(vFh[O3Fn[pt=gj2C^r8:DXyUQucIf`RKog$jol1Sl/vPjMpNf6n-`Yi3gO/B]oc5"
-    "o)dtaU`0sbQfUb>i@O#:bx[]m&ZW`WR*XYSIuaZ7*m1$#>5RjXKj`.H`>FqO,R[`W8X&[_Qp@UB@K6bnQ#CQsn8Nd8a4Ic18<C/E/`]gUMr4%mkQ$XvYm/"
-    "<2h'&s6nfbI7QXu*J:UHWgOqH9%Iadm7MiX8IS:>j<3`oj4MWJu[SvG-9($O(B);3'.q*JsP]JXuHbi[3]YLCFHeAYnfvHT<e_.)-WjhW``Welo1Vh3nrC"
-    "NEecY2kCiQ[1hjtqiSX4R2>pVy[6w--#V0n7`*PXc#wg`U^7BWHt[2Y'^H8B.=&X'eUV,jCkyir-qZ9Kc&fbXR/XLtSWyUxfuM+FQ;[H94K&O6gAv.u<W'"
-    "2@epU#KT=Bj^AL.a5X=a@ftGVn#pJLEm>:uSx+u^o^-)C3lym9RIjfc35peNnCHdVsE4g(f2qqs$@l569V>fkIYDbUhC2:opmA%QM%%g6ErLhuix'grPn("
-    "lr3@QW]C][<>t@k)kv9ypS(,d/V[slj^s_&9I<]mFHF,iAKs-)=.ClixLJv.@;`tAKF[PU]a_D0.p%/J.aM7,#ZS4(i7N@SRW<JsU>`Ko/w8RJKdC=%NNn"
-    "S7>l(YdTDP6eDg;OUL%J6lve5lSGg4LSgQAe48N]:<<ye7*Bf)fQ<j#c^`trpuUr-b4137cwjPVn^QFAU2pU^WXY2co`lxK`,TxJe_)X2%^.9f_<KJ%K0U"
-    "oeCNHCHINaQq$5w&RMXS)o;[6A9C$hIUE;nI*SMG_^@$N,+Lk0lr>mWfE6Hm6mo._b`nuGFBsf+vUuw7W;*OB:(g2cpfVxkuTZe](-5-L@Q3XBgK+5yv1'"
-    ",<%*](.AT@KjBvI%1%6yp^>n0/eIj%Y>WIPPDy-<0Vw%8>)A._3/`F1ekQd<>kb#9OenSsMF6gfb#3NLP*Z;H4yG44ld=[yD*k66CjAcHfIeF_(DEXXCGu"
-    ";'t+m3*r<k5ucx1-R`p`Q6f8sCLvSo>Q.CI9X876MU4P[sT$5e3FV8UPD34/cGlxJV#;CSJRj`<SVX=q^oyhfggF141BQ-O*.NX]O1@6*]OYt)`lh<HDL'"
-    "[ZK;$1=pW^okK8,y*AR9u34I+o&OXTNOHfKp+3axw(1%4C&L$@95'd<<p@hrHsS>9;$uR^6`RXb-tt37uE'CMIsl_.IfK5X^=84AHP=sHBor(q6e0USA5("
-    "S:f)VF^LbpHifvB(-TlCw^t&ry9wC>Vj0q6u+kt+CAV.&O58*9Aoa%Xn&BWWD-Kl_7w0tM*8RP=6&n@FaD*,r2Y8N)=7.N=`$vIb14QVp6UYHtrS`[Fp8w"
-    "06Hwey$W8l*'Z]EpcI3U;d`(<PDu9L-XP4AbI'g&[$&RFA5+a=qHSXI*]Ky7X0ETUm:KVaM@*2W%w@I=YEDjG(LGtKfC'bEdk5wLX]hP,Y_+>f@jsfhkBh"
-    "UMT$Gf5ln'o^&KBjk.^awaef^kOreS&OM`YlNBAPgI-J2:,+g**-Q/tOhZoyFlUZBYO9CX%3=L=Q)s,YqWj&eY2_'2+o'OeSL]cIuj+<KS;SHCoe)vv(<o"
-    "$*B:eX[Gj(JY7G>B.#>gDtI/B`/8bShqC.qfg2MN)g'8wP$M:(%lh+FHoU$4vDS4<T:cjP7$<tk;'VgF=`AKBV[Boxa;@_fhsVeOgQPo<Gu)i_=kn;;;3Y"
-    "aUYZux6b%O+`Qw:;72`F0JY)/Bw-aN,@s4=4yH+lU73UI.D2/c)PYd2gCVY=wVi&b&jdvD5[m-R:h/c65(,C4JETG0L#,#>_[:2ej67^Ty<jtif8p;ZGKW"
-    "+FFpO(pR5*MKX)NvUo#b@,u0Zg@*LGs%0W]c]G0:]GFeEAqv@u/D>CqfAPke6A%I'f:wq/$GH:.2'fFjNL9e^.5&gH4lYF`I049h_)@VC1rO</[=2T@d)M"
-    "HC$eIo#1DL&MQDa^muZZe-Z17aWZ(U*4n`nn6bJp8kv*%fi_#6W<tv>Q'-V@-])RfX1%]<5a'Mi4fb7<1Gb@U>ev<-6u4L%w.%6:5XcU[9t]ejul8r77XR"
-    "WP:(>ZmEj7=T9dv*t)Oh;^-3<%)+WARF<$.[TVa4j7`WNbh(^%31/U4'nEQLFb[A#F7>*mQ32NIWItY86Y[e4X^S$XwP<jR;J-2v=>-O:AyX)YBD*G;L:K"
-    "WD.V3Gp>w`.Mn2UIX/.,nd=CLt(6/x>QwW_R2hvB/Y=Z[,Xgl3km2K`%OvBcL*52m2pW$)&<8iZ-UD#;7#*hNiIuH5*wO*#,N3&8^W=kG[",
-    "dj1>`d*C<uu9/2TsPqde)8^VDpHxoCq4NloV3Tw:crJ5OgP3#82*7kiENw_;7x.HRGJW[6FwdfHgh-i.H1Lkak,G[hA:c)RL1o>gvxvCaup;JQSs&+lF<I"
-    "CHXrF'5.SrxVn:N0Mk43[Ppj%&.kwBTU/M&2O)Xa,Wbbf7$@ccju^8<x:P$/SdtMyxIqoY-gTRQ05RfV80ES4.TN+n*eOlKs]NgAwr6u^lMA)Sg)aoO.&9"
-    "hk*Mv`y.h'%Gk.M(iRF/&nlfMp4Ajp'w^7J6$,a;7tES'r5YVwnuy<J2JeAZuH)LjuC@q#g@rNK2pwYWYw2HfiS$*[:0$DpaiL'nN2+5%X7H&2KbL0<I(N"
-    "1](Io7K+c&LW^(jb1(QHGUGLGIllCn%x9evtV:Gc^vo'IQt6:m2-xkTC(Tpy0-5DB<iBYM>gNy5IbkiOU&@p]%L=6aQ<l.C8'u>y7F1W:Ai@kMnIPLMe[g"
-    "8wp5j10;w740P/T7)rL0u),MN6Z^f;SfO7F/_MV5/ZXKIO&,eixpNyf`njt`CGSDr%8cO@A(BYt<d;0Pwp2u0U'00Ex:79)ka,pp<=9NWZ_FD5wCtI5]95"
-    "`u.Y.Lm]W$bFsngcV7'-y7(N++ib.XFSpc]Qw22%>#&q$,67B*@IZg$j]M50kN6aUe4Us#tgk=Ttl;F+`>up[,oR.FM-#[j<v;*Q.n>Ptl83]*Qo.Z<nvl"
-    "H#i1jWM'fn@nP<p1IXaUK5QTWmrwiG<=+,Zi.WB=UA0E^X^>IT_DMb4p/].hiO)<8#T-ktP>A+@;ciTxI<.'HimQj)1]jAOw#WXQh>BGw5l4u]m6Cn6$cW"
-    "gvV3.,`,[Sk&14,@(BUJ%yM7u@K=Ken77_J<@8Z%QY'q(lK'_YTB`W-fe=>73h>3bv4:2iIfWJ,eIS+j6_=XC*WNvdvCaFJcd@i2%6MVGUpdB-m`jVxX/`"
-    "RQnQx)P&MZHMU]SD(KjLjEMcUF:wpB>ccO*`D@=]3@.A&m$x1X/-=tlI7eRMj12+mm-hb#Fw9gXV/fA4@7s22Ev/dVS`auq@3>&a9nQM&boXKV:93He>ET"
-    "6t-E9qy&(@PxTsPR_#F>jXUDO]5Xh^TI4r(s>,%<[[/*1),t'T/AWZeW'sh5cV9AU*Qf3=dd(32Ss+9qO,-ka'jhdv82`J@bLJWy+,`G3KDhsM]qZ$>N-q"
-    ";3l^XR#j@O/:`<3Q<kS/#G@uDxo+4WJ<bkAUKZ>hX+Bss>x-&_>h.ykP/r;D3Yk.@T%=*K>Ucy6$6(C$YWSZ8A&R6M.hh.Bv%Iw0@8$8pc%-s&fj:GsrB%"
-    "AtJkv5h=,YxK=Juj2JZv:RJ^FTLL#KLv`+N_hCgF9WC,3GbHwJE-'%`]`5uk[o],/&ZIqiFF9SbPA1r;44MB$HRaYXK*RBpZdb(rd920^oas/42H]V',Lf"
-    "u3s`<Af>ALeS5D5ZGu'`+'&%K$c'*DvkgB2&x7.*C*O9S368wgT+=4drCYR1wf3_hY'1JqRl5UWAnp4X'8Q&QV0kZK^0R%P>6/q9SMtdtPBg)-hEne'OgB"
-    "M#E2MIWB8yrT[HVs#j,_<*;Ui<]g)Z[[rS*.DT%Pea6l6`>73K0k-*&uY#67vxrDYrT/,H`y,BxO_jiK5w%BWpmlg1w]2'[kg9JO=v&&gvv-op,(0;j_8`"
-    "rp]ZT_*$&G4x1I=*ooYmG@t%gngLsmu,J-YaMl<v`^%afOH'O6`)[.sp.J/KK=;2WfOa^`g<nH$l`/,`du2y'gZ,`8P19Z;C-9D]O``ucuO-r'0C'uj9oK"
-    "BF-w^5hb6K(i>qBS/cspJ'sjXrc^Og=XW);]34K]&71wm##'XasRw<E<6Mr`Rs1#$uQicZ+[J)d;_C,1*&>Ivw24rPT<ZBu/TVV4IGddWEuM^CnuNop>')"
-    "ahBVoH;=&(2LvA3@FC3S>K&0PPb59G,Nd2fAgs%arj77p]XEcwbkJ4mUJer1&H%NKUk^Z2whQd3=;m$iO2@bFtg3Pio%1i]'[)$D.Vr`&pp_<TpZm6A1^r"
-    "GcyY+b-#fu4xY2i`w#*[>[/`MRMp5Ah)(]2K1#^jjUnWB:0GcETvlb74aw>yDPmc$SYraVMPo(JJ>7h4a05OExwLlO2L8TyO5)W$H94A/5UoDXudX&0Z%>"
-    "Wwq$x>WUnKpBfv(HmK0:Dx6gB)q.O^0*'KrY,vZ@'(m9q9q$43oVfxItYgH8I's3>;9==iA7l9_4m%kVHV:a.^,PvP$-al=@iHn.LTC]yR#N9A9_B7/owC"
-    "J@3BI#JX`cXqEuA(NEp6>+-uFD*%'.<c0>qEV49ob(51BC5o)AAtTlZ.%fZK;)mt9OmHBW[4@fDKs[A7RSCSX2-iMYagi@y3=QosWqM:qcsZ-=a%Q);,2A"
-    "KT#;%.fh+Y@y[6r;nTv'Rf'<f.Kl5VI56TKH:x^/_KAXpa.8uWXs'TH#n/e68;)r&uYH`(sm8CZaE[K*%K9^2$Z021Fyh]W]L%H-d:.1mUe('MbbFF&`^^"
-    "oAc.%nAGgg28aI^a6L6dyS+s4cSZU)qL&au#1.fk&C'Jfs]jT#).JV5$CP3dn0h1:b$&cK@kid,V`;E'R4v`Z/p=Q#9iqXH7-,i^:)sC#y%g>fRG743;Uh"
-    ")HNEMqZB'8tjy.]u0u'pZOA0hIL-#`_]#Tqs4CK>aj42Ml/&O:Q7qci$rHfhP1[$:C#HR'pHKh*k8ZZ(KAe0g(W1fS%Vy'g(qO1KXOw-IeyJ>,,W=nEpGs"
-    ",YTB%>::Fbp956nJZHD()9eUu,T3V*sCZRW-+FeA^gn^.pArATHpt^oitB`n#j5*1WCIHA[^1K`K7;debg;w*-vm'8j;T>VXI#3wNla5uS`%QwRL1nE#ln"
-    "D4wRMPH%w$rpjTAKcb3,m5I`P9Q#h'G]:x[AHBT<7jWv&`#T](wYg#DfUG;80_YEGHhLLDuK2BparoR/63XtL2t5Opxs8c5O0[Sb@X+Enr:T@c#gfbLj)'"
-    ",w+^pP-+e2Gh'9e0VifAmbf;PhW<>9oGLU9)Ba4`Ye7mi7%GuOI;6<m^Y.+:)P9q)yl]O:[h3dG-0Yi1c$,I<oc49^Y19M-E.S,BqYKFO//Rrr.Xy0n&2+"
-    "Qh<gj*J>6oS%T9d=_L;rs.R[KS3xPGB'p1<JCcdLwKCUg&eS/J(#(01H6T=+4.&fWg2;FH<3Q`pB)';=E7Jw_^gIe>NSbIDv,YnX'..mT=gbIQq#.E2$+F"
-    "DibWjWi7'_/QwS%@y0MEcFiR]>eP0S*coN7UOv);N2$(bEZxK.H6]lOWdVl/%)a,'<CVmvE/wIWwc_nq@nVPh=H/rlSZZAGr'4SFQQXnM>_kg,Cj8&%6Q)"
-    "/ZEiv,6GpyWjbumdkl4=JhWD9Z8]H6TLfyq6+#jdi^%-HVZ<xtcFfh0i#uiCcO(ZK-E':t(]^wG7^@^nL*[p6$tghAH6lE9mq:t6lkd8nn/6iUcl^Fk@'m"
-    "Wx9PlIH6Qw:r0HL.9*L2=V[4ZeEE1xE5SCpmtFW)#46W=q.QJRT^5=qlC0l^5V>vfGBFciIr4IE1Ggfu5HRnCw_2-Ra%e/05y$^3VuTqD-'@lLKgFef,-4"
-    "s<-875uDK]p27,2LsWpIrr`A]lkr>lbVtRfb^,Kib=+ku_OK[MhT=gX2=p7mArrJ8t(6>jRj$9w'IQJSjoEJGgq<H43uLGgQm.EO,mEjfnXH%=IigqeFfF"
-    "OV=EN7B5%)>]+eWh3fIj4=g^7uCR'BZ-ADKUJ9&+o%w3evC#DK+:S2g#Z7SPxAMCDs0#CxO%sWJ>o,HWJ4571mbo90LhNusr`soV;vKM#tfj5=Q*GWH0p("
-    "<PPGvMamO_36*EgPE:&PY5@PSrynS#FK`^0/E,E-[RD0hmF.ai:+KP@[p]iEYOoZGxts;%3hP''@X38n%g94Lu>g:yj.%:2q&9Ijviku(o=bq6>ShW&,C6"
-    "M$m+M%.F&n8/a[^E1^4rScNqHqy]ByeD.#r5#7&;D]>j*:FEuWVheZo#Wlt&f%lWUbTwmW&:L&mvnU%H6Fr/__/`HQ08cT-29n9y7nDY@&",
-    "3U`xA6.*yXZUjC/P)H@&Q_QhHu#i7GxUrIPra@&[+k@w6YRja;G*hi6f().kqY*WNN9[59xk(joHX'mnP8Waikv9pg24QF;%hN65&&+4K=sw#L;I&V68h1"
-    "j#aP3xc+xdK[%9ST+Q45([+m]l5mRGZtJt,=;c*NE>ksY7bmob<SH#2/i-a9Om:o#B8Ei3jlU`SK'^$802A<#N,WRvx7<FP2/r0S6$)br%eAHbvIi_FKga"
-    "n73W79XPZTxu5w`cJwD#4WkPtegZbDry7GwC%,Dc_HjmGjN^0[$dAZ[(`H@Oqq'1fKhk%'^O[gb89PRox4t#h]l$vrlFv(b<)e=qoO)0C7$XBHjK_.WD4q"
-    "Je]1R,w81H`N9]ljear%Oy.nASib+c9Fk0yBOogPX&]AKV:77jGX_<u'4mLF0SoIa#5eyJ6xt[''<EHLoM/d4+)o,pSB4l]1tNv%b.1];E0UH^NANd3TeG"
-    "CsGhdpU(U,j_($_+m%+cA1n)=O3&wUk$7+vOgWws%2Obod=2FY2ORC^9<V844KeMw(AiIV$W[Ujp@EGW,<R:0s_U=5C/e1uA]k(^F7/8px*jcQTOc_wJGv"
-    "=%lNGKp@W*XF7k@V9VXb6O+%Gx`=pgIuua/ZTB8N^VbE[Fc'9K#A:7MGYooBS^@IJ<uU04(t3FUqQ7PGrO3XMD/XA+GlmZ&-[YPAj:L*w`)UAb6==(J-:x"
-    "XE'6Qyidv*0lCg2P&e_uWlTXj4t/oeABjE(.oUv1UVP.s[-O==sE^X9[7_5./go>[j6w(1:t:7yc(j9K7e(%[Df;1GF#6=&RCIB0&[(cnc5x^(QWhq`c[a"
-    "X[cS&2:=GF]xo9PMcL],.Uo5PRZrklqj$Eef$1H]*H^q3ik^k2P@(&Drct;vgH(fA*pCO`SU0cJWX.7H/XkC@:0pHq%aR,UnF-EA5DXsrU;v/xP+Ai_a:,"
-    "+4#*0`wO5)eYN)ocX,k^&ANW0$WT'E]7(+(p<,9$[cqS9'-T&G87UdrAxqr50>VS[KoP:C=QpkQCI);aroa`ufYl,'5G+'cT_b1d6Z(`Iab]oX;Yd-(v>&"
-    "3atBbsUE.EaS<2tSb`V5&6467uHgQTM0Hf-)/[iG5'lXmh1XQ^Mmc2sPN(;x)Zr&U5CZMIcC:AH1J3]T_,K7*,(I>pS44v@E(O24%PiIIxc%M2idiqgw0%"
-    "R0Feh+hUB%lMnJasHi1sF9Y:tm^e'U8FoX^n^<t=OBuBjx7Ay6V1h=5a%$%cuuf1C1c^f+QEn#::s,6UnwB4X<`:i:DxmOGjTL%+iF9uOk%D_C,wlv1yi`"
-    "KPdRXo-IBk.nFw1(IdGOAPhWh<(_Q5h+]'fYhI1;_'0*NyO_Vkj4Xi&Th(K@sFCcXO3:6P;qEb6h*m9eOo3.'4SGDrMoO@c1Aa0XP.(U2;,^CTygKVNP+W"
-    ";W(`7q5%_H+02E*[An25F(]&qXZ5cb8-cAs&FthI[^vbio0$9ELijP.5W4OaB;>8BkU-=9;91_EDR3k:]t0YvWXB<Qc1sv/'ylWo()h9unnp8Op6-4U@^*"
-    "`=SC_pU73WBkT`8`@,Z``3t.eqSmR:[hYc8n8J7ou&Lba$*vrmY0_Q]J.$`c[&0Ab8E2h%EWWrO,oZ)2o`;1Zh6jCo@Zr'3o5=Ec1He)HM@iD1`ODMPv@m"
-    "aeI`e8(hD%>DL*fCH+`D9f:%]hlXuVybQg>@:I<4:X&0OMU'5)B,s/cZ'dbX3H<eHIbR%_^jYJp7.7P5R`2_e0IjPAG^gLJm5d$yIPP&;9B#4ZEvZysSP]"
-    "$mLb#X%[@>=ABvHc'BEd1UP19h-ObCKBo1pT)g%9cmjadyTA>d6Ay[pKo`SB'dC[mT.j;lL9<t%g[hmkgrQ%MR+t9JRwE8a[dcFY[,/hWFVH5fV%KZAMX#"
-    "AHTHL/Xf7Qbq`GCoH9MQ;GS@mOtEj>dO/c$x5Bfmo;IAE7i<Fb>BY=8c3jw6P9`ui>9H[xH*3][2%P-^`>=]H1T7x]e[dK$geeOF]n[#9@6D9/K>TX$pEK"
-    "^4f4Vd.b2DV_3I1):jWb.Z.CV9==CO#8TOphfy&=O(ZS9oyDM*canYK-,rbqs1ogtQ;)_ENBQknH)OG=^l,Fi9gA[p>/`%f*;CJ/[kV/qgR7GUl]SLxktE"
-    ";.k]UAU$htM)TZ-wZjI];v1&=fsY1'rLUG>qxi0sC:JL.@]eR.;k#gt_Oe+]KCP89J2o`T^gnR.JE;&E3U]&&pu(v3V]xN.^B0AOJDd:x:gDl(q>>,X@<@"
-    "C@Lai/$2dN[59Su4T:.,M=b4kC[g)o:@GR=:%Q1s`iOl];jG(feT;uL@FFkdY'X5OfFlS2PJs+3h%_:K&]5hAk#uuj-O+UNgfUh6AIAKll%[aOO[bJe/E@"
-    "dqsNa:*@jfOZLMl@AWp+E'[cIt-T_Qhg5-Y,ai#X1'9@3`xm(DEXHyWO8e-iN(LL:wfDy^6]Tt+SsG'/0H1Jo$`gsJp73Hhoy0a@MQ0CHb`$]@3&X]JsUw"
-    "n2YwQleGSDw3Luhk>nGPff:DsYul<'$J28d3V]p(PsXJ.*2q;rT'&rWq-MnC$.B0GTWSbeoDat3c3N8(s]E4IwsOnO0D$=VL]OHJ,nL8:'^4xueHi/i77Q"
-    "v;02=VXsn#>bUM5VSiZ/_I8L-_UKt'R1mu1=*`lG/;<OdN[Hv>=U=rn3wMk>JPM=s/WG`Ln[cDToUtGL_G#FsTfW$)5$c[t#UwuWqVeqcE%6I2V6#DK:4D"
-    "_,m71PHujy&@h1;%@T_[$tqTD&/vn]D)6[Jb#fKGUdZ3EYrD<H8friE%jY/9du*XWGOD,/1tyx'p:ZqWcL:Wr6Kvfm&xAlQJ<NSK@H_)B1N'3L.$sAKH5["
-    "&E,)T;iB5xJOah@/*STq-YjG%1o9UD)=c[`^f1<s=9$>m26rm33SKCd9.;TU;[Z+p1_WH.$R#-spC*TlL,5&[))K#J<hn_8'ca6%uT1`.O;^m;OnBH6f;f"
-    "t<WFVE@RM[PIXLE.l0p<a-i7$Q[Zgo1E32$ph[ZgXG.4=P-WjJPPdULUNkAK/^)#a3Pq'VKaZ]K#h&BT>MF^fQ.Z6Ce$B(H_^ny[Np./4g9=^K)gdv[Elo"
-    "mLbM;w)>.nQXqJTbvqD9yV+IsH-*Mf(5kvI@KZ+$Q9C$Jm_I+]2ScJ=;,=iGlqupj6Z.A@)_>9rlI(mKVcCA#XDiTJCE'<KAo(2D>cJP)#6(Z3mn6jH9h<"
-    "kdW8(4*bdQ><]>,uLhgRWf(>5JMBUBj]H8WR)b0I[%OocDr%gGY`R^OuZcAL>NcU4%4<sw63^o%egcdsrah%s/:8*brTDKxxf@.wM7m(:uNK9:rKa2XajC"
-    "ej4Klv5e/f'#_w)C9.dL74HA^R1x;YHQqy9:/9ITBvW#g5&F(M:'q1ucVThV^[;x/3E=P:HMi$%D@l:h=kTZ'e7LH7M-S.%YS=XqVk%;o67poY0Zj1+EbC"
-    "0`R%*mCHr0Br=b#>'ndt4QrD[*7uUF<cMp=$$FWen;&.P*v&5SkU[pxZKBr1T]+:;aTjv[;]5IQq93DDHQY=;uqPQx/$E@f$vip^b&'YygIUm5Kn6cLcis"
-    "/24mZ%W0eB0d-)OOwoJe4)kQ^yTlV_b$<r87J9G]b)rrKLaimif6=-AE5Fi)>4``Sli6U<Jo't%iK$//<&/2^SF61k:>vCsg&H#.YRBAv9/vnL_ha'c*cD"
-    "B.hW;52O:&Y5pEPNQg#;kEAxaApL$FP6InU.uGwfpV^7Q)j`pN83isBgI5$%W<#WXB+MBdDcK,Ad3pd*4;HiJwt#Z8MW8egKhR/52Hl&w>/),swayHe)DK"
-    "ew_[&++vCa_^1m#*+_NJi]^E:[&1#",
+    "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
+    "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
+    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WpGZYh97Dy[(<k-"
+    "E6phlK-Yb7)u^NATbL`3j^H_oMAYWbS2Z=frxs716CHQ>E:$erfB.:vYT_uw=7s4S(@Kx'6XEBui47JD-<LZX/BaRS=AQ-u-sQuL-tUxk*g_9R*wo8%dL%"
+    "yc.J1`W.5qB>9/5fMQZgA0s:.]=QfX<d=#nBG>OW>]+%cIM&B^-jp)n9hC/:j@Q@^rk9]qj&7yocV#*O;>aj>[v_uNH4NlG[oIwK`gMKckX=5L/DceThoK"
+    "ZJKLrheO2%RUJ^6bYm[[J@SUK#t`j']t/2(%BqfJ9^Lhh)IPN1e_'jW4vmb-sVZ:-ot]K#hvAaeNe)at_M.Dum>e(N:Aij'dJZ3]DgQ>AOWX4nej8rtp#X"
+    "N>X;7f)Bc-@,fLd;QwGXG8%JT=TS#^kk%tJRFj-OGm.55(4L_BI66S;^RC_IEV4u/*MHYL#l^ev'/VhOEP'fS_Y.d$I4Md:`<m0L3w,H25NHYayNku^k0S"
+    "eG($c8/)i5GR*tFZGD#gn#>6*/qe=6(v+$M^'r*,B_J32uic;)-%MmRr&mvd@KsBq.ND6voY5,W3SYe1vhSnW0ZksP8UOkHC`eK#$-H7O:N9X,)fDuF0/D"
+    "E0aFgD14@XZgh.N1q4Ye-dbr,+I1g6gTKC>)BNNw'=n`y+eoXxDbxe>[cVRIGFlv0&tOH=HU+1n$WN1bAxOp7VeH+'k1xO'eKqmO0[']Md8]1+honX)6Kc"
+    "R@;@f5dUSr0i[)Jh@4HN5cH;c0KCvjVb37J<cILDLyQHkaDJWii]C*tm2a6YEidrIJ*o-&Zrr'fF7NwER^9ljr/7;Hw.*]$VYrD.ZLKpIrg_=cO9Q-UEHv"
+    "_;2I-_*y&9482;#3O0=mMJ3r/QGtlJ$i-2S)`l$'JOSjY^u#km.1xUX892KiaSG&o[E#=<XFmIkl_gP(.73:KR2b>l<:gI>r_I#vLp^%ULp/fpAoDjQMZI"
+    "F[w`)X6d4)a]A`Vhtt1S,4X5b=XtZq4=mV,=pfpJ>fAs)c#,O[V<KKZd_U^(rNxQGqUVL(TsuIKoqGaO-[m`N,Z(/#U/LFjFryvS5[3s2/OviR@TMX,*k]"
+    "GiaM=Q_sZM.NX_yjY^_KF)VfOB;IW0b8v-A#pg)X*[EXXe>]mFFxc'CM)lvL^aUf#d.e4`o`$YVl@CP:GS,ZQ0;6OW^n[3ahdL=dKkU+_5`JmaQ:^>Mlmp"
+    "B@j-'VJRa7E+0*U>HO'D]j&<`gAQp-A9ul(ct+tja^,Na*`Cbb.GWaFU_@6^8Z(d_h2R>:Y-nQ.Dg`pe+duwid]USx=Bm^u+tR0/G_&,shbil[SU<SVAp+"
+    "KDYsaKp,QNlFf`Q)>n^*ejkZa[k5#*^@9Fs5'Vg&;;A1H0RUoA;u.(Jk3cI8T:+4N>y_nZLC%AhS)i@t])smZ_DcOE$1<Pp]/IYB).Nyf4VVs413l^LAQ]"
+    "3nAoDBsIoYd^MYRG2Ys1[.)$=Q@ff`g:W[^whn_[`ZLV@A)ZAXle_j&E[IS(*XoxAo8b'i)]+yY^rXTR##F:^,XfZRWt8C)>>ji*EWe`TH:23,cd5*8bBc"
+    ";4gukXuFQw+=BdUM/@WN7wv):EAi^t%H;lgp4CW6.4]7@LP3`n=O/P*IXhW_-*6vUUCXhTJpVkZe-AsrIsTV`I$@D;Wu5@hQN_snOr,%MIsATY_%OvJ*5p"
+    "X1'TmF/V'/#rtW)D-^#f6E5jB7)Z0c>XFHbN8JKH[Lvq'2.@dx=bC'b+.,-6@CUvk7sCE9kDya,>G,sY$4*Y1S=.DO1[LckXUyH&Y6M=FN3,F*D$ko@jyl"
+    "7@aY[3[a4=JXR>%)A%)N$U,7f`@$Cqnn0rAfGF1Y*NqbStqrmt7-(oT2'x58g,w$yWG5Pv[7rln2U(T$kO5ka:HvrF=)lo^@:eqtekw=])fdI43_eSih#n"
+    "Fk-mYT8cbmcQp[A9^'E],f`@'U2:l1RM^DtH/C,-/()>6F,%wV_p@-8O=^3%u;=8oW+j`;-oOxnms/5pXxWt>B5F6:&K@2gM@HmdsC6m<ZAvSM=;Sopp/("
+    "=H$f)KfUXp_.JN0x#dp_.jWgZrCi-TV[<JGHR,hhj)(84+DiO9J*eM+t(cWBhuv1u%MDE+tB%`,qF1&d:j#WZN]+kA#U;WA0A>f8Jg3@ERp,&&5s^xfG2^"
+    "pUIS/$$&LI-5rOWECo51>X+HeqX_x,^OCRoEp0.KDnv^o3/#Ix<e#_Eo<vD.Eds5(DPWC6R4ww+PV9D:,l`+Ttfsiu8=u]hLj@miP`:qBI.=D%[g'@Nr^Z"
+    "<AS(60wLB=IJj]/ZW75YWq^Cp$,K*;2@gBcTRjtN0V,d7u5/A%kovt2/m[vjWbsI(%]1NhD[q=7a^rD#sp3s.7pT(>AD2&RkyjMDBv'J4PvG#V*BdKIBid"
+    "'5dk](f5>d)Ti/52naZ=/xh'CZ>/F[m>NB@680FiWWG5+<TN6)T+s@P]ex8.N[_t8::v[)k8JVg(0wmOD2`dq*$'EVU;n&n-A01FjSo>'(t+X-n(/L-XlY"
+    "C]kK-(bg[1svc,4VF0&sm&[o^)pXG&I2k3<)tj_hU:E1Lpl1<E#&rtecn_h*OnKBscVvJ/b=3/S<BbMNqfNX8x,Xl;PKRn&]%]/(JP1E9v/r)&uv6&D[AO"
+    "xWT`UEwU3b(AGtTwM`2_dvCbqxNs3lmUdUj2Ob3I#>a1wyhj,TRiq0H515ysvO8`5)%]'7JwClmIjaw+NswI%+:A%4fVAc$XQ0u,2^3a<4]^%kZXb`g@/N"
+    "6>mb$h4xfRoDa((vO,VO=3l&XhKr7t+[38/Ul.=Sm3og8=&_2@fgsSBjis<^[[>p3a`^MduljkCsBZ%h2kW82;Z9Wp,0B;MKg7g2+WXDk9'T=YcgGR'd+m"
+    "[*e&p7KjX-y6wX1'0NFH3rOuBc4:';p1sm[r'S9(_5-AJ7x30S,kGvXF)h`]ot$;q77ZK)+ToN5:LHW.m9b>YckgjMEKSf,p=hc.3sq#TYEp*Q4-[Jyxn5"
+    "RlBm[G[Ox-sn*%2M&=P(;KGwYOQOKSFY>NjO:NQuGIjkTJG@=7;g#QDuc`DvD4cFs5RC.jeoX5s@EIv)p=)]#Jx]V1ewy#LD@<_Hl5J*`t/rEm-/0lFmW6"
+    "0Ol.LD.lFkF7lJ3htEPO>V/a#Sf`fP>rCq1dKuG':dRiL&]rC3w=)-)@A_>R0V8Q=R18x+Iu#e]T5F0B&q#(af^2Ga7Y>IeRO(P:=D1)Y.OFSPyd+Etkpb"
+    "A/$orpvt6%Ro`*%kf$FGF44p;uk@)F*_dhS1R)3(A>hLtvaLcSRV66O+++;0Lcw(NiMRNP2XIsnwdJL<EA2o)Q;b+5]c*$]D-i3G3vA3#uwYmte)Vr%'ZN"
+    "62s_OEQLa^=*5,dMb<NCojvP9`bwijnTT0Wm2V#kVdYb#41hTFSY^,hI7b4qOqITs5oCV;9H%-*_l(;@Et[T$EUUJegg]d1Mu2$;mb3*-[UFOD3lsrNAOg"
+    "pu#=1vJwoXyGms$xpbmd>;/S6,YkpU;9PtwM-dt(,f8LEH^Km8`1WWvZ8(fGSU0mL:FqvMB5q-0*`D#eZCr`8^LM>y+1dYImrOd3uTvYFhxH3:gCJ8k-%e"
+    "90_tfhU4wS>>hXv1ynqr$^Il<74t&;#x9yH3lE;9k1_3kI/L]pH&vDB*8S'eo.K``uofKoGkw:N9KWXT@H`DIp3Ec-Y4_5PH@Q_$:6TLXa",
+    "dk-9Fkpa,rml%fmvgaO7+;_b#hJYfEa9%XD=+5eA5Q_<vg[QrYZN=Vn-+%Mn]uV^P;RHqsC[L&``i$QfGo10er,fqLb=o@YU4$2uTsqq&Zd%1D'*>I#ylg"
+    ",>i])FCY]#85mB4h/mq:LG-C6%r>YF:vSk[J^oXDXdq*aBkTKh[lu*7`%f-&7k@A+3CxX8Lhv/IEnX3LTR`$CQN$oDOWjLc[Q'O:BdTxFk3Br5K+;E6+h#"
+    "aD9,PL2%_<SQtQgg0ZhSZHV,_0kYRUEZ7o*ScEIvP+j2ZmMRY/2x(V1A&0beGJeN[I[*4xR]F^nk#Z^vDu+:pQJsV<`=G5-_R6IH^B%Tv2Z.@=kbf,<rMM"
+    "QlAr)v;lG_V^A)AY-i6sPCH82Jm4'PL(vAXe5'Y/),gHA($pAou8DC.8mm_pF`ZVYSA%u:g+ljA-inBbhe+Ji'DE##dc<A10Jl/.ETCGt&sp<ua)Q364&n"
+    "A7,iXHX5Usetey^73k<2uiC2QM44Nr)vfBQ[l,NprGitBj7u#]ItXj*5cQd(MT6vNJSTHC_w<=(V$gPu,7d@xvQXJPA(9pe4R_h3mAD3qXxQ$A_SRDPkJf"
+    "mHUhc]>XV)>mBq1A8o`6TYA)G6/ThP`5TXVOZ3jjD:]gE<%'[f6*N&2<Toi%VCejc([4OpPwmwS%D6L]d>oF^2-0Wl4R`PKRo(+p>=y.RC&X0HAvS#M17b"
+    "x%Em>T^Df^Un-1*,5e+WJ5*9kBXULUOYHst-pRX2%wh-jp[20b:D3WBO'_/XI/eCtTMui*d)]7Ru*Gx^`s<m;w79[4Tr8wGT$d3ueTNVo'X(fe)Q-<s/8'"
+    "c6ubFYqwQi7@bJ%4w]46ul^@tK58$[dOvCRki4`D:bI&Uj;_$pxU`e'U<Qg+Lk.fbH4)Hpq>gh#)E9Ka%@$0:u6rPbm:npv:o)U])/R=^YRqZ_O(=lNDi["
+    "YUTr`LfB7=OFO3poU+=slJTSb1g,SiZN&e/apDkD)77_O6]V,rVGC:cg[keFRnpA:td+OLRQL_L:0`i%P'b0<8moXq3ZZ)b9q5jXiK^i3,8_vf;*W&^hTE"
+    "JMhd[=E,26FhkK't&8d0ecHh]]$B8M&qf.]HO4Drg/,8P>#^Ho_DDBF)H[w3^*IE$^3*1NVLN_$n'n6q0H1,/9h<L`n[f1,'sZqhw(mbJ6edmT`cdmH@a@"
+    "ZMy'H<HQoqGk/`Fen9a8C+$x(,4'I$hC&LifoEkASyGpsWya5Qgk3/UgJNU3k>I;-][sU09C.N2mxtjhr.BumcT1wdbwOs4y`h/#0G0co';kGKfp3GR#p-"
+    "BmJaW17x$rOsI5T(1)SiJcGa'P@=[#-ar(W`uZ7yO3T%:oS`qP1Br&2ffKU,7oV@H.*^tGY<lpo9)6E>IRAewXq6xm52/9Fa3:(fM)JR;1d<;ce<^4)-jj"
+    "dfV(n_HjT@>0LliT9.`09UBEZ+Ve1Q^*Ks>[nxuu.bpI5u3Vu3k'm:lc64Q_p/e%B_$[tj>#uce[p5K%hZC'L*YrZX<E=;eCGpY/W[qUJI]2tCS[4(I.+o"
+    "HpOOXEaRfDtIcnB[y1bM)<XKjh6w<l`NZ8*Ju%Xkl$%@+sd'bbfRu9Lp,oJGaF&G[8G%.bmG=i4`%@8I:NKU7iJ$&t[.l'2f+1eKuSNsr+PD6Ub.2_Al(V"
+    ",^V%_1i20:>K.lma+n-krOVvmB2*r<6,`thA'/RSH6=$-nLc$RtON),-Q%.(8bt;TFeM)CLbXU+/hc+@<VW_)5+d..qw.5Xjse*fTTfp5S9Eeu(::j&JK5"
+    "5]LD4w[an^fQ15hSHsrRe-]/PM2x[CVLiBI,st<N;SITRQ>NjB&SZf;UaEJaT8L^glebcqX0W4i6]b=-ZRd;5c]j0Cvxdh3f4TO:PybC7FSa5=p,-&/6#X"
+    "PKC$y,nJ<l-qv>lUhH[tR][LC$NiEBkJlSi%CU`v&hV`H[THN`O_mmfWCU3c_Ik#wls<3cxF<.2X6m=;I&Ud+(D9a^)%s79@)R-yu>)-X7hVl^kKRq%9XF"
+    "gywfj>pVMZj#b:NZ4qK]I)R=K&3x14%_LFfHVO#SqRvvjk%FcgOsRsg`k)2;^MR:ocb20Z#kf%*>V@;K@'E6at=y.UrBQq0FtU]RpA<=X[2-mvoQb$=i9("
+    "JsnC<d)iibMNZF->M,i37H56k#*h^xEO.kcI.vmvNeM$s:20tt'[wTve.`[v+wf96O$NNdrXM4Ocs6wT'`mb<3g-8P8yZ_rv2MuW&/'PkCw3b6DT7;S##q"
+    "S/;,':JKWkLD=_Hhn#d`fHqXSXu5:gubeJGQMNouMX8A)x'.Toctm,h@cLTL33G6CyMmOSFhUo*^y&Gd:_4v^$55oXR^P6J/b4W-ciH7BHangnw,>6h*-w"
+    "'[obMhWV^tJrjEMiLhIg>UP[*9O$)nd,<&%/^tQO0PrZfb/M-I;L./@lLsR,1)A,)lbac[rJ=6433FOY:]A(CFg^$>Y1hsF/oYl%$&dkWwlKL5Kue6`CNT"
+    "1jDePP,t&WvmsC<md:9mn`^c`PM5`eS^ZNfsIMPZtFAwl3VxZsON6kpQ#]$r_U3JY6o&f>`p*/8yOw2*_Aj#:>mQ2bqQc,Km_([P6E;Qk)h-Mf_`Ynu</["
+    "eG;O[TbxYE^c0sTf;FNFSIvkO=txAuixt;d.jlqG`TE`/Pde(P3BN`nSV[8tJ8K51$&YP;$D]#qit:;,AtF.<>xZPobWe^itQIj2EW].=u93<Hh+0F9<3/"
+    "n<=@g$Gtq1M>w80f&tGc(^ILpOxJ[A=scL>@R):mpqN]'VgX>E)abF9]PW)NA&9%I4eG@$$I)Sbp)*'k(Sn%Q.*:C`XjSgJ;o-oZP_.t];yH=Kbr;#IgPM"
+    "MC%1aNho#lQ^>-f^f;%)EJVu^$p=^V<7q4Rj.AU9,;Crk2dKThmj0>b(Gs`]e@Q`3jo]`9wqh1q5xr#2W'VvTg%eugT630cS4)0RG%paTcWN:Su1V)N4Mt"
+    "%2<tgg<2[r1LuOQQ;RJDJc9lJA/yFkvl)lR/7vCIiZvGB]0sb$`=c=>ZFZdBD%C/_pdT4I%ghfc'SDsZK^YQ$i0tYlo8uA8<t55._nq^;4E22i;Qj5wSxy"
+    "l=rtGW4W3:S;7oQ_eY*>/)N2TU+[@rk8/85^lkS+-`&lCUX**e$3My3`)AXdieOD7dmp(b#KvC<iKC$s3Xl9PLf_cj9`]s=;gN8UV``y$*+E5`&S@lk`.2"
+    "kB>0:R:+6KSN0Kk#&n_GKny<P-FVl<-&j9)836a-QGQjiUTh2x&t[Ja1p&wR5v9p:(]oa@#'u`#u[hjrvStg>^iAo37PI.@'U%H,usV4bPdYf1/5mr4S<Z"
+    "6%`+@lYR4yk:f6KS,B/wJ,WaOIlD_h+-#2FbI39h5_jiFMZE44Sle[MSiHR5w,Ue';`8;[cah`E'T%JJIKVvflAi^R6D3*1D-sWwM'aUv%F=Wd`Ia[jOv("
+    "ed6^).)fK(xA2)Y_CnrX1L<Dv(PO;r6Q+7$Z+b)Ak]0WORRjx0,F5KiA4/@LJ^55`'CRD/.uBBC(f+=<^G;%(u)EIDsOZm_G3PAke.SIA4/E&q/(0e<wT#"
+    "aHO<OIuQ<]a^-lMVeO;8$E-E<cZD,OVR9Dm0]'#3ZIrK='/pV@$1+XG&t@v)S&/GJNi5O%Gi*)i5G>yp>b)uHnKWTLFMt0R3mqE1j0M),l<#N#BSgGYg8/"
+    "(9[X)v#v>[t@1+PN/,sH>VsSJ$,/4x.>[_].nmV3f:fQt_CwhWJ&:yINWjZ(=qI:h2&#js@svv_2noA7bsTMFB<#@<,4'sJQjYFd'Oe7GW*T_lgn#par84"
+    "t4F_MF<MF%V,/A$hs@P58FxBVy*K.)<2n`j'qBr+:8=)u4VkrSPYJ>+dL=2ppF*++@4R8C5rZ^h.oEpo@XXd=rBHJ_Hsr%%K@sDZU%nAHpML2m<h%0RH6d"
+    "ByVJKcpr#GUtDt]Fd&:0pAaP+)ekt7/n2<Cs<:G<0b)WX.E@8OovvUd@S`$v9c(3FD(A-uLCcmE-INTOgmge>lY&2R;ZdV3<Yr*,9[xvec",
+    ")vA@<bZaQ*#3:*.]LLP>>bZH%WL9/GNiS[mkoo7nQgW0e@`_<dmTQUD%qiHPl8Y+s/5eI6M`N@kga,;-r$MxNJWs380Hqc>BUFVvJ_t2f1qDueF@./sq9#"
+    "TF/nkIJHI/3e>[2InHE.[:`2+L41HhnLHgO1)Kf$1HSmj9D)tw/,8p]e0ErG+e%NMj;Fq7lT[o%O6WTnZVj;>RX(%.Qcy3g4X]tm/,M_TXSTN:2vGmiN7X"
+    "yLL%=$2lqfKP*l,:AreF8]J1VYv#)&'SE.I1eaSoB.[]WMhu_J&peURGZ@)/vlb6aqyq`FK0<n5Y@#RvdB's6#W$'c%_1GRJdm-.cp:76LqM&<IRb'4T9Q"
+    "aUnBcShtjI73.@B7O)O6hgWG:Mc)ZPfk9HirEnRk74OinG4Q1sfVegdfPKIp70h/<ksaaA/n,LQ4HD0]lmcS0kJ*=f*OEsUE^n@ST#WDLO[7@2EJ]/V@ZA"
+    "Ka*hXLws>5u(c'u/v=cl/EKkv-;G9mG>.+b)-.uiN#d>Poj;0K=;3;lwi4/%ywgBJF2aNx%g5M-BYqd+JaRus(]M@Gyv.s$`gB]#Q-sf3WlW,9h(E)n^G2"
+    "^VA<0OvOLX5y6X&H7$0<-WhM9+Bd0FTUHF[Me>c-sbYiebyND#wZ,/*jtc8=+nlA#'_X=iD#LdOSU0lHeOlBUrRfke'rM:G:,>1v:gC@D+w=hcb#d,=Iph"
+    "BMr$]3tdo-m#x[@kI&pd$FBfAYjHlH/ilVBT/$C/jAD.as1boCXfIggwHq$Sn:[bmFdEYbZv&5)]U9QD`P-jaDc2&kE/`8%2D6-I$+3=&=f2t=/[/snF=U"
+    "<6(fL(QkW+tJOkYAGMV$DATs4J]YJU<3dO4(2DNZESgIHnT@+A14G9C`xU)TMm$AL>+u62Seak[vC3HfJEO[aq$`VeMQeYmw]oR$H-J.fiQO&ByLcE[8*w"
+    "I,9qGs(XZT_UABy]Y1jN7l8YlpJ[*p`C,hoV__NBWVy#ll^st9&3WF'7Y8LiP%+@Q)]Ip:.jZLHhG^*@&v,h@LP=V0dT%Wy4Kl+[Io%38Iyu$^1GV/+).^"
+    "l]Ql+iPp*Q7*]e#VhX)^f:&PkJxTvTyjDEaK]v=UiL#=y[rt.piZsx8WknT516XX8fj-X)F8W1xLEUa=)`;p@Fi@dthX`qU[Ips.Zb<Xs6&shl[D%IM=K^"
+    "SU<[-t[WELXX(%pR7f.wXOc=CFVn:l+&Foau6ECY5%7P(8WUZjTm%3%EE@Y:C%*s^]4l,@yRoSkUnc5'EZEbXC*m:k6$vA`2j@9:35/U7(B*GKe&y&%_uW"
+    "66OnTZ-pQ8&:F%Pg%dXp[3@F2m=MllY,7ti<n>='.vVjO[&]^33TeyU_o)QHV;PFGwI2Ysv@BDJV^1kN]='tPS>Q-$vUC,l&.`H@<C@bn)AK=Ku%Y0Q6ck"
+    ":'gIgx35g2#fX@&7_^2RZZf%SW_l+GfK4r74^`v,ZO'T3SuDr3#<&Hx6.MeHo9MDxPq2kWg=$nF+K@2lnp_jW&:#'/:>Z<`k6k+2UQ(s7wRNonVWe&J4q>"
+    "V-O.(oZ2E>B7sFU0)h7[%^H^_vV'r.[oSP]3ku^tj492-AA@bt<[ydyJl2+Dm(^,Kb-Mj.-q)Hh-cAUaf0.nX<4Ec;FLwhntMRbu3ET`'hnQ,q][Cu,0^*"
+    "jnmmfq^:]jen1)NW,+CNs/K+F1w0^SEDu338C4C24,cDdB/AdNkHEBZkv,mf2=Ehwih9SLpeAwc[=37y30=5Z7A-(ZrwLmxVdB-w_YCcwr@my3[o45TOW+"
+    "myG^u-w'*ul';[HN`#V90ixLk.6893_q$p[egJrp9[KNAV,d^7cjvC-L`5UH=YQ^k%R;SE4vjP_ax7G.sMBJ^n@(paHRVniDg04(*.jysy'E1k9bg6(qR3"
+    "OLZjB^EIFo)V#C+::I-a4ji@s3:tj(OtnLq#@r+m,:%F1]4tEi'W[@*H#<uh8Bu]#b>m8Zx:Vf+g=&&ZtAcAH2-cC4FS.C,R<E;TtcDGxy-jPp+)f]+VmR"
+    "n5bb)Y)WlU)EoFqohW`Zl6ViWl>RAbX2'/>s^eK2rxi1Z%wbC[r>PCGL,_$T^y+7K>v)19L2Xu+r8o8.PlX040-id@>x0=;aIb^-Gp3VJ&vO817sOnuG>l"
+    "IK;FY_)Fn1-^g,h7-1sE^Rd`8r_hr;cZ7_>2Yc/-rb/b*G*`_JW(/A]Y+j/+*QeY)Hqx6jV2'U&(A-ZnqOU1$4U1gVE9DtrIfLJ<F4dT+q=,u7a%C$ZD.2"
+    "lg2fgwuGnOe0@`WCH+K#_I$*`iXel[p(6n+hmpa8qp9pA<ks/ZRF/LTU%7Y6h0w$&DK+h=v:QRqWNP8[JotG/4_`;R1omAYb5gw1D$2DP7tca/=+ORnK%r"
+    ">vM:[SGM,CwIHLQ3-aW+9NfEMS/PJ/=,O2t'V-/Ms98JuPiaHPGcAs41jb7iwAZ%m-3v9#JY-9g,8X019Mx^@lm<y_TdOB9YDP'[Fw9*(nwtFUM9^e:r'D"
+    "=O`I>L/y*s_EUrvgYr1gjdUU]tc[M734o#eUtHGKq<rVDasE]Vi%^77L4P`HmTXD>]h#/&,BOG@8]DYB(Q_mpigS_tq1N,`-F32a352]hd5ky@dgW.r`H*"
+    "$;(O0vjSo]oj^J4=LXUou@c=r-MEM=;$m^:]l#SB/U;'860A_,rx)Ie@)J7Yw**$<[i2kkqEk:*s&rJ4EdD1ru_en6Xo7.uAR%wE3J1LRBj(fw*Gq%IDWw"
+    "6Y:$car7Sngc/L`m&nqAcac&]5X)yUadBR$i$6v*k4T)Qv3u_74n$A)l'sg4vS`*2MP9Gqm]^Nj%2'8qac<R)&y3k]=Ak8TG(]Db>XWu$$CvJAG$%Eb6n$"
+    "PnF23,#WDX]X]rWn10L;*ZNxtI`&untKg)ivqvBmTg^wJiH*rgRL>.O%V4#n8'tiVKQ8=(X`Wu]CP8Xfclr(lDx'umHSMf+aHZTqbR.`aR'RZ1TB`^(N_B"
+    "tT*o:j&@ELr-_3TcZeN=iyIDaZaH*#YnK>7lm#H<TR7uUZIb]'SSHxTgR5YEPUtdHY:nHr4)5R8$4Z<$@RMC1C#UU`cN2^qpXj3M7krr6V60Kmyn:2J0kS"
+    "OdaK=ndGNZ;)rM8,7omM)kwKt5#n5[.LK)FgbfE#51b%LnoV[J-aPruXCMC,s6ZN[TU7I*#g:)(&&&7U(hK8r+<ow0jksl1eCq8Z>jDNt]5gRDPF@@19V)"
+    "qi2iA@P_BKFI,#a@_Y;LK_d0vFutd*@%$NVA;)^Dv/fSx=,FndS_xX9DagbBy;5B^pFs^ta;*d&W4^.&^_2VCC(853XTpF&vgNB&9*A^.3ppD7RbeXSkKg"
+    "k86Rl7ddQ1:<qR']2RdJI$c^#@L.EEjqAYeOai7sY&%5dM+.Oyj:e0Ifb=ejhA*LtTJGJv_Z>jU4v;b0uwVg6h%P)OD#95v3tg(r(bJ$S8Rd&P(nUR]c.m"
+    "c+g(2l_K->]EFVb5lVk#$N>r^xbqRK/gQHWmfRbL>g1xH2x00;r>MQ`1Ij)_/pvCql##M:w5@dHj.PNR%5q'.EZ3CMZm'KCm>f7]@kFx8Ey9,CjHjpg:/F"
+    "'nj-,9HCkr'i378WW8(d),#>)(*j,_F;6C(wgRA[j6+Dva$7^m;pL=<osqnBwk(M+.,e8Ae]0SJ<mjgrZoFy$/f4rHR-q->+&wEm%sQG-J&U&627'8<:^]"
+    "(L.aEx_@=9g&Rx]R4Bmv0MVaD2E$<P&/^29_bH1*Vv^RY^5LT/i`kcE$v,-ixTOFMftDo[gQGq)vOS$C.t:D;GZ_cTLK;nFB)AG/2#Iw^lvaGfdB8RABEk"
+    "'''F`mm:;l^8$Y,)El5,xU4UX>A'Ol%,Q6+w'd$Jm(##",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10465u, 20593u
+#define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/KnG+Eb$i=>HKFy/]WaBE@o,vX9_br6H6QAQ6bAuMiHY.j(B3iR+$AN(_Pa,qYCU+-i5VOr4.OI`m9F=[TCJDsO/Ig%YyAfsl1=]6)6ps9w@6"
-    "<#wC'g%Lwt6lJ_eH[;%YGa]b5)Dm8UlePSgP^TMH*qC/M%EZe#POGV@QZLZAPsZEoU+^QmSqxdvC&KL8R<ME)cMisTW,jp4(1rQZ8F9EH4,hr-mIZ#,yLK"
-    "[gcE>5uLr'>tH<;b<a/MnrLf7C(cr+knr7&ucW$pdLv17Sx/^W=t.#4F)0'fO`d.35gKA9M2.rP-tsvN=`vmKHGi+2j>8L0$RfalPS<Tc(0bd>l&0&TrIY"
-    "]Y)F'4fN$n^23p'][P+5;*UM.AJ9Ef5IKKOe`AoDK77RQ5A5(Tc:wDH,wG9sO*WN%$wm)HnU6%ZWHrlHcdu1'$i='l#%NDy`Oyxn_8OavG<fBB`u1YqlGp"
-    "=RFRGU-vJkncf`;OMbhb2v>`PF>EjpVtaPyg[Kgv:W&i$f8Tc2=L<[LS.,#BD'gWGuG9H(*on<Af&H[3G)QK-UQqScXn8WZ+t@aIL7jJ(FS+l$K)UG&:%@"
-    "i@`=E=VU;Gv9X/J$rPg8*`F5ULKo@Jq8.XhK6[q-8))ai/&QGvOgia@VssGZ3]e5Bd*&5C,&YdU(TC%*_(.w-,wfg,^$V1=Oe`))bWNNILiV:VhW[<b_*W"
-    ")ALDy2fE)p%S;mY@I^B=cC5aCmB2*dMQH`nTln*Ki(_#k/mVP@V`yLnA(55tA+Ucu)ict4@<t@8M:vDN5-3lQyN(nub*DC_6e&*-<>T-%>iF[+$tBCPtc("
-    "jwwSyBP9wyfUX1`h+R^8@=Dj<UlH*4#,7;T.4oFp+;4]omaK,Q;rE^EA6`+Q_c'BVV8*DB+rit&d@i,s#nF-UI=R`3P`#S/WtjRGOiu7A1MAK2xGKCoU/."
-    "NsdgHLT;8$eXT&EoX(veo&Aa+7)eJ-m$*r/4(Dt9_nGX3$3W5^rmQ*TZ[M`h/W59koSI@hVpO8r&^M[I5Z>LaV>W%:MWhrI^Tm;A..q(QBpKjug[gH_>Sh"
-    "WB_S-&hqkJC,]a]<c*l9fA5ewys_]d^DF)J&aHjhjlRF9OP4Fl>:bB=nh[jZ*q:fM8Q5G0r^k/HkfeXv'>+d@JJXjh$Ci2oc&wi9;K7Td9]K^uOB2:W/+/"
-    "&-V`:spt_d[rZ24R8e);9=^gKdg(vqSGht#.W$PmR).`H&JV^^#*6Z>pF6#:D1=yH;9%7Vr+O9;oM,QEPY):w3TNupAX1`g4)uKN,j_REJx0i6peGs1eW<"
-    "=tm7K+q;1'CJuAX[67/B2/q&nx>27>:qmM$Jh,kGG(;wAdC9Mc]`fnC%A[ZA'ip$75/g.wGkSQPZillit)<@*1(hRnmWuc8=$R^(J7oO*#2<Xb@Am*jd]T"
-    "bykg*8n5gKZiM^SAks(U(rq+L(($ct^M[%1`.6^nMS8eZ$vtPl>Kt5,tK<$yJi3HJmxXQW1uy$NVhXtb@UUsU])6:Sh#IkMD*@,Sb_enMF+/`Dxs@#a,hG"
-    "E;d1gg(%+SS#`ha+lNR4CFBR0LJ(Od8M15fTQAZ%7TResKkhE3J`esT@+eYG<i36RF339O%SOyGJjKW#PWJISiH9bLC,)>.R'3>_V=%Y,L1bG=gUXU+[&s"
-    "=r9eXYu/M=Wlo,`<07nY<+RXF4TLuF6^XewX_17fpR+DY:VL-UBN,70.HL]1M/T]i8$/t-8u0--@p.6A'n3n#m'0t'gU&CV7w4>TI.Z9DV:14ckTU1jj]."
-    "CLUcR5maEqJv&K-^2aeetg_ZX+;oRXA&bZQh<N8Z3XvJS6+[&;nQejJHw)LRc&CNI40%j7vjoJreW,2W*d#I]@B,y=&`ADqm6-8n]ZQ%S*YK8X<xln*P72"
-    "Y6YhE09i$#52R]&O4uFcu1]nU5@*/9=tPp4BWPeZkYDRecU;npU:MLa8p)C1Brgdl#lOB@ciS/YrvmiDQiV0i6Vr/B&+s6F('F$,'hSJFWOkAiLvA[aMHx"
-    "-YFNYi-&XudPs-^13%(C9l_XZc8J#n-uENwBqL6MD%<JKDtgk6rbu<QHmP5wgf(+9s:O;7v=wm[muV&pZXr-wjOuX^QNm]OC<:-wLAA(mjy$w,b<&1OT]L"
-    "rL4#cgk-r]nIC^l4LvQ5j<rv^ADtFO(^o.P1poI'HM[Ba:jdNDu.f:'tP(_567&UamTPV_c_*W$2.rw'M<xj/9sh.iF*)%f'_od'4Cj6FhUlRk5a=*N%+<"
-    "[*5CiYT2%At``wN*^8v@5UCu)mX,3M;HLn)a/rhbE0Xl5&-ncCJtJg0[QP/3-+BSHUlG]KmZ'#I(cKisSx:fvqsaetfA1I:*eV9'K=a,.e3@9Ua^XZ$R*<"
-    "CExuokXT4uXNZJXkZ-6o(-db:r`rA=Bf:bCimlp3/AR45%t$)iPhs&Vy]XgfvWe/Zd7quWj025AhS9[l9>8YKI9&AgA^4d2hiKv4uUH*'-eYmMqTcMg=Ij"
-    "uSIDW_bY:koaN.Hhd./M;IKD231)J9HOv`N75-jl]f1Q6ME3>>;_;@N/OHx%SCbuPQ>SE.KV'sea%BQs/UCotsd22tM:v*dH[lLi(4nS]d%hBudq%NK7*'"
-    "G<v7L$uM0GqEj9PFJeH]i2M:]hEaMf)t=$aH+R,:%IoW2s8oK+RD*C>uUo)t@)j3F_v1Hb[[53yepk-n/*YafPst/llc86Ka*`$_,_KV#`8l/R`2$=igA,"
-    ";0xSqsZ8n.A9s*V5xYINT*F`xrgbK)<]+8;^FZV:<]utMV43bUe;&'1TRtaPf5>P-Mp8yc%HsuZ&UexXpt2dv,@'s.-Fh2V%eS_DMhYnb.m_-&fFCgnt[x"
-    "VYjUO2qaBw3^&fJ7F$85.4-MTNdBI;xFTvan&Iqp0ydEojqfK))i7[-v7Dm`U6ZSGo#Ah3*MmGQ,_P%/#E#4eP*5X=9Hm`_^dIeGdlS/f@.T#4a$b0vXm'"
-    "wYQg2_veJ-nrvgZ0X8G.^V`r8uFE;@^[9QpLjZKPVAuy@<y6GM`(=cPkS1U#x&m_mNlNtBC$(q$G:vcPPj]18`.:rKJ8ex8o`a3IgnJ2'ptcK[]d3QTI'a"
-    "ybQU(Ea'OL@k1IlpDurig<j<lfVRpZlFP@)#8#H8R'^0N$<=bo]kW`82#pdw5iMdX_u'xHar08a*4$HP6DpURF,9$BM);`tH7Z>mM-)e/4lt`oiNaom+4:"
-    "QgEEd*+VRqC4,:sj)D%q]<pl8%)AQeTnk#3c%l-%y'Z#jgu%r*-pbm`Jx^PUQkDTNgJMPxY4pDO4v+(Smh[Mw1UY$PP*DD9p;M7LanZoTOdq*5CqUij)AX"
-    "I_OD5%xW>8/o9L57=gB]cpIljolfBj45v.NGpbffhAxY*,,94Lk*axrSr4+thvlMN9S;^l*wP7rbem:E3N$ikJy4l:fsoWIBQIqbRkZuS7-LsQ,WD_*dOx"
-    "B2u6Sx8X=%9JBgH3;@]MYK^*W1LtRGTE@'M_IM;;K9@Zbd$u*x`G,F*>.V%V)('xol#jR,`g>q]H>MA'y$.+W$2><(XJse<UotFY18b&$QdpQ0G,vu5=SX"
-    "Qk:DmXHGer81he6&Nlr>0_nHE/nWhA=//%p2TbZWEPP&[n*wrIaIs4>fr;$p.v&rLaSgFKv4<nMrG<UiwBf7D4r@kpRl]K/KRT8tt418CPe3@>V8v;+62W"
-    "H2xj=I1'nb@P6a6>/%-fg)MdYA]D:%b44IafLMD#$$nH-Vo_MC)8(Uv&<Ri`[Tpqb'/O@.>mrnew_jFfU+gY0Si)4NVjdEer:mm-_*3%V;t`v=Tonx2Lon"
-    "#*:1j8UF:p>4/qH]xMZ=wq@e2_dcgnK+M1oTK/8'S&'V3l3%Kdl@(]d4PB,qyNiM4:9Qqy$Sxa=]U)$h58fPe0-;)WcCrfO2w7jyZ]]`GFVR&[X;#h1G$v"
-    "$G@J$=_UT.t=lm3$`/abFY(,Ac,+(xaTPl,4MgkTmd+DAlf7-]rf(xPT,>A2/X+%QH%n%^LG`uxMsGtDkBW>VpVP8&YjTw&Tkf#o<`;rgn",
-    "ytwh:BW%APWp25+<J#xfwGX`,e)d<*>YY^uRv7UrP^g*;CIaqZnYynZ,dDGeokVc$1c7K&o;HpA7N%bilo]RN$R)`^iy7k'N1yd>,R7hY=^.8$teBw$VA)"
-    "Dk.xjKXM4*.TU>e6^jm1ZaGwUeDpaq=G^x`a0:1XJNx@H.Hh';%43&kFi`t1/ss7jah#GVHRdw3L(Nm;g'e-q9>m5cVAYStEI'N-K#QvB6je19CHYFe+0j"
-    "1]uGl4,=M1n=v@w8jI'`m9ppglo<60EUvLV<tY0IO*/OE$A-/7<qcb&rEQ<lxSHkvH31TMk4b=YUh=;t+TPp);0qpvk8tSPH3ne2DML49T+lS=4$N^B47S"
-    "fpxcdbLL-;5=8hp4bF2)_etddp&7]pKS:+hW'q'+o,&fu3xqMaRmm++3j[Cp/T&Cwg([oY+EViYP5_JST(t8@#<;f)u@^<13Z/SU-N1UCSF0xo-'5hV3Sf"
-    "J/9elqb^<2BZS#c.yA:(C;M2Aq)c:>^X.[56;ORW08S#Rgr(,+e[tR>A7pUn,gi.$&T.NqKO%=nL>#1`r+'(:]X+WiBQ)VU,.2u#h-4%P_v]Bk`H=n8$UN"
-    "(nNG(rFrBnBY9wfSHWE<JuM.6LqZu<-7/'vt>TWspC/)B66I9u311ILE6PXa-(o#u%eSCvVf;6,ud@J;P/t'#mEw.$^;HV/s0_juBAKX1v3/b;j;KJ;jlh"
-    "<TP=C6<uPk1d.jSEo6Pal,.bh32ALc*dB7^hm^+ln+kgVSqoohiZs0nyrsWj_@j*y;k99sgvbo>cBvXtEp.VJPUkpiX]TPl`](p#*Zm)f:P9c[mCW+0v^'"
-    ":LYf>%Oq-WpS[mfa]F3fSrKVKhMb'HJM]Q4`yQU2mqONy0+VmI3NoggGvE/Ne=$4W5OTQjnP%k0N2WF2aDIJ5J,7;e:UKK<0VfWZPt8kORpHr:4K^ewPbf"
-    "vp*bDpm4_'bft.gV(j0rY6ZD$eGn-d,BV^Mj=]Q0HqwD47%<;)XYoTTZ+1#[f'PRWnJS+@#VpCG+Agv9)2ik%43<^mFA%YRiPR/;$B0AL+/wZ;'c>x:s1l"
-    "Ig/Ho@Yg7ZDrQ=&#'89FD&d[8=vUrh>&CEG.X;DE$)Kq&mvOl#g7'J6TGn00'#qm(#GGD#kS]^he&kZSH3#tKD1Np7/^WO'-*roPq98_.`C.FuverxsrS&"
-    "oR85_HdsMs]GQ#'#CjsJnp@D6riXr*<>'lrkQ=0aA(5'WiSs)Y[g#VHC22FU[F%,i5Fp.Eap7x[dX%L+HKri'r4gv<*[L#Jwue<J%ZA-$m1v*rfD,FN-W;"
-    "E;e&Ti,.+YP4A(0VFOb<Sl9CwfB-6#[j$ca^:bTiD>II&,(hq0$RmCFD1f.PxrOL]5be_eHCZ^K_pjhe='/c+i#=8-0*xe++LVE''Z+K-16l9>`37q+dL["
-    "kB(PB#DQmXWrwBs-[-tcf%Gm,.ts`WT0$rwLwK),H#BfVGK50L2KLtY'gS1*U<qk-v33a2=2G;UQ`G;pBe6mD.(Tn]'8BA5Z8SUn65Co&d]cP-X(]ICBau"
-    "hQb+`bs#^F.@9VqIt5704/V/`.U_e.pBa^[qpPq<'Lk2$5g;l/_T5]k][5Uq`@qVM%G2B>Vg%[ntxMr0AXc_YTH>V9nX;*y572d56x%cm''IQkAegq/WiA"
-    "*d(LP;).Hp$@C:0AiUfj-P>bI>o<$uScB1KN)<&hA[>@MZ]CX-FMA2HxIEGduV:.p$t<re+8ge_+C]p6=XiJ9%0CY.>1=]d-g5*rHtkJB9.%,.Q9>rO`c;"
-    "A)i;f<0w0:v-[X@y:qM+(/,0XomxLLojkHt<S_FimsTSuAViN@/a*<4fd4(_6kSF^rFMYu&N*Q34@xOUImu)Mt>lDeY=Y4vlxp7OSk_s<x-twE>F-;kIiI"
-    "aOoX53+o+[og]jQ.kxEy,8TgQeH-Nyx.';Q*o`kTFr/w'/OZgUZlv1vSelT/qWk6B0qo_GgnMW*:_%bO*6b>IiLbp%BI_Z2N=`*NT^RM+HXXN<(iLP=jq*"
-    "SM1)qFA,$[N8[lZX<JlC3W<GU<<iJTU5Pp8H-[#p:d(5U>uu_FO..7OIkcK/L%)[duZL3mevf#$EwG2<`S+vpH<>-d55,:J3iNn:[Y$Eot7<`YJ_LWYZ#c"
-    "]U:DMa.,&4EnXn[#[qO(MOPnu.NKA([6;YGKny2KhL1;3u2yNy9ohdRB&0/aaki7=*Lx5LhErE[Ya-0Ua8NkJh@W`,`OohoO/Iej:'P0%`4x@_Eba5yu8k"
-    "Ol(3Gbm(xCv(l&>Crem4SQSFsP8%+=y3/fJh&JS9*><CgDFd<%S,BXp/ofL2G5^M/5Vs5r&s2Am*W[CXgd_G:#Ea^dT592_l((1j(cbRMxUTNIWHTchS`h"
-    "iXs7GI^Oe%oNW5liPXW#dfa7=A>u9gKFu+C@>`+JOnaAZ4g==:mlHY2+;a4rthyu3keNMsX<b:3yko7MTl]YT_-k/@+J<vOSE&)(d3U&Kde>EF,@<1f=01"
-    "9@KhRET-te9/_,.kXS:+@k]:[s&+(j.kRfMNr>92)o4H`SV=avu4XHOR&Oec+_CVw7-cEcmYS*kpb$./DX<kLhOF@T/I(BXMs6n1.a)rvTvM#J<KD>70[H"
-    "p(e>q[&)wG/Zb2nkaK#146&reARTJQ9Hofc7%h/d';bm^/%emk9;,ldE3x4Yj%vLVL0:frQ:mUi=Fu_T;#[W1X>+vg`3*Q3-mB/pgwYC&wCf]bmx$v]wlR"
-    "d6aL;=CC1qMHkCKL6GY7*YitFv7<OwtMwgs<CZb=@5@JtSHri.'XF44]9JWuR%11a]IG->d1bqe(6BZ<FNHKJgEjkK/_17B#$j@:wB<o0#RBH'2O;]GiuO"
-    "JBC(i(;lZQV8c@`^;+VT*[L4_h,-1jnGVl(^d'9XqJ<@I<3B1i<qs,(O)49jFITDLPA6]BInG>vN5S)PKP[uvfBtUG$9BK)c%,[U5gmDd(_r[qyY#3C^50"
-    "1&^B`:^`$8*HZ,..@N:OC<O6DdAQL*`lR>pHk.qhCZ3p#*V&adpUj>2g%p2#kUlv)F++UK0NZPbPun3-6*5C&>vM8a:h37)I%K)q89Z8WBdPr5=IN>]u3_"
-    "EG96R)1=Mx*;9ZsGS6fu2v`N'of8JrNvKOZsgWQb[UJK`o0]ugAAjDXm9fOwB*'A2^m3OYoYhc28M^#7)LCpo`5vW/Tvu(r03A,+g]),S#bag]G^3]=BD4"
-    "=r/HDZI;)D;Ub<0aO[2p`,4la$ix-fvod].DeGLH=cp5R[g+3IxeyKD<9ApoGsx+_KeqW=-PNSjd`Vr$0y)`8f4]4.kdynHW*_]-);/BMA]6'drAtlAXeu"
-    "Puma_CgES9mTh%GDGUyw]3PBM_)&`;t]Qx0^`gc0a``mBoUSn([DV++G6.6_/YRms5GhhuCcxfJ5RoPE+3IT5*`c:;q/m<4Lx=<MLf12,&>'@>j%<WGRPs"
-    "ubNJ.(CjRM_sBXyyD/4N#Zl[ZBVNA_]XIU9^lV@6/*:.2CoV[>PPS2(KYv0[a^g-o4pI&iNaRbI6wuHdq2G>94OPhm_P%&Z^]8R6uCuyDEVdaBapJ.;e^0"
-    "c%yP32vGP2hxmGc$O+e']33=U-y(4^_pp@$#N]CaHm/GINN7N_lr,SGmWV]u4:NyID;^wWtC.7#6N#t`Sj0BTsjjW_NbEJ2sPe>uQpDx_;HA9=6jr[Ql_["
-    "PDc9*]7Y#f6bVdqMJgZ3f9g-)o0+]<T<[W13i<nj.DTF]a%a1.T09iuNen.S7Hmo8s%,-5`/`:MCWrsem=Pyc>jJ6qM.GjjMR@mvaV5xb1.%g_hC+]D@_p"
-    "kgVr)Vm7IJ:HIaKu)w$dnT3mfK#l'r(#yJGEuF/dX.k6k%&vny8rycv7^Jd4gHVb=D+ocBU6cf52YOiC8&%SQ+aU=8#o6Y@AWgskiTIqMo-V4;#YOmTF>2"
-    "o9u1S4=W+p)Nm=Z=:NOO^>j@Ri;MC=V92qT1X>gspEU[m$H1MOMp&1VJN)sh^076T36-1jEGVl`)o3c(o&DRSk6c17;7h2W=,/Hv=&d1c+",
-    "/d(nO1RI<LKy0Nk%6X^rQrJX;MQ>.62FvL6II;HARcB_-1ArS@x>7,/S.J<aNlb1Za%V9o_[p%7c)wF`P3a$ZNo]1txk2:J/rXiX4[]+4,u`(pAbdpZs>>"
-    "fWIMn@drjgwS.jCq65_8so_^%>DckPM*s.BD;5`.m3,=d^sx_dXm,oi;g>J5adT$b-&&<uM+H-@BU63wf+)ai)vs*C*DEZcP]1Y(1:Jc+3*4mNlH5e,]k4"
-    "uSnFf&D=OL<Af<4B=5UJmbb4,j3ejOtPQ053wjLeD]6_GC6e1l[r1;)=9.Exka.QFec5Wt7`U1[pV;=#Q0>:qr$ETa_xf*dBdACRM8;:^0,u.M9s5d;>2@"
-    "33OdBZg6p@>j6Y,>Oej-^f(-#FT1o.8ZClNuXD889`3=0(Lea*eFaWX+7NJO]lwodloG,c>(kJ=2'SY.D*Q%PB@@nR1Ib5lMP+JR,8@o/305hW0meth:*k"
-    "lk:AgX6D_ZY89s`Aa6KQXoOVRhuOIxhjnN:3*ts3lQrcQ4#$(tp'^w8GB26yX>fcF(o3s3k^>_a-kQ.%8Pg:ON>A19FCFSS*I4Ku)ZiH:BSj/S@'@PBN(e"
-    "<[h(>bW#;tZyhri#C9@FDs88L6S+kAD8PLc^]uAgr0B4'vV<PS_BFjSXod.p6`ehj$F'Ur[2LQ/PMPWDU>dmE5nxdeU(o_+rcT3)Qt$q]YFbnW*8g:tO`*"
-    "]cepm,vwHfC^@QXs1>b5N==]#4sD8u,Nm(9$'3K)T@LjV%pUL]Xu^lfCLT/c0D=c'y8TAC=sSS,^eHZ%=JTS6LT;kHN*C2J8m_iBrKJ.5X@yE<B>RKoM=R"
-    "290&tY=vf;VyAYRU[&[nKrVKZ8;;8iNSfL_i9,4K8c)nMtb`,M2+J_vO7@U1W(EMa5KcMywB^hT)H-8C)G8Eq[<)Yob=9#1M+:NpHF'K)3O4Hr0G2Nl#qd"
-    ",QLet]Kchw,n6NH/r6sh_(0.GUZB8yf^8pP%aR/0Hul10G.]*%majIA)=;Z_p[j@1isGrhgNmNxuUn[V%:XLYXn1jW.VxR23.M$ASd<&)$LvN<Ap9XB(`%"
-    "#_J.6mX&1Zg9`TAPX9q5CQ3SjaM:ipUh4NO-%4J[Nc(ahfBe7OgTDqYqr;guA0ZgGychKOyW(LV9.UQD#Q#&v-:SIerUo4Fh4pg]IR#'se[7ycb=[,I=F>"
-    "n5F1sdGMVso]OgHVVh^55Ub[BlOn(Cs#pKfV=Eq&Z5lp,@,o-6fl^,t]G=kZVjAY@pZKbodCN9UdReVIZ+l^_^XJt@rV:9QBNc02/1N*fcr47'2HK)@<I6"
-    "+LWHI+4:juZT1'^dGqklpSmsj<1`;X)v&CtxdMEi)MG6>r*+T5WHX3jPcHyW+e%Kx>3uuhr#j&'*C8]_H(Mj-NB/+)JKk(ukuM2PNG,wsnkOqES^]d/A$$"
-    "0gGp4Nq7X#6[8_i6x_6<x3<m2U](kFrKA;'e*=Bq$8:M)]&)A2;*;n1vTjAR=8pd5vRc;:<#8'3h[Ki/y=P(<xJ)L.j*O'xH6UY#UMWr-g]TQo&L33wUYv"
-    "..e*Tnc0S<aHpFDUE9r+OwfGcHmfki&5em=Gk<f6K,=Yh<^';gNI-ZVpo(WX(y-Nr,+=>kcg4c;nW_nmD+l]kjsS([l`L%JFtPSONTjbna^i#]>jt$ab0V"
-    "]S5gwaR=14Q$$)BjH%C#g-ZoENNgBgZTLBNbv6AR8/*YQX&03t#w20Y:s;#$(<.;45&8/YVYbpv0lC8Ua.XZpETa>LFV**jI#gnh*_<DIk4e2;ji/,'KHc"
-    "TT/Q.L53(Llg-YG>;>oNY,Q@uqwnI3'^;X66R_1#Z'R++Pu&bBmQqY>;R9#BFJO5bxlQfLm9Jd#'H'2#*F:vZ8Cfp2m%7O]a=U10*K=cg]C.9jO5]vVQME"
-    "+N&+85/KLjeB/U+Sg3N=gvb3vRvgbG_)+mHP28]2$NLrx_pSQJuW+*+9AK4*Rf3bM69V#HGt^gR[/rF;f#=Y;y2oMeS.>MfU3]%wWu_X5mQeq%Q7T%D#^3"
-    "iZH3(k>MAVjy:jE$NHeONRu8TL@>0anTJIxCtJt/F4*&>C=sQ8_@y]vgMsWVdD=c<,t^]:8)(_[cfYA4fB/If=Eg@xsxcT@,0>`WOUXPvGy&&H9/qqs6*0"
-    "2Tbp9LV9i@25%ELPC)Fs=xDcZ@Ks8ai0[$sYR_gnaBwC6PLi943i&q7Q:n'@K4O4Hp9h2CsKVseR)Di:<>RYL/fR%ue(oSkWGZ)6HI*,sc(qEx<X=46Sg,"
-    ";%jP0X5,#Gp2DPtJG%)WhD4W6R)DJkJsIO^`,Z[RYRK6NvkkddZi3d+N1AKng7%1@Llff=n=2vL%FaDJ;8&BUnBW1)O,BA27ek6@F-u&EJ@5ju$39meQy0"
-    "1qvJW%GUGg%7*HaUE<(J[n098S#@wd-4s-i;Ro]>X5yhb3oC+,D94K;5Ph`+=]X`6=HSAFr7Mm;WSq^Wu8Sp(B+yWg%ZDcvZChn@8_4FnIv9;C/nl0I7v;"
-    "ku%hMn$S^*C+i=N*Wnn)NQr6Mcl^XntQF7QS#EkXB/NC0>I'Lh6Oo3@qMu-2,n>b<7@qgVx-'Uer`UGR7SW^Go+@BSiO2k>%0fDBH,Yc^o`7Bi9oM%b$q`"
-    "SnmZmy>C=EM`O`4H0PJTq%vQ.xVNCQ4s,k)g]5MEY)9#SGXy%2G@W*:]_CSV[FsO*xKv%O^#l/Q_B:#",
+    "n0C9%1VZI/rpQ=Qi[gL#&P6bNVpd.TcP;$kSRJ#5twK6ax1CtAHO@S>FYiZd'9d(J%W'Vh^QG>7,tO$K:&6Y=4F>0qHy=o9L0-pF3hb7-MURnJ=(jUmqh*"
+    "T#e1(K#WGV^X6uD1=KJ:I/B3ViHREG)%sh<jgooU9Y4(/G^wIlu@(.r@F,xtV:yS=y^1VvC7j].Ts;UAGigkHa5nmI'C><o]4Iwq^6/Pm*ktad$hTbP^$;"
+    "Y7oBu&xHfV(4Ku/=SBMK[Mw(I,1k5*]cXv6cH,d+UKB-rBDv;L5aB9/`Q`02Qt30fN-VZ&PNs7a<iG']>@3`VnGe4265-DPe0QF0<6`n#[XV,dhWG1itP7"
+    ";7_`l>A&^,sSS6:YO7')9/(7,,VY],ppDKH;[TiYc@1_aK_`^xQ)W.Zeb)5Kk%m%ogO=+j`%HKw9F4pq+%@&7o=jT=v:R$28t9J#MP`f++6i4F[CTtR(Y5"
+    "^SV'M9EV`QK<.PW2=nU*KJ&OfR#Rn/%LtW8'GsUc]^K*uE^'dlq<=c;uk$uH/.j+19D:`t#1,#6Kh#dvNv0JAXlrIZbinrXJ]mC#)5-#Q,.M9IaJ)CIHwB"
+    "wUtSQlZ;y*2R(i:IN)V9eK:14o)by66a==[;CV7+*E<stl1.4VsnP5*@WssD^4YfUm6&:k@>U2*WKkh)Z.&G6uK.Q-r=3x83O.S<Y0o#aj+7BSgs]:8:Ax"
+    "evEbtFHDCvQBC>d2iTs]N>UDXpo-2[sOctZZG=oL,&)G;ZJ3Y)QsCqiW#317>@.6D]/mbdLT]fyYtaQZ8CWV:;&x@Mv'q+<u01E0=ueeqfgQu(Yn4Pq5u+"
+    "Q^RBrg4Psy3_D8avDCgxK_bcK*3FXZ2KoL6JCBJ^>'$p3%SMQ_Iwmb@mZPZ6id(rG@MOu.2M3JEGXYtWLkS1mfjdegbJ#TNQ)pb`>,#PVBe(nJIntgf+S]"
+    "FfM'`T3LX,fmHM.Riyf@IeMu=qL6Gy4mZ@ADNwP+`O[NyXCt9hVe#]_24-iYrlW5f:Y:)Ja/4x[[kaFkre;n^7j5TWqa8LbO2OlI`#(8YN):_d5H]_NeWQ"
+    "dgH0BeAlWN(DN7RdUsfJbvdTeW&2m/yGF/6:pSkH+^P=0]q(U><a''x42-W6+WMh0/+s3,oj(i@'^JycL#a(iZICFOhL2:70KEc`:@JSGCZ9j1*;3aqq.W"
+    "^k<XE-&/vY+BrNJ_%dk^lqF]@1Ve,eC-H]sgu;btXC:AUxQEc[Fh3-Ntln=NcPxQ0;#vZ6XpV=_*V4/;4L>QEaAcPgaH>(NIt8PS,.,1f)XPdQ/4u)4moX"
+    "^/h&cs#r.=uB)1/Z:@E1yc>Qr8[aD@u0Wo^u+iH:mXkVg5QYJqlo]PLR]@^^FfVyX+(jHw[#pwu_JJ'cg4JpxWcT;)<]kEJ)ZII>-6^C;=u/-SHCArHf55"
+    "lx(R,;P8f1sDKg_R3kmD(^+/fR/2o+RX@efd:(mkI^mJl-jYjUnx]$`[H+'IVy5-BL4lGq68yP*SBsq@P)pRuxtT.Hx(>19G96JtDU1D)Gr2k@;3)u87m#"
+    "EP-285RlL`M#/%.Hxu06;_.Yik#&j,P#ad<sE,kc#6+*M2x'$&SiM]t1iH+D6T>FgUWvgt>s<q_^,wEsU@F6w:fTXY$F$2I&mxFO^A>k8/oH<2poQJTQmO"
+    "bRq$kudDsjv66NyvLn@e=c8+6-*`L95j:IqSCZF_fO#`xjw.6NB`nbIw8>$*h5(b-=QbJys63[(mK8R)asUuUCD*9iE_#/fQN7+C6UvhmY8_a6DhlpL_o@"
+    "Q=qO*w*nJ`(#LHjyb(CV'($&+Zs$5[W]E$miC+V-KFDb3fT'bicRBFG&IjgQAAg3Z_lPSb%IHKDe6A0[L1etVV1U7eML^3;KgAEv,:LYIyjx/4(i)xV'j<"
+    "lQ8v=7wA-i%89Yr_8C'3=/IA.=0%Qi:rO/.o&w>_t7$5t<:pgwN'N836q1<ru<,;x42te@SP.<_j8=B6W42pTqmCfX,RZf3f@<QoH#FZdIqQ@PA8V7wv%&"
+    "lShY3v/N@$7P5q_Z,ts/we#hP]xjB5ciu#H&$JC-+iH(t73,[oliD%^(K=M4MpIV.s4kg=k[mQirJ^b]xGe.lp1nSQ)7Ff#o4$G;RF&6;5vIf1K+qKdu]D"
+    "Mb$s>oK%1Mie7,$N_@7r2o=W#,G%*@W=56bRJ+v+@=O2tV$sLy3p]P]Mk3TRDAXFk)8I82M%oLfjRO,;Etui,-_c-MD_.>*t^,Jdrn]W2N.g;FMo,u@1y&"
+    "`Xia;cm+01V'p1`=Ek_vlMu3EDQOCHJfVJNVra#xjRNP#L)<cXK_2GF`NrSVa9Wmq9:*;L^*eON30+A(<=aRhMyqmVTN3@>y1s.QD$F.W92aV2Cen@qQVr"
+    "rHseIj:S)fY8.P3vJ0v_Kn7+vw4Wk2u'DuSpE;[DM4>_)fqVb+@:pWT4>`uh)Y2-`[Na^(bBJ8qRkAVFCKq6m%8slXCCe4UKf0%6chhHZ0Dy,c][/DHK]/"
+    "dmBa,bQ:5*sBg;m%w$w5;%X%>Wl%3@9kK6_8GTqXo4_(I69_:`wmX%I.4y,E8f<CM'&ol,u4#J/)1o3vk<5,pbr9Cs&I`YZuk;'jl:2n=Jli`y<tO^gY$8"
+    "8=C0vmVZWkYVVG@HskaJsF2^X-X6E6@[1IcJZ.>%b)EKLfWBjH>YNV0Y[=Y.61BdmE_&*P4'6RI7]B:)4DuQ1+'LK_u:4hZjDgOis##ix;dN,JrW<4xLve"
+    "Njp<XRA[*8;-dW-*S+O36Lrtwu:A+9W`*9.N]_l]RMJ6YBts51_wHKbq/@F-k6]EXrg%iB65V6PTSd>tHsurA/VB[L[74xh;L08IBA*J8m)0$b^B<;m)5L"
+    "m[>d]7lh8j8sK-iT@oYF(D<p%K15PJP*DvL=G%%5iVOC'%_UN::XL'_LRvee2C,=>6dpoYX-]o4s$o@,v7,n9Wb>HO36P=t<fC$'7mcu9r(Nd+]]7+x$eq"
+    "qlI$O^V`#RP5j95Yc.a%uTxRoQco(BAwjvLq,I'8WOj)QSAKfSvG+/IiQR9uL*R(G5SJqplnAI+]YbCn8oM6wqWhO9b3LTKTRrACjS/CjpVjem-(sq<:IO"
+    "@Hr-_Xajfw*iG>47BV_K>:<[nND/X02'=A@`H+rTpY;M<xMUjh&nc#wIo/KT5%uBbS7,gF[B-h<N9QF''(y;$q5dM*sAxv;YlF4EC^hd*<@2Poh]3Lr``R"
+    "umg_]Z<(FfY@p%k`oW48JlLG7uV35_u*M>`GxsBlU8D*i-kpJZZ:9A&UW:fDO@Bc>jsH[cUW=;nT`4^wWsNejfkXjCi`u<9VOhS5E.Vl6T4R2p#qAml:#y"
+    "]Kjwh=,dH(kx,N/9Q&fm-UNt_sG$Igm6B*Y4qM&V5V`jGV]X[/BpFcq7,aNJH/_X/A`W`udK*DsHUn4268:w/e6CBxrm:6>r$xcn+A]j<_bN+N_,a/it]G"
+    "A9c;Rdb=B3O+UL$C-jP)Y=*AKEl)2x&(MsBJYj$r^RF3m#Ot>PN@SB0>FWhg=j@v./ETt^[rUm>Ot@h4f%bEn77.*MBknL9Hd40Af@7Ono>DMmrCPNM[d3"
+    "-wY,/C_]9$%k9v.=@O3h,l2G^.T#6MKb2=s%3TNl.1.Q..FYt':3qp$)koEA-r/kd*&cl7[gbYf'X]'t)FV-WnOr]KFn&L.=-H8O4v<TCs909b>F-Ioua4"
+    "6Jq3(`#E1@[NqbbHTP@[;Z7(r0K(W3)e/09BQVL/2kEhk`VHGXAT&%cL[G(P^.1<Qw(htsB<8Krol(jZFIH4>XLi20Tq'W_*)<_HTt[:.glIlfc-lLTXQ9"
+    "tc[hoj4>//gIZ)0CB@RQM:Or60@OB3qtWegTn<c`]M_=@hn6=9Svt1M*gI$aDyy;VZd=8Ng7bBemZ.J,3(f.iehU8h/3CM;vn-/r6`BL7`ngINvYX/8MSW"
+    "n-Zev:9xK4ZhQmoNSHVsXj8.1KdK7Ul*k*698N`_+&%te7^cw[fjHA<4-v_)JT7#CBj(cV9vaDfH)h90>9YH3QgL2M:(RCp3@uIeh8NrBj",
+    "P#6kVN8g3+E-Eckmmpnh3pOCY@E@2Yc^2hgB@CE@2,t3n87#]k'2LI)r7sNF*@*=4c[^4)e7`$cGEManWxC8L]UpQ'g:DHV_'sy]I7s$=ob,y);WO8Q)<a"
+    "#DE2'o;7]^=7NhyLO[$QF7+Btp/X,fZd;LZbMBw4Fl%G5%U/pNEd*d6/u@;C9R0ftikuufdM=Z1rMLBm4uuuBI6x$NI[e:cJNE[=BNWfrj=]=eJ/>lmpXB"
+    "4mZ)to0ZjRM*3i>Mjxbhbl-<89c)$v4*XlU9ExO:nKPf1seXmd^3DBMwwMspHG'`*^3,1m66^J%r&/w_7o5kgl;&I[1ifhgTQxS6IYbtO:KGiYlNC<7QR*"
+    "DFCDj&`7AvIRh3+dlaQJqa+Ii/:r1Qtq(&$]mEXM$H,uB[a,&`PPte^rFW91Ag;y'6E%6jq)G=c-1.bcQ>^<_:=[2F_'Mi%'bq#Jl@3,<gQ(O`J/Rr#lXX"
+    "P%k>51A(qmMPK=A`I.G*%5Q5r*gRb4o8],6<NjyP<(Dft9kUOh^h^tsQi]-QwcVOvA.A)>+GB'kImv=QLhrK-3*g@T5i1kQZbK$x=AMM^_CGm<L;;YU0k#"
+    "nR:O60BG_.jT7j_'0FaI3U9VSN5=a`3y7Lf6PvSL$@j.DAC0ee:gZIvR6WtESf]bapJ;Q%pMUA@B>3,J;9PIL9LKd)SBG$,Bbn%a[liZAVv+;e4,&m(3W>"
+    "B-/+>A<%G:qG9N2h5@3'kC.QB;a0-TQGu'18+Ac)P[NuO7@neW_byG<kr8us4nD5noIOC'2OW%2:q;g$u]y'aUAZZcgY9by,Lco4`*78HbW#6[`MD_c4@X"
+    "%qcuMq-]B-t>r5p6Cv2GO(i=_7@fa35V'k1i(TVNKcLOe7(CeA4&]QOZu'X`4KXfCWMFd[DrgU3Ga]AyapD@:O#VogH_9H,@8bAjH%52xqqH-<Hh:;DT>o"
+    "YKArs81,rm/wdH*[/R&mrWEV*;Ogj`G#[m0Aoy=Gm-fh$ve4@bI1xt%g+v-v-QgOZS+8WvW%],+Yg)/t'SwddOupy]c,O90P3HKG'>Q7HYwZVw,>c`,I$g"
+    "2,5^i*NMB80NAJ6PcbRQkq*/j#0JqjSw*vEhFqgM2:Dm6%gF=OQ_I7V9km[o8/cVl[gs.Q&K)o2_=bFqVt]VJ98nyR.9@L)tK8c`NWvtZ$mcDsau6l7&BC"
+    ",Gn6DapNKWOW<<=LD$1j6UXQ@@]sJ8K_%7+3D+'1]1oJ.uNa]pe]+O:lx9u@rnL9_FP7'#2O(L-wVYEF^BCd/5b8(Oe_--7PEih`$SJ_v<-gJ.n[0kgPpQ"
+    "Rkn[S:]S2*<m.82^b6Q=%=5NywC)'=5fu1]qr*fWu0kF4B^:CH>oRmTA*/adUg0V4D&nKvs=M:x0^YPNqqtD%8CYLMs1HmBPa/V>OU5Cg-`-Aa>Zc;#TAt"
+    "PD:dAdB#_<vnF9DlZ9s*m>^2Ze>lc_ofk@i+Cqj@5lMGDcSl#_amZr[tens<(hO)CX0rRu]fZ,<K6n&.T-_Pp**UpEYB/70;B2iTgHYBq[wXTwgV6I_(#1"
+    "fY`Lf/(djjY$l5>J<8rS$^EZt/3GElhEhK[Y:,<5M@THpO>jV5^sDwC=5Mh/2+k*HaET1Fsn/W%c^2rXe,4T*$;&lGhsZlDA>,$D(OA*JVpw_lQDZsx_&2"
+    "$qe%*2OqflJQWYtJ1[7Qamnk,+K(p/J_hrpTW`R]=kaGWQEv[cbD5YS53;1(:C0l)3`lE25F$,dhQ%ZD&-fy.5)H:W(vS-oq`KJb<gH)Yw'H_&:6Py3o39"
+    "M9tL%x0Cj[HjG]NA=mu%0%8#<sISA]N6o-ST7F0LF(DjF4pxm]F]68s.8pjBBZbkJkkyvj5F8M_-UHok8ALf26@g#YR9fR<#qmg<TZX]8K(/ge[jt(IZ'W"
+    "y'cs:sjD8:,$n$Y^Q$iv;UT$5UtFsIWfF#/B<2ga,*YG&roLki.uah8jg`YBg'Dr5qnhG^C)f@5xuG&YsuE]#)MIwWY'3dyl1:pRFu%0kcZ:IZsXIN/OTv"
+    "x0@VIm,LlJxSenE>75XR9-2:LO7o=7#(&t+p$ck01$U]0:;9#eLamc#hnpF<=ro&.4W;Kjnt^h*o*ZNBK@r%5ND^b`/WU=oE*JI&`r_5+r54Cb/Z&#Z0Qq"
+    "okWgGBmcm'Ff72B(FI2SfhiF0h49@N#JAfSrsxQ'mRb3p2w;=mW>e0)UjG1o(1pJu^'i/@]=q*HaV:-(Nb'7$>9M.P,8-<Q$iuxeXJQYW[_A[vJ5Ew_8kM"
+    "@$.OZH`o,dM.RIwU<lt_2*IkZ9%Ygp@5ug7TO1eWjyP1p/Tq,(*4u`S.w_,&'_16OkUe8h&FMfVWA)ec>wfsV_x3n;ge)n6,HLPnL(Si#vw%@Gq,G-(Dtk"
+    "6mNaHSt;um[ST)NxNN]p&)WTd#1`B@P,D:ckZD^PrnQ,YP]2CWK9gNb'*xp%wvn8nW>Ttbxo^r8y1Ig3f[(a96O%XD+`5X10JWO[d<*BW2Ngfsv&wsSA@n"
+    "KuKvwHV`g_8&8YngRX:rmU*Ku,r4KpvI6P.uur*'wDLh6Qbq<4'68&wi[7B8cT8wSr<l-*MJLTjjv<yeh_Nx8V<%XH3wZ6hxiWufD=g`UkX34RCL=V2Y`r"
+    "'._oB2uKYyr_nE/;(T%AiF(IPh74j(s%w(ACijF(2s>-MDZ38-X@uU*`^8I)5stH[U&P[t]Ub0>CLY)g'dol_p<X[65NG@G[B$kan;a:-I<f=8pAX^k`N`"
+    "lxE@-2nJia<r)b<)78'2l's('qL(=pS>GF;mqOdmkb%wnIr#R^a%chMg^Q@e)xbH+Q&42y*Vu'5_Ud&]Ox$;w5K2CFgkXx+^Qc<(@_<_U_bkt*b]=6vG#:"
+    "9=3V:$d9OPVSZS6Ug^vZuljjTs-VOP;%WJjAEE#y6JVYAht=6A.eu:_w611SBGoE#Vw-+fVy<49RiXi^Dqpaso>9cQ928KGP[EonfLZ)@PZY`vA[25B=;2"
+    "8uCrkR^TdZ_G0YWgp73deui,8rj_%-%(`Qq&9GUhOF537ER<w+*+qa-;ZLtJ65EKY#NYTIJh=i@Ivbl#XVjSegDgrMqG$QPOvlt)Dj1p9SlN&%GnmE>;l7"
+    "TQ5'Wu*`E-*9VmPU=ckd,mP=M0M.YJJBlC%tX/k].,@<UWrDJeMnUZS0JQR8jG$fgj'hM'OGIT+Ymf=BC1IdE:Nb.I4d7k*umU(Ca/yy5)&%ou$[8/[,q9"
+    ">)s]-wnQ2l*6H_`Za+-qX)MDS3RFV-ng5NWE7uUeY0(s2e$JfU$b9/[(-&P,&kL9/`/OE]gPgb8S9,U&W9eB8sE(7D#y/X6Y8_20fLp#;GF33ODde;*6st"
+    "O7YVI_mf@(GU;&$#_/vGvtta24<_e66ivYc#*n`GEV(<)A3rxS#'8/k,JoKu0A&p&),brj]Y&S**LcZ87JXCLefD2G'^8Ww)H#9th(0WeCi1xU,dW$j&y%"
+    "TlG/i/P<1l+NkTGu=^#U/OpRvZAtbfUFutG_0I@[45D_cyGOjpq,[t@4)@spcb:v*9__[s(N&Yf:HH#c(3V=-8G:iTw[a')V8^WwZ+>;S__GCjd^`ip/xm"
+    "hKCq,9Pwwp$<7'oa/UJ_rA6%UH[gkl^:]mf^Jmh>'^f/T`@W(cr4]Bor3B;H8=<fD4.2*&R>*I1r@tWsZEj9A2,Q_'U$ZF3j't%-H@,f9-`F14,&p],1Ws"
+    "Fo@J`M;EKsFm-:d>Ya#xS]Un%GqJ7(RN+-d$Y)ww2GWKS<mFoI<-siWJ(--P36uav.^C+VMHF3Q67ck%x@#LXHTCktYumKRsnF-VZZ#7$tKo%TmWC8ved;"
+    "l]s-4K<KH(T<w,'^6Q(Ft3@V%ut*Ov-ccN:(NEq=4ZTr73'.6;#kAt-F+]<x^;+owcU6LMRKI&aCSH^ph*4K%kwnYs/j4=Bxb$>S0<%eOAdr6RVtP5(af'"
+    "darZMuFpF3KTGKFRuvr'3E]@#Si5`85(RKEWrMAJ1f;/;A_MOi:BsMc/OUwh3^%%HZMYeecr;R)Y.yM#%0K6C(7_q])mB%h6CT5>qFC47:",
+    "p5UD[ffSf7;2S7)S2w6<rX4,I@'Og+#Cu]@PGv'c5vCQo0M0&[Spw7dU-Cn#1TRlek.H6=Vspf4iga=^Fc_(:)9fHs:yt%jOx(C`,BL/X3RDKgV<<up2=&"
+    "G+j>J/*5#bmZ9+]:<nn<<d+>ro<oE[7AfHuP0Gd^vqJJDNXF)oaq)+nX`$bXH^Gq/3p`S61R$XMmQ/SSto1-4FchoH5g#X./B$P]6e(.Z-j8.H9_C5t6H:"
+    "T-*D%2F`fE_VD+r[Jy_*eeX,L&L([_;r<GG:^Sfvnh:pco4Yeo8+oS<LkK;j>h&k46+L>rNO,(+MI/+NC$sn_ia+$bAa*W6t8og0]J_=y6d`tTSpM8)G)T"
+    "LKZDLQDNN/'>UZq6_W[]u,hW2>5RQ@2nZ@aT<v#`'kFOOOnwDOWDWI*R(PEo&U-m^a)FU+ggIHf*7'^Yf-4On;5y)02;+-vrK_An0M>NHr+=Ut*O/xoH2/"
+    "r+r-bSt%rmvL[)%d=fC=f1,6qpr$;/3J:>Kj=EjOucWDn6u_ss<RngB#8E<Dyd5Q&sVp[GN):7Q.lM3o<5qD@k74py$_/=vS-v2I[^3E%Fwhh#Sw/H*BNg"
+    "2>1NsVMX(5jEo[`)j#tds,Ct1RQ.QWv0g'q%nCp5)iVQuh2DN_@AK3v>nd.ZfWFwnRgy-'=f=;n6_R13yEtxQ<r.y&k2V`DFY>5Ghj30n(''wc.@:W:Y-;"
+    "LVn&GOCk=lQYS]1V3#+VQ2Bg,:gZpMRr[@@2MD]Rj0eMY7C;&RR2j4KhvPmnC_MYpas)DCCq)sU]HdME_kYFK904d6.P5d/v:ilpXMamXMvcR7vD:XDp4]"
+    "jis7..gS4ueiLY=:N5/#Ftytl/ehqtp%^&qBuLm>),)N:OL)/Asnwq0X)<-6gLB2=(nR_b9/HjZ]_`u0va]BMgCqu]@BY70M;]pk'>uV)4s+425Y<:[&CC"
+    ")P9]*;AtbaqPntQ]1YOBpIMmy>4W&E>F6^5,n.SBo]-C:q*9XIWmRvB@CTMyRw[7$5SROsZ[*fiC:hk<';ScaY5D7>G+7BG*Rq5,3r(VTv^[G4>q]3Ofgc"
+    "gUasZ%QmyG&L4ZH>dX*G'pFp:MDLenRZg`s$%-MDP.X#T;B/Rd0$co,GEo&GPDY'-q:n9IaT**4EGtv[C/9Nkd@3%.Xf7BEd4.gML^aZoKor2IcuPsGOeG"
+    "f#`8og=H3%auqWo*b07GW/lS)ZgZrrQ^S>@LqCZAeXSwI63NAp8uDD*W@1kCLj+.4W@Zj4*OqPE4-G](.aG6Me.y3.y1GH_sEulrYH-@o4jj;-2j50PJ9n"
+    "d/cGaW<tdj@V_-$&.>'I$a6g#%hslFq0<X.U^*R.U`;R4BTPu44NG@VjlhaE*h(QJ8PAn'd3f#w%QI</'SE]6%hk+,PB4iK8kp6_VR[n>Z53>&@_(Ipg65"
+    "`=W(QKXYkbwQc-]&([,lANrr2/p0SRI)n>wTeui<#s`e3kd4hO[KL6ckp:,nTSNMkNLA-_M8,P^a;Q&KteE5QWOWV5BeFJ$rYJRTGXtLS(9l-:91cii4#9"
+    "Nj+X0ISY%XSuba%LhN3XCrXtXImsFT.*[=F,2%4foCfWvV:MthQEByau=TUEGoLZd`*I_+FfdvDHm=nwgg_n4l9G>NFLSYjF@f_R2eGTDRf;GnH>fUGKv7"
+    "Snb]g_A:`rO2CLt+n61KS:m4)rccuRcXu9xY/jJdI/WW0N<kt//cbw7C6K;Z>S.1vRtG,>Ml2wgNukKVPEI,<V^R4rp-vw7_y'm=3h9xCJT-<V0;=0_uQk"
+    "H^/MYJ^J7t#=85D%@SR)qQ]p]Cato$Buw%K]ZQJk8Uc1M=@Xe_$nV,P2St5[(03'[bUXZDrtB)hXsZN#-;@h_.3^n8Ze8$vN,EL*g$Ok/ij+PirL@iExWH"
+    "18h_)#d4pQj'GU=<deKTit8,1$pZ&LDeePg$<NkIrHGERBR.^JMe65:HG5GK]=U8AWLvo-@EUrpUjv=pcVQd*dqp=9u1Ci'7p.K%EC%;LigNIE*sakFGDE"
+    "[/n-W8ctR8Q;$NE@ty8']dPB`g_F*Q7I'AB4K:X)B:@;v8eMBp6POXRo<I]7ikKF.bbe**bJHZ6;fK+7$O0HLiutVX`VaIX^2(Lc,aPs,[Lv@]RR.n16NU"
+    "M;]'xkys.u,7PDfC#^kvE3d4#fg%(l;aOK_#BCC['=vCA]A*JN)N&jqO@-f>*C%VOJR$;-VX#@Y1n<8p`Urk1$+7cvC0G8-OSK_5)506^L^xHJC#8wf-tQ"
+    "3:Yt)5.gYUdY>3><80uVm;vR+>KYj+$pVYr/vC=5,]7<CE[AP$G[Qg+'n>%m4fBLMPpY'nhBlu#.'$GI)YJ^O.AMwYZnB4LX5mWlxV&g(A*5/U*.T13R8l"
+    "(lQ_R(qmjL^KdfuJ3O@IayD&n.oDY,O/jCPh6NVsu_B`U73ufMpFG0A<UI`gGv5ARccha^_3hrSi$QWOTEpV$Z0L7bI+*DdH2mD)mY*^4@K,uGO8nG;8<w"
+    "[om'T3^iH<B)(eAks*`IS4c.ocON4E5Ud7x=RNcZ=2F--+K[9k9^t*>h.CqIwQoV-I0/fx$1bjYn]gh<`3nFfdvGkaA*1dhYFkXHMRWW79K:x9S5o[=Q8*"
+    "nT^@I3.'AJ3Ox)wlo_gZhWj6of@TRMC`)o+Ibk16yl[nnylokXR3*,iAaH$u')JOlGoTua&iMVLrm1sPwdpQ_<asCo.;WE>ADC/H,p/2uUDWo^jZ*KiML3"
+    "tWxoHM<$sGWw.y^S7*GDrwkCU`X4v464iTjq;b0GcgadQ.B3%6%#+#6RZ7)8p8]ds')ZhJ0Qa)=+`:3XYWXP5E<%)s2VieJGbk8VZ<qjicXuCbGm1%1.pR"
+    "G'OQ>d)tRlq8-.uwi34V6Z#0,yS1a_QvT-U$6KwCqeO#%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9438u, 18614u
+#define DITI_SPIRV_SIZES_gemm_half 9549u, 18834u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
-    "R'AgkhONQQT&^dWtj,Tnu,*]oJi6::^8W8i(>Icci^P8KkiljC'TIptIigqxU1^ntTqFNano6w/@#=yMT;QfSj>UW_<JAaDNmM^dvt7Y6]C)a[[`*.ll0m"
-    "dq+uvBg;JWt1AY#(#LqQ7xf@K_dvYQ)qs3xDf<*^lHU6Xfv%&D8ey7xW]5aEoE2n/[X:H<5n'UBifujrAssC27&w*22,Z9-5VsV93#DTQ''WE.y*`TNKyU"
-    ",-VW-b^2w`c$^*=DVR7m3]_4Cl,X(@=v&(BpsmbeYg=q8T3Fa*P/H>pHtRirP_n`%$v`,0[;+Hg'Ub52*t=Zfk3+;tf^yt5bO>JP4=(tc8`9XYgBpi&(aO"
-    "=P@vkqRrL^2)^MVEp7[pFEB;F<S:S48a#IkfxZ5ynr+OMTNnNvdYb7E/5EMG_=AHKujeRLyaEm;+*jKeM>,y*5Q$bQ^g$BlMuS:ubsn8B$hO>7#)bGhj5L"
-    "T*fZ-GAW]HCdEf4dMi1<G=p5q#B3^L$c=_]WHtfsX=p]4*+tp4>UH:*7=Ltl^'a;`[%<+rKtPt@Z_ufC<r[:493YxMv)Fhk(XGM^ZP3cHwa2q,RD#cX,co"
-    "oI4/YcnAc;WP_mhHLh(d5XQH&^_h:o4Rh-`LGNrVnB2SfJZ7=h<:bXik%m%Q3gh8V'XBZv,_wxa)ve1(%&PhQ'<j[Ro+fPbOpV7KGP<WF.0uCpn=vSoT./"
-    "n6elRn_DXfnay+Q^xW*M:QkcKIP;D-9EyFXPQnnYW/&TiY[3YOubSa0w/1+v&safF3_7rlygCcrukw%AmG3Nv#-7=lX2gFJ:[cVJjwIqVg=cYU;:N.hl$f"
-    "[N$:WIA*iRh>rs8Z;'rs8V:N_d[c5@,eoV,mHGS^%]+A3;4T[d83-APpL_2GJCd57icv#T47:'R5sbQXASHr.LtubcX;acMv:<H:`iHYq^Qynt7U;GSf7'"
-    "7qOkCn+le<OZ,;TEbG89[yIC]Fv'lU[V,Dput[SUOEA>v[dB6*+(VHPO:>P2uiUw7KF9Kq+r*T9hV#'SI:5N(5,Q=xZPUWu;5CL8w`3=Pcw1n.FlPF-qf4"
-    "]Lk^-D8dcYWQ2O+x.=$M`y/L_J3b+of[Gn#iFpP%eljdCN%CgT_Hfo/`w'10po4gRgFu#e$[ZdoE*)9J].Ny>rq)bmQJ(<;eShUhYw;26:]Y]+Qjp,Qb,d"
-    ":g20Xx=;$`F>sU6D91IuWkLU7k30ZQn2:vKk&;_wqhgTDOHw1&SEZo9w_BSJrq<,_]QxQy*_7eY5`OyKPmxs@ZMQ,yK)Ajb)K0(k.0Qgi%gVl&RXH'O$ln"
-    "A-^8DPTdBu]L=>NUDXW@Ri]G'pmDGn)$ZGYS3]T-A)_+T;YBU#0$.=B`].g)YLhDj:4A;6OpX*Q(VB,w<)J0.FdH9^AwmrXKignGjLtYkqxhmjHU#at>Y3"
-    "WBX:kDNyY<f2VlnSuvk%ZQR+r:L#/tK$+dR2m(fy,Jo$Df<D9h.T9QxiUc@61[U;19D3SuTQZxiVJd8:-T572hH_jVRY9eC2D;2HIGeJ*hy5d',r3e(`f6"
-    "sNfjk7Hn]Po$82/rf_xLitC'8=pHUF`&;I@i<Nh;)=+Zj)EU.CtgCrC',_Wno6ivb+=SSUyNm<kT%RE,d428.,HfLntkY^un8-_Tum&foY>+gLJj_TSy[f"
-    "*8Z+4[41s-IX3E7aBsNr[%gB#q5W_mDiCv.&1';]gTM+uylWbo>nf*;+)80CkmpM7.R/Je*1.9UK,;`tkv*[9(8#_CZrO$`Li0vo/;k@.x2;w4swixlQ(v"
-    "sPc5['0R%fVNb'^JV[^Xf*$2=adb2/Rcw>eiF_;>+etgU<Fs@$l`OS[XplP(dQSlBQjyr;Wop_R15t-aJQ+w/Na@e=1(qhkP0GX;0Q3)]CMFVZ]%,TZkJv"
-    "9>27u$U[kEDU8.RrIv3TmPDP(NDrC'UEklxu1`[i8t9mwsL.7SsZH81/#UKyTT$IFx0*b)00oPrim78DRpWIG-'nC1SO`&B>b47Wf;(@(t.LPW9n3_AR>Q"
-    "'w1l#CQF@$wtR4'CKI)dor`9Om8(tcQ[KX0WIf*b&=oTLC)C>VWqh,Pn/A-NcSuc/seFa#rC9%hDhVk4+n]7Ru^%U^HU*13Jx[CLu]-q@/#-dA1fR2@,4Q"
-    "v3h@s2=(&BhnE:sX4]3jGGaDoWtqG_.Se@)<MW=S;_01W:h7K(&5:Dd^`i[]ylJv&0a*w44=/6fYe;8)AXuoK&7>bx+^^U6Y-XOR,[I_1,EM^Th^-i$UEY"
-    "aQ(:7'^+Jqn'J^jp]EQ[cNo]d(_k-OUS%,R%J*)e7Dh]]_;lr2&g%JN>tQkOdIfC'5A<&aK8mZ/yCBu,Q,ppiFtBhP*VK;UlhB):h9G-nlFXiOGlI$)%Yo"
-    "74:i^4Disx`5<_0MLvtAU:v5ZDNt%Wa8]9wlI1ra5K,BLP@1ll/2Rj*D&_j3YRvwIMm=)u)h#103)Xc5R:nN5%iX3l1iY7-H/E(SAO70N;d52/[tQ)LfSf"
-    "riXm09K6q^X%M5Xf,b+K%7uOH0u@io:SBbLsIA%nr_n.u)4<d-Lxkk&atDo.@wSL3+ku]<J^SW3Q'$l*5:N8'3Dl2$()o.'=Y#+I[K`m`58g;/p*Lv%#6@"
-    "Uwdc&rhK<ev%y%q6AfbN*GtIR&8/lJhG`2Q<Cauo5Q:bf_Q60.lYrT4p)&+`K;`Q#-(AcX0Niq)<]<u]=Xvq0hxIFfYiO(2[ati<F.7f-:R02V8,6#T5L$"
-    "g1-3d-*wCpVgNe`3_RWTSL`IN^-S$Eg-bO:pNM#78yZZKH34Jfo&k1)Z<1%hSZ]4G7GIrZuZvh[4-BC82(sHur;uXNvvgFh:*%pdi+.^=@lVmrdy,F*du-"
-    "''=w&m#=G01&iieBCCU8-K6N$DR4a+R0N#FV-CEIH[xX;coPGoe<w_/89RR8$BG2-j]DZD'T_:.7ywIkeR%N`]fXKPw[%*U2d:AXSXj/Qvs+JZU//O*tr@"
-    "K*/j&+Yi$,9&cRYMa($(Pc7wM5w#fqM&[H%tK[gqJNqQOCsGl^[Fq$gYcPaH[C:)v18]V`f$+CR:q7ZvL1b+0]tM4]:GmQfYo&F[+T=VKae,@5GI;dR;R."
-    "xFk=ij#;Rq*gO5(%5vk=vtlaP&@BMQWNHVUS8@T:CUV@t_#hr5n95<>/<[G90r+>p-6aK&A2YqF=gmuRh[]eIZ_)_.l37R*TKp<`bF]LY36P.j>F/H#ekP"
-    "ZpuABee*Iw>@(^M,yk=rWXB,sn-cI:*)20mtsn^fILBLL/VFs@;33pWSu,pncT9s9:OfBd%3F;SkiqQ<*3%VveAt$2<2.M]Oq*DB7lPw8D%$Z[-2Wy(S(i"
-    "gT*T$IXphoOX:s#k-r5q58LY0fpJDZS2PdjAjvCnDb`]F)uE7S3=ikfN8/FplT*H9q)6bsPkL(1)=.&j$@B)ku)L(ER)qkKC)XER32=ZB'oDb/;I[6M+G1"
-    "HV._Z,b3uJUO$$n*j_,djU[3WqAjT*..BNFPd0:E)H#%L9.%&/<$Zg2F%'*3f==A4_UH%.@RthA9_6qGVHNU09'nO3>Vd@2Nq*580Z:m6M;+]FhBq$]%Q:"
-    "d'U-&7@6UCj,[S<.,Vk9&pN,t[2O-EhAkcG0o%R@j[W;V@9Z#iHs8gW6'3Mcn:tP<T%R&mlSg@xqj;aq5`(rt7aG$S5dXlD-=[d_Hgen`+Vw0bP;h+%w@^"
-    "Uc7>B6I4FY*6,HKX]5tLU(X63tq#84HuTO4GL'J.2SqHy])6Fu3vjXjtyq0'h;ob$e2-78R-)sKX)JrU$YkYcs-Y/Js:,&%iQCjcm%QOj&^ZM_S[9/xIuu"
-    "Dk4r_J)LCsMHOp[qJd;DZB.Oovsf3n22ouE(q-o5WQ*VQ]JO[-hXOV2V:oQyDl@JMZrVKL68Cqm9mUb=cGDDG'5[UtM9Qn9I^#J22eUA[/",
-    "g63I-j2M`paGBi$UICXA)b>Ge;n&_-wdMho4:n2-s57E$nIRyj$/MrYJm),QAYw_#B=ha'@3.l*H7X<<-]QD@%YB7m2>8l*+>HT`mE365t114DfV:KO_TK"
-    "G%YZKg=V^H6I_BoS02d%p23W.YU'yn_i,Gw0E^$4ilK=0+)Af+Vf+nZPrBs5,l0+lXqsGwbH,49Wdx_3D&NG_$B.q3D.O3GmU(p^n_'PQX-ki$V<)EWYkY"
-    "QbwjigiD3rST(l_DD'#e<lWZA>C)[-0OjVEIanqX&u=Xiba7$akj24COGa5UaT:Eqsg(a'%1)8xN2GbW(AL3<qw,>&dNQ1>W_i@eoD;RP1JmIFEc+nnJb3"
-    "(;y4ig't::CNSwiZ$[Hdk8si9'R(ehMO^V/0:@M`J*yJC,rwP@6AvX9>3aX,&^hR/s*dt<%oFnl7M2NL:VfnYT=V5ka'ry/j0RrprkT`kTo[XQFsQO=Bv%"
-    "2@L%ZDG7H'fA$uv$,GkR/qD^*4D`3r`QlvMjq^T:_CiRJ3xQD21W(&K:(_a*`i19jG)N=D4^bf#7#(r:XQf/>m2Bj$GNXfw,I]=T9X7h5o#/$qJBvC*4a["
-    "$tgM5467w[-lq]FYZ)bPMww9wJr;I[",
+    "n0C9%1VZI/Aj@4^5GqjZcM@n-6b0dEVWt^$H,DXguIt)R&-6/N6gPL7&S-J=H#Nd[Y)t[VPkCjr'In:$xdrvj6HWZVKQ/=W.0X=:Z.8-Q(6>0+yR7/i`)t"
+    "3gZv8*]&@PkPiCLGH[d+Yvp07tZ;lEX7$Ak:O`GNY=Si.G5Rt7q8%WQ#Fr^#7r;(,ltca5Eg-_#7up.1I0g6QknY[,iO/k+Ua=<HYG7%#'@yZJv>ECM,qq"
+    "M)I3sNDj^F%XD@1@R;4Ui5@f,s+yj,;[+7y_4y6L6h1-/]kXOE*aod)sn<v9aAg5eEiphR/m(cqSo2]qQ_XkQn1M(Rr,7#VgxSm;C-Fq@[vnSPM^aAMgE*"
+    "F/7OboJGSd^#ky9w2[FLmV5yRB&F<aQ]nbn=>*BJ'WRsvq)JrJ>18R]9$)44&&Cn#pS*yKnJ4Wr7aw&];:]Gis9+b3A7QZRO0p@w#6k(P#&v*$V9TPq@&U"
+    "kO6nw5,b_%jVQOMwM5;]3waB(4G=+<xtZkar8Y<EHTGrk2YVn$vW:Z10y1(-WT02fEyRFI7AC'wLGDA2d=R$^@9i^F&Cb/U8]RC$L7V/)Vs*jN_+hlm2pS"
+    "bLYj5Qo;KPMncOS9He=Rm^9J)UFqq]Naa0KDOo_WBR.Tll76:k*qP'@vMa7rg@E+`f9'uKhprkix^+1#l9+T9]a]=XU@slRu_e_)Vvc/NGAD6]M$0&r>)]"
+    "1.5Gy19rWd>MMWI0lZ9bV;;Lu0+:;y6=f<m8r.+PJB,AwJcpT8ScivVCN)]b&Fso4Tdibv^#INbT%8.*(hEL`+,h&P8M^_+#jC7XCZU&.BIjEGt+9rS'h5"
+    "]';jELVvA:)C,<qv[KN<+0oC;#7RYdR]9e=Mcl@Y]&l/:TBn9J.,k4cbxSiy3yt15Q^rJoBZwAjCs)%hpFq#8]2h9A[S>Q]kt]XgFT$KjkrrO0eqruBwOx"
+    "2d)>B'1H3q=%B86[$qkc;^[5d[0*SG#'S,T);S'D@Xi^e/:iM4BM3SGeLMit<^=GZ7Cd,r1pT7nb^NYG+dCDIgXf+Vsc+sSZkfYLkaWrLl]skQKFGy@YXy"
+    "7g>Z:Lsl#n=$w)bWxLeyJxK_H)j)hXPp]jFAb3E@g[hgp&m0;omR6(l-QgWFjdkT8p2R_RT,2suXx[$hK5Wey2*<hUY9(ocb7Ec(yA5O&l*'rnIZD^1#yj"
+    "Rf.iv%9bAo)6vvh^O4LW)Fbxb0GyA#SWY:h`A_]i&b(]X*g7)5e-tjH>0UJm4qP[q@rTmQ/d[]I`x1MahTFYIL=<^W9Hb($<gM7ZIN/jLjL*e=6gK;G$^@"
+    "E=bUFG`8Ek,bPha.//JuXhFDp,Bt$6dFgE1L4TCc.O[BD7o<O#*;FtB]uJ[QE04C0J.ErcRX9XSs8MZ7a#uGpKKver$0#0Zc'2DTPSS8mx`m,4+IGinY-^"
+    "`ZcFx@W_JlGfHODa=x<`Geq62gBmrlKo0[Zw@G'vmg-5mL^3JKC7Y_TaK`NZCpxrf%ALh3$%Y>Eu>rl^NPrb$K]6.6Y@j*@S'qY;>W0EufT'E_:I><=1U("
+    "O/W--eC=r&Lrr_mn<-4i1f)ir78[2L&eDHds$3b0FaIVyB_tVr=y(k/]'O.DtFI4)Q;k4Q#X@XXO$&q(OIdyYidETYstoeNcvT@>24RBAWj'q`aAoPCst^"
+    "sh'S@7N>r08.DnIFP[V3NsoGTJt-7++(v-g3D=0>-Ek;R'flHK2u68;h:.Qk/EUgKiH73>J&siI-fcb)SQ-Ct3%]n_7@qx[^ksWPM<Rp[D0SimHQ0yGRd@"
+    "GssTKneofamB@*:OjR#wOFjG8W5tk'q+p-VgJnHZfqE:fwhsQ&WtRSnXnII`H<GBe:LcrGb1pC&2-t5BeQ<.nCkUhVL`IP=J;=bi%-)Q=wZ0_*wh-0l=BT"
+    "^5o.`u;;FdSuPB&8ksohC>8LFU%p%5P#dqN(]aE_T#K_*wu`xf^H%kch$x&)7h0Fr%v#o>'=i*k*gdEtdl[_,Bn.'c<g'/>UP/b^nnsSM$0sLQrl-^>3;Z"
+    "m[D)9*/H>10@h3AktPX#rB;*1qBeE]RKI'/YhWeZIs&]t4wa*Rf@av&.77iewoZ&;>>^$MrO$=lKQBe$CBD3an2=2guRrabY=E<VekHl#_Y=D%AZ47w@UX"
+    "+,HdR@45.amkr6QbFxnqkorx0:Jf<j'W$c0:R`O4C[_[*Da1Yb2>4((*ds:XhDNe=ad5TE=u>Pjok%BGT.<8xSMaC`9PhCN7oW(r3.Bm+m5%%$/@_JU)vf"
+    "UNVpbu%sM0vGMK>`-r)$Q:BL5N/3sM5-pWlm^H3*lC(%)C[W5y:WDA<0Z9w-@J8ZY@h0agG%CUILR#_5R76,NERcQ;(a$8XKM(wLRQG&K)bu,'lhlHJxL0"
+    "TTeeJ_YZp)b_[(CZ$bh9N_RZ9%t8=s<vJ6:$k_6-4dlJmx[Z:1aGDv^h1c>hcWa+8;Z=A8hK&qN6y*Y:quIY`FeIF<ay/'oR93-e.DF:98WVUQ7<1t&[^."
+    "lJQgQC5Nl.y@^^byA_G$G4pJGTRgK&>piLGol_=r#D@kA@',omhAj-fW@2GfVTRjBWlu7S*QTT30giS:CIum++#dEInY^nfgTT%^c3JrU+@5'8DFRHvFSG"
+    "g*'kGdkXiXV>4wC<ta>x]+1bhb,0$Q@c_K`P[/2r]ug>0XLh/W'ipB-uv,IiWIq7NnaOEus3(gD1.wpE+d9`oJj4%ulyN8)Sfu$=NFX(NR4<A/AD/1##:5"
+    "UX^J8G`gV)#J(Bs+I/H:$0.W%Xjn-j;fklJjb'ey7f6<EGS9Fgsc8#q^WlO(LoI,TS6QfX]VYE_$lU1PPbHf,VSQZ+tB]i+_plsgfnB'E=92)2JD<6OZnN"
+    "kOJ&1`F6r-0y>Rvmk,ZIV7I9N)9@`L^[T***,POU1k/uWS5UE+U'+-t2cgqJhv:x:ggu[v;kHN5LiIlGy(t4'U@V9l=]i*U3I*TbGf2&[HIv3<xGdLDyx="
+    "v]>Kt[MEPjZtO)(]EioNi47[BhhBE]fg$YdGn^.KJw(M46YeWA#QX9di3A*=.^WKDl(DaTNMk0JhSosG5xY%_@kdKep=5j=E/OL>vu:WMP+xVU+k`E@<aP"
+    "]`<m:@cvON7+i7<_aeuj43w0C:L1mk0nT$Z;%i[5b>XpVkhy<*-&JhUlFChq,fQ0J5.PdbZn.0X^*IDsPMOmnU<CpF_J0I)n446Gll<vOyH#9*k=q8D.m;"
+    "LdP)d#.xUc+y7(d$Qf1uJ.FAT$:a[sJRZ*VPlA8;.XrqOAcX5MVk)w:dEl1QUqN7lR[EN493d&O.0%C==NmBn#@-,G8jAo6;tcb-$A.j%jbYP@R3j&*x^L"
+    "_ikXI+ONXR1($8)(g>2;@#nu`Qh)MXlRidG-H(^SlJ@BSvCfkGMQ'tAPrEcdP/ib>g7o&6hH;>b(>w]2NVYqY#jGl)]<RpU<dh(Kd<H^ES[/26/s5=UE:H"
+    ">pMgf>fXV)1DiSZ[@;qtgb'R/I@cof5yd$g*[DL'>4;JQ6@)Y>eQ]oLU@ngJ3jD=`+-3vGW5^o<ZH%W.'JOt-Q61=4L;&8T@PYW0EVa(Sy'(/:3V'86.8D"
+    "[O37;ltZkv123egH<8PHVt&L(:if9<Lh;`*v,s>TeHEOZtg;jsbT&^==99l)u3*rcCZN5Nl[Gcm6E;>OIh<C_.0FuIvc[oTk+=*ifa7()$+kF@<M.F'`=k"
+    "6NfSsM[aZD98%#^;)MFFsjLQlIVS]l(M6W6A(Z_u/C:K;@KwD*R/&UFX:ba%;X>S:*X=`oqb$7s=<k>5tt#>MBLmf1KKd%]83@3*H5(kF6h,N0sl8]Hn*g"
+    "LBAc;Ss(B0S[p,N)R;=#g*4&76#,=e2>s]Ior%Ik$5LPIxxfn^R15a)yQOn4+4yHSH[yokknXO1.byU*lf]#<TYxL[i;sHE8/Aagj-i%PF;PHh7-TG+e#Z"
+    "@R(Jee=Fb9<I3+GU@0u#$^>E,8*l9<tP9JQ[QUa@$w6cL<0T/51jxW@6)m@'4tJWg+vucKlI1CZA*B`3sGE`tdMTr&OyTD^H-xkF@eaRj;",
+    "E6]8XhBxY`XlU]SGc$S=CqGQbBwKG_9mE2O8`:4`bpCvPC%yP$_`ijHlh8a::[,x3.jsS`D5jiK(QuMmn1.H[rnU8aLJkvWONslUjn#s^sTPi;:;J;d#He"
+    "ZVmtCJB=IaD^dJsvutj4l8fnOH1u@K-w/hQFkC2t#&/'d2f_`qY.DbOci7`2Nb)72na[p$GMsU+.LR<+`vqK4)Rl6p7m3l,M]&PvF>,;t;dF<KTLMl$_jZ"
+    "%:(<[+9mqM4>#)Lc98EbXA`POuN*:q5(&JTjlcWEtg-aGa-xguLQibjGcYr)wDp)pq)cpU^[YQ4v3DT)su<5vG_'5vNCdU2.@72^,fadpllC*jy8j/5c55"
+    "@S#Cmg^)bf'npd<Nv7*B)0[Aok9j#'E^$3H_enmfrM%hOh<._hY8bSWLYeNMNp$cHoL]e@*DpamLGAN_m@]woVmjvpE:h#f3y0G>Lb7#&/KW2%^=.IDeeY"
+    "+%Zjn/n`C9gNglcljQo/Bv)K=J>[1;Phlter=`0F4[$BWDEZbPqYZ5G&MP&%]#r_KQ%JTJOo_tSC^mW/`#8&wfI3/1jhDDmB+]mlcR<c56Q`g7[Q[JCjGt"
+    "05FN'auJ:4E>3ruh#5QAP%/87alxDm-Wl>ksOxB_+d`/-1-lh)HL_.(g&sr]1&8Sk(`3H%gsjNCWii-Mly<WYnW>P6kwR[NI:Xd'cGYtF#$$Ynad(,7PJe"
+    "c]K[/aGwrX[PQ;R^-#####",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4048u, 7731u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/.s`csXr:ZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrjefYfIajRIBePDjA%mxfmy)$Q6bi7'^k28IdX)X[3x-AOs@9%@HLf"
-    "tQWtLmdas`<ue@$_m_hc$OnTkAf*akkjiA7Tu#c@e%nV.d^^w;:RWTc$Dj4TW6%Th/Jr<gDAt;NOY%4Y9WQA*[Cw'5si>t+wK0lXQOt_x$RG(X%1KpQ'YL"
-    ">=DqmiMPs1UaL.)p[937oM9ogu9VvHW(]rX$3q;b.O0Ekw;a`7AvkBb=guvkWO#P*c)yktbnxcZ;`*MJtrgBq0(HaxC<y`yyh@A)ENLQe:lU;Z*J1JpT+&"
-    "C0_/>h3ZNoqu`F-OrtEQlKuGQ'L)Z'NRY*:Q<:ZU81U-<+<<A75chY_((FRkXML7t-PDXI>rQ$PfJaqA@DKBHA:HBG[r5O1<(<Ch17=voSA)gie`_PFGA+"
-    "FP8dAHauBap9$KlZcTfE*@mL'i.&lXWki&8<Q_bZ+)J/V.SM]HgkeiT*]ql7GgdO+plqXXS#%CH(X'xchHcI2W-9c<pE)MjAfn#$=;c_gZQR3DFT>vUbSh"
-    "cryuNCVw5JGt=8Frh9&[35f.,X[+'eRG0nIbGLG]Zi6++qk$b6Z*ns@All7AL:HqIc6&lDYJ3AqcvI8_n18-Ht%97'A7tfh6D8($>Q'6stJaX<D%t#GgII"
-    "lpifip>98r<qRlat]ytQ_`)bJiF]Q8CmW(V-7]8LJ@K)>n=i:<>ey&+;Esq:Zv`$0A&tcxAMdDI%C5#pV/M9&%E=NJo`aZd@d%Uw+C^-a.FijW%0xIk`3G"
-    ":4)&]9KN'>5MvF6cj=MWQW+X$Tw%SD^vsH`A/FL%LiwmM`Q&I-dS[Y[x:6/1`.w+[AR[n/uL=bKaqwheYyq;@8nuqFm(]Yi.GdII.VNV(#S])a4n+f1DMM"
-    "q@Ah)J+IVq@:>kkS3T@dI@C@/waavV7*,/2^fQo=E-I:hqM+MsKg6dl)54x4TCLT`(r'^K).nTv8%b-m5nbTh#Z]I/bWI7=@Cf^X>;OSi>Dq^E*P+;LBF2"
-    "7#VDg&*J1m[g]QFlBn6_s$kKGZ+rB7bsEC.G]WoK06]=vCb5u9_K=*i0fJ0y]TB[Wnd`_sDqBYbt`@il:KaebMW_#>^-j._o1u+&Z[72&mT9=Ej-6):2N5"
-    "_Ctj@UV=2)CS#W]/0%`S0p3'>E'5a_cCxobuX$OXA])_FBpAsL-xA^]B$g9'tb&TH;&&>:EejLB/t[%Yr7V:jQolMpR%C)T<m*v^3qJK29;)HhSC,TU]*<"
-    ";g5a'g`eX3jitpa4#;2at4lw'3[t-+X@54JlIpO3XLwXkwbN)J6'jAdwhk'%3:RGqJVpwFn&C=g4_ZNX430.m7T:,2VTw8j<dMY[<%qHhS:U&6uY7SRREJ"
-    ".gk47pLy<d6%:HD<o.(M&b:#IdI&wydFYSwi6aP8v(;d-T#9SfA3k,lx#l,/(-bu$R6g)M.L5-=RhiKtoPaoy`O::37;<`WdS.)@[%I><`rHU2tU4&h-)9"
-    "b5%cA'xpAnZL%2&0IF,9W+w;P&GtRG<2Ah,Y@*^+//R@m'mT/<G:y=n8>o$4Q@F44C'UMZYr<Mm_G/)uVYGkL.MEl^KfF5l5[;Rf=kD_`Ed$</:1_G_l.R"
-    "P-cnYFk`mW7&5GCo)&sN)_d$=9*.Mwxqm9=<vHwA2>XjJoQV$HKn89ibIA9dp;PT+DvF:ryMb$a45Z^UEgKIQ=T+opEh=X/xAlJ.ZY%oL4tOrETsEq+b[j"
-    "oNcmmiwtnT7R8(SXt]pE*sP*S'HbGpIG>J$+&wXX.0Am7Tc$uTh5kt5umOFsu5Z7fjmns>Q;A3=xVgQ+iB#LL&Ga5tZm$%/Ui'A&vheMsG:'<8O0U7q@NO"
-    "HHt854VqkT-rEuIo-gs*fDVn_4L5dAq^hD]N,+e>SHM$U.-m-tf`d0]3S[f:g,4f2SGlgeP_:otw2Y_O/-lLtmr+RhB>:MP+I^cn$/>@>lIT@)iJ,oYx3t"
-    "l:rFdUBfY/s.'GVn*5VnBH6OlrK9GMPkcnZ^'-w,9Z^5pmd,M[#[[<kMXd*w)Th-<<Y9W5vJhm&N5AFa++0o0wv0Mr'Rql`o3<W^Yo-/)]7Kuc,c.^/,iG"
-    "Po_vs+S$c``>3AX@e5le]CVou<wP_84_0;aE,Wu-=9yS,1U8nOLEJDlWP)7vG^;>hBd(Pm5-[h2R#oCDf-6Vf'Pws_Fm;JxSG,XsiHdVo/CSM9p.*.%Igt"
-    "R(rtn;Dvj%0.<g6BT_uGIL_a@/.bZ`]ytRC/00i:F#2D'P>q_X_O/*)MlMCCBnMol2^&+cON6%;&2eS(u`]'=m[;470F^w5#*m7u8S4Cyv49kEy0,$lTRR"
-    "HHlVqJ/[uhg=9dtjAfIP473<#[pY8nOvii24xUhno#k,.sx$sjA4SbOjm.n&f^Ch#sdvO]7h:t<-P=r@'2]enXLr^DYlEoS3WLaq_3CZ`d&FVsx^Kr*Bmq"
-    ",rYC2->(rSc90TXYe`1$i2o>QQRvIDR/:_+-#Q-2VBS0g/5`3*tDG,DuqgN*/JGAu=IDgScPyyRsHYt%g3B=ER>R;rnt*Niq/9VY@n80m)O[&.lv(A=Alq"
-    "N`9:%$.g[o*BR+aMo9k<u9b.s@v_m9#Rb+kp5cqeV:=iDXD+cr)_y1.=QomDWjDFLJ3%Za^lc1n=A#R7cOGr8J*-9SKnNK,34Rs&vX<,//MikN.>/kJ6R$"
-    "-b&dXvS]I^v5:EJopse0h4%Ok<Qx(Qg4FnV'p,3&IWVe*.R'KW_o[c*4=.N/dTkUw$sQ0,)7I0XhHN:E96a-Kt#UGjir_44E2);Em@o0)=vLT]c)>j*VU&"
-    "DZXcwaQ[%(aSFP6[fnv'1%8bYMlgyKok;RM/Sjdi)8:GMt)<lsNsN4Y:2aOF.IdN0lG&6$QS]-SyN#@jP*YD9]Y[7dT>Q2oOZs0TuIlpAC*rP8`_e=GR[3"
-    "0=fUIJJQBD[DF4ru$BD,U$RcTn$&M_#aqY^FSI5T'[%w@IO@RI*#F&5V/Pv84ff<#O;hN`3<qUuT;Y]^VTc:i;8bLCe<y%KiV.Q9mHsC/+Qi9Qak`vGASE"
-    "J3`=c;pjUv-Ddfp6p9D;eHm;#-;5i]J]CHDMKLF>K+)>rxKE8uQ@yKRTP6WM&<)m^DvR.Oo>.Eq5HGRLsJj1j+O=rW[tJN;Zb)L=K*ar-@TEo;E.kd$%@$"
-    "=+c26OSp1*joDWParVEiw6xA2dS;2),L:^ZjWOO_ACFvxI=j6&2b^Mgiah$e'Z.c5W0);9`f1JdrXqZTcw0>^KJof:s&w3Bs0*vh3biDMT8hLru.REe6c)"
-    "Zd4>YjyPHkoGK&1(^.LJeIY$Dv6MoJV.'5YdTr4O-@raY<F:vn0*(`fLxDjl(@*]Y>VxsFD_J)bdj-v-(*3g$plKgq;YQTqN.vraG'42UE*^9l1T(Ya>[F"
-    "i6829rol;X4uarNpOBHO@^XsG$cu&AHr8[TGMlbqqu:p@k*Q.:iNuZU,ak7R5CLX8'fEkwL5*C4yte<L6eS%hk7fjC6bl7ursT:o#c=2._G]L/TV-*bq(u"
-    "Ms+]G*4DxD,1;/7HV_TgiYWG/dFHqr[Mps-71dH#)7Y9(OfRP<,[@F/gbrx`aHBaDpVEH.rbsfX-G@i('.VZNYikb_LnrA:EBY(w(waWNSU'p%_1OJl7*;"
-    "UrVjC_EvLCK]HK5:u*krP$aP2v=Etgp3iPLeWfbF%A$)N%=-2miZw;^t'=4dC1(p'_'<+ehq@P9vZ-h7Uc^Lpjp:OAy4-OEGH6khlhIEVW60R66=H_W/mk"
-    "Dx,ivRN`Wrgw&vpsZqa't17%mrd#u2)2W1#=pWl(TG;UhK]6W-u9O)ND3NWQ4<Eg5XRF0Lf_<9)ZH[d]3j]-k)ab.Vk'[8/'w$/na*I)-1MiaYwMd:B`Hd"
-    "siw^'vrm[vtPIQ2DIH#'Qj%_9%Uf/L9V]:)V5_)kX2'(T8O.*nisI4@rq^_i`-`<NY0eM.>H9&k;hP_g9H,4tVW,3fS<3&bgVmnq.kYaWN",
-    "Mgv8QlI#SiY_BNK`ab/LI>;9aU[jd%;$foeGvVSauhEO=Nd0-B5A`Kj9gSJ*FLO=6nQL@X-s(P60[_ZI>;Y^XlK)VqEuEQmV`cZb6ORZ#-(NCTOSI=WJc:"
-    "t=8LO[>lvmX5aU+y-l1,GvAm7biEiDS_(tJ`SY9t,(VXb-c]4%8OnCCi@nf>rR(iyG]SeZV,JtomPl*4ieLk_(DWW&A*3w(7GKQ.F]#,y4Hj_+QaH;tr%3"
-    "%e08HDc&JcMy([Z2e*KGK'%0D^6-v9-0eFp'$$wW1E,B4,j.r.SJeAA1g,IV@&;,PvpjDrD*o2u>/>T4>J_-Z'*RWA)]`iSUkZN%+57WT&lq`/O(A2E<<>"
-    "l(%$DMwd(mS+_lhe,:;PZ5t>lMgU^VFBnU_kVX@fka+:%No+aQsD3u%+7pq@'tiV9Z$(JT<$*=C+3>^y8R>3)ZQ+C5bF6D<FOF.r%]+wrhb;)0+d,31F`u"
-    "V<vqe6qj:18wIDXgoD;5i,u5]O626Qpr0N,kLp3nE%Mu-[D@61W8tsO7&+S,*s=/MJZ7_f=[0e/s9VR%W2LWcCA&X'NJ>AGvZi4)U);Ryx@IhZb.*EQhw8"
-    "ljLU/D.=M_TaVKR45yX[Xkb:S5eHcY,Ku/1r608)T]Y/>XOSnVqu-;JP(XFF$[wR-U4D&v*sgffE=u%1w0WClngY=4HLc/N&k*5KQ3]@i'CyhP6QGW@f/O"
-    "(vr(U<=''$]79QSiUGL0JC;jHuRZDK(bl:r$kJ-hc,*:KO8DAr.nv0r;`E;vOnrVy@,eG[a8qw`@,6h=+7%x`uutll9VRogIYASKvFqCq+FoR%g]xbuH8x"
-    "k]oGg3VvdMA7+SKwR.OdiITs_[I2KbYDUT/QTLg8&.wQrHGD/Z*.V#MO8Bu&<@_:J7G^fhjP0<WdbS25Lpp4#7R3TXqd'sZ+*D=a8fRgYmUA_Hn-B&5nAm"
-    "5&s*N33AR:l8w@F#Myt^[L3Bbu%JN<.FQqTEA^:<AT$>V:2n6_t.uOKlhm>/H0R;Eoi>I^VmVtv%6UDf0,wPTn>2I7PT*y9qTGv&f$Gh6Ia9OA$NNLjK9#"
-    ".Gtes'mr/>Ds7VN;I>gZ.d:Vyk=81d_Dq87/O2iX[Evp_#H5.2ZPqR$D&v3+q[4]k&3XU'#F3l8U4@bg<cvbuZNa65Ho0'%)q@&+KoZL3hD#;p.gCw6'wH"
-    "P/EA`8i`(,*$h*$gL1F#7gGM0/SXCk[:Ueir)hO`^:k<%+di6)AF91h)VVZpnDw.'/%uZcHJekvGSuaQWMqN3Uajp&@N=6-,+]_k[ABi-4DgicFNm>mXtI"
-    "Mh@+pM,>7R3`ECpC+5>ns2tA@QPGqvLnl]V@o77_Ll.5x1hx)JqrYgAxe'Z@1hrAR(L:(hh&Iy%a,bISa%:]i=][xDM-<%:<q`tga.Y1iY#`)jfoMZYeTA"
-    "sGC%+iyq$1=iAUm4R#jUW>F.d*/#h_HkHZ3a/e:;dA3oR*>7snAgj[aOP;c<GUZB2-e58+9^EOdDY$gcGVF.2^$u]:0p`hFcf>cdqTrs2i+E7r_brsX>wX"
-    "3ITbNai&wrV)gt5DNwW(V=sI4#jIfTEVKnrTyd9sgs$%_bRRj_@`lwBE9r_n_hES5F5'd[]J'HqC%Vs%6FN7ft&ABfbwp*#+`]*t-V+#PBc6Z5;n/=fbGo"
-    "w[bvI[@lfUjA1:KEy^]vsxqHH5_CvHe4XTGr$M,nDl+IN4.O-uA3$-pV`LYbn>,FxNFfh]X/706@C)xmRFsHkKbo*$2@ni(r+pyx1SU9h`4MtlEQ]CR8KA"
-    "5jm6=w<(r@9mnPE^ZTnv[Tw.iAGeKPMkA%V`ghN0f2j^aP>+V$1*.v<aI`j)]EV9@'UbZ73%[KeJ[i+Z:0p+%0YChIBCpUTR5itU/Wvg9=Y8d1P;sv@t^#"
-    "X+Pi$:hpPHV*Uy9+L5fRw>kS+HLQM;IF2g.ebq)+a__m;QfV/ak-wZi_Kl]/sBG]K'4u$)t0+`MV_%Inq-=QK3l,#/H:CPkJH(K0`dn;7V0eiUeipeO6:>"
-    "HMW/wWsR*>A5:j[DSAqHqO^+HRute%Nyq7S<>nY0rqec#Ggm7[m&oS%J4f^/:kXq*/eQ5:N1Be:cW3o0'=P=H#VO'%Ok;5>5xn-qeR<PwJMrS^cX/#Ha%A"
-    "@D1XCInE;[]DB8D,VL2hailMl,^&GRrbyu+sq>[:'=GWBM0+Wu&V+Ru0Q7kD5INd/hK=x[(Dv_d0d1gXu9LMP'nJT0e;,.X7eq,L)t(`)LoAWc`e#_3ly."
-    "X87&`>/&GYZH4uPso_'D%5.RKq/5<JLcVtt5jb*jqot5Tl&XpGyy$,[7lkd,lemNtX0g<MCC5((puKn<jdCmSA(wnpvKdXEv3HwptEtUP6HWd8^Vr$]3s:"
-    "'gXD$7Wkf>s.sN8(oKBDc/N:X,g1Z`=OZY5T+`s[/W]'q#n=&VMZxp6X@0=Dx4AQ(LB5t'T%Hrgyp5Vo@Dbyc:3YcF>j]%snx'UP6Luy<UPV69mF`lV2jx"
-    ";fq(92jHMH32^Ew7;C'&sqP45PsD`SRedmiqvx<(5n1ujWMR-)P^NMGR3aCR/*#%wTFEhN]@BB=N1D%62S%$y)nTqwQ3,,%)I`)7fs2Z'-Ly'2oZQSGPm:"
-    "GxI3GM$H0]`&b1Vw$%c&bO)7OI[aZSuP242vs2QYd4/f3v)hlNP>4v1ZJLRgcKt8k;6`f4N-L-HpqpeqwjFp%U,(,ZSiy5Mnp$3bv^e3s`7p_BL'*a/Ywq"
-    "HP()(eCHSFNl]W`@FlnW59PKh4r<4hc-ph62y&8a+)V65UxA9%qcL5Aj20].QhL^Ra+2L+>icsSmEBw:FWIF>WpWmgDCYdr$Te6PRIWAoNpxE20nbD4O_r"
-    "OpuuWBp.wZWP4HurAU(<kUn(bT>E/AG/.Xh].4S,.asr]_@GvA7m>12tl8H4IN*IY`aLU@7O@7VaXhm_.j`tBrUj)w,t,oI)vm:7S@dpUf.[9bSm*/]F8g"
-    "frv[C9s1g#9gxmumEU$oeXWP/Wsx2j1KJnD$xDYlZH+5^VQh`=9#=';)x+BiW9oEbZ@-&5vw_(Q,b%NXa38V8MYZ@GBJY3>Ws'W@YPF19$nE82Qg&F1-q$"
-    "a[_M;pBOrXL$9IjGIeq8MNm6#F(.>%f]je+^qC=el;l:lB%pukMF#k8^(Q`%mVSZ3VQ2KGE`r3Z9Eame[XH=AZs+@wTe#3do'm=6bWB887e@3@W]hfpnU("
-    "`'%Qi4pNEwah6E^^jH/3pLtF/93*t.XYj=t:Bo4h+$htxYEr<m#&l]$UB@2m(OEar'@Roq0,a#e.Gj`-T8#k.NLrQ137B6sH*YJs6+C9Cg4iK=D*MrB&jL"
-    "3)DgZ6hceZ=m)`..h]fMASZ:N1GOT+oH&]Yajr5Fgf9_to@I>hM@13ave3e<.HZfAv;O$mHn-$qpx4aQmSUt]$UIan2lxSP@r;D`S_Arsk_Ym*'D/((N7%"
-    "@.+(nCy6VFs'lyyP[m'q>S%ekBq5WKtmocqyUsL(Oq*-':juLwpcLqt/qLf:jy;a`$8cKvnr]m@x[a`ss1V1FC_>oloN1LELl#@UhEF^OB>lv;i-46XG8O"
-    "aZH&9b.LPr*cm`.u0qIV_A3jIEyr*+Ph5njPb,ChHMi*60tR%/e4T(mvG&bp0*V>l*8Xolu]QU,lvcfHl;AgB;W&/JuHJ-N;;JN(_S=2aea`bAqRkN/=P<"
-    "ef=8hG=.y;Zl&ZB1]6t/wvS.c2rb+tw)eB#*kO%R;k,69jU3qd:tA7HMC&E;L7=CQ*X-t9iHd/3SXoSQH9Z*@M3B;F[`AAegqXmAHtkZv]AqT+o;WB8j@S"
-    "rCZJE(sG_>YW:6HC`%<,%o7ivIqLI.Zk*am9Sf1Y7*30'cH#P#`^Uhs(8p5WGGw[3v#c9,s2$7/f:HSJ[>MjRqi/uXIb4uY.(9nB.PQV9YU$JLJ_>:;Xta"
-    ";y@9>Soawsjwh'8s%xZD_6n4Uqy;1SY7<:.FO)kt%mP3/)KvBvc(74F#:KBxsrJG^P3=V7@92-`CPR@5EW5Ix*K9&3>68.ECBOT.Hm<)Ae",
-    "pjti&xV(Bp';'<Dm95PZ'P(1WVxaD`EIki1cSVU%Lmq9us*XW(O2kMOClXg-fIUxt@cI$@fw7vd1cdg35ow]hvR5c(,.-W+uElNh[h@Qi_)#@>'4pDH'^A"
-    "gohB$APW1Z/m5c3LQt^JM,4wbZv9e0y-1)sA0#_e]DOUe8(_GpnAnP_&Gt40MGDZmNX%j[*NWw*PgRMA5RWH67+cv0XiZb=T1;N4Ca8BxJhI]3ni5l#x0V"
-    "_oFQlRA=c&v1s@BUuB6$HE7U',R*;E38O5C7m%/1fcY9U4%^r.=&qg2ynAbc1M[q)r`wGED^r]gUGL'RbV5YJUZ0H(8%dU1QneWf:*::N:5qT=DkN2=egP"
-    "0g$8wBZsvVZ/,)QRv]_T+FCceoOujRSxR*wcQ&#bZq1_(vP2U)]<RRy3UWf5qO_pXR&@bAT&ASIVtumRnMA7B9IEO*%OOIbEsxR%AKFir>)>23)svKSFgB"
-    "ESFu(sP<+'dr`=Etg1-UZ7D9/6%=:d8'fa$:b3n10]5y*u00H0U$W@T]B0MM'K/1_fDH4oA=jk@,N8=Sqi]@GJ/+#)>GZFY8DHqHhWlU-X*M6oS2ZQh'o:"
-    "0[ERj&;jy-^c%f69_@$(&8>9,cx3/72/<$)Lre,eaM^0FN/eqT'>uhlZY[<C3:o&TW,mcP2axSqabtN2e)r%dF)1&bHEJR'^*]QVK>Vcc7+7_6X#5Le)%M"
-    "OnmLS)R-y:>[Wbc_t%-&+MX#4_$^Qpe3+wQ&`E`yiOqG9k(6dOwa`i:iD+HcTovq*NDsoV7n%I$y.ZtrEE'./yVTmoG:vN)k@/2ebnuUrK:P`L9U>W</]9"
-    "-]38H3prcWe91$IE)wu0,r:q#hKHZe3^&APMjuG`PiVD+1eKC]_iqU1dwG,v1GmoZLt$9*#%-fIavveJuF(hCM:I+pW@Z_67hHsFIV=Nny@5A&H_y8pR/M"
-    "9%$[:'%uJ7rPcV.Xo*P25H0E:G(%Oq>]IvSaBYO-okPxKLba]QXpaa<1ji'ErTm-Y=o6aL6djo;.mP6Y%chs+_sFt)Nk>:g4&:]U2w+XB;s;oh5Eb0vU<9"
-    "vG<RlF)4)9qHkKNOC_$;%G>XQ3uixh:3`2^&]v.4CHoQv+:n4K^]B,iK)Bn4ogMpQiZ9xkP/BmNNI/n*StFoJpRgQ[@u@IwiWBqco/eVUh@aW-N*&uGbMa"
-    "P2lr.P]]mXCksW<t'HW2d#KjQ0lcNu9[Q1TPA(PM2fsgo2'SJnn4Q(2>uss`59iX1@Effl;(cAVw'>F[XBw1ptk#_)[4t&$IYeWHT6in-FIDDVo>=m/.#O"
-    "bKh>ItDg8pi^97UyVyE92(E4XOpl_My&dYh41c$a_O5_1$==HqX^u<'4Se;vm-4R^D^3#dM-lqE.XawI6JkN[HI*bcL$VrO*i0NDdhX4Dj5E$^GK($V[fy"
-    "n>v(X3]13^5J_<Q1r0u(g=21/+(`ULav;h+'D8'&5^r#Pct79%*Pm+y4]qU-=(a5$DHqZ'>(S7U&#X_5jM+Vm4[ltRgQ8/%2hlejJ3sM$2Q:8;Fmc<)Hn("
-    "_WtqwLnX$1pSRsAK`AR)#vH(dY+gB(#RbG)_:<A1X-7,#(=>:#m0#&ckm,DB^:0JBmy$mV=DMUqKk[,QhagiGKxfTt)b>lcO46hW0&x+$ucgN=:f^w,#",
+    "n0C9%1VZI/F;Om&2/DZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrqXDf6(27T9A<'k[-f2o=1A5.cy,SI:PlvkYh&qCk=k#:vYep9)fta"
+    "4EE2a*+9#N*uhdC+tc%_Np@1w=2&t50Ep[wb@9rgA'xxpC3i8XEt$ifF.[@XZ_u;hId;rM0bLI1n8;M`_pKrCYDIZd<)LuSIj<uTMl$QCB`[vILlSyk)C:"
+    "dfaP&$b[<7,J+W^-x$4QUlERUsZH`r2snfPGgE6&$oT$M*ySW/x8_UBEoCje=Q5GWtkCuZ1kX;X1VL`*nwgnn^j^*cX]4Wk1J$l<6s@B3j=##Vm.$sSDc-"
+    "pR(@)UT5TT4:Lv7=*F8-8tYL%uA4bDq;:#rqSc%<o35EAErIbgCD3+M0Jt_ZuF>U98[PesY.eX8_73VB2OtJLYG2J>$&^q9^m)*h]5Zng*P'jtB)x@2Qq2"
+    "lN4bQ`]T='S[UwmR1cQ=:yB#=sH(2L>;OMT#f@yaJBeV,-Yj]iH8<:kv(V4iKu;/4m^+5;lLD$ag;Q7wj&m5OCF2,^o^_1vjMn:e=dZ*`vLXlkvcPO/t79"
+    "(J[eHpoE-3i3Yn8=45UC`Rl(1<9UVQI*:km@$vET6ofB9'v2[Mc5Mns=qgHY<ovS`'-EN^k3<<Hk[#a9bk#LfCc8xgb5B0kHXL@G1E(&qbN7D]]Jx7JAe."
+    "X,g1/N*5j$9=WYr=FP5%lld2$%keSK>@=8>&w#6aNu%ZIKiuJm:Ye1(jRa8-t9n*oQbRq4s_lK;.hL'Q7sfnnEC&oFvno0q%TtTj0C&b;b@>JO$V`U=9'A"
+    "(oR/gHwZT^x>b(R-=:;geEc=d`o045J29G1/Ds(eW4J`*NN#,gs7kP])A[V069KBbeHQpV&M_1gA=5%0@=p$MA,aM'baf4JyymdCl@.M<F[G:$]G2]MU1x"
+    "3+9A9:r<vDf02Q'%,:*++046huP9E%=N(T'fNJn&hiPAITIR_GgEDPY*K2$_aL`G/Z+T>$LwPfDfkFf<iR_acg=u*u6[*Q)1Rc=fRZy62W=d=&DNQx$@3i"
+    "uG/DxxhNgF2`7oF7dChpPy^Tysi'%0tc-7bqnB]rg8bY4*OG#;Q;=o:`g#YV-q$^EnW2qg[wlUvND9dV7#h*kT-w76F-fDB(NCTa&tA=]If3p0'<A+&SL,"
+    "pdrS5'OVF<$YWG%wUo@$&T]Un6J6;%r8210.Pe5=xY.N,viC`0V0<18Q8uZ53<5j%iSU0t1>OE,I,JDT&Z/t/Px=<:509#(HpMymMQ%@XRS;)9>i,aDAly"
+    "C=uuk&a,vt6S>829#b]vrhLno_ASak.$-hxtrcv-Oi74FKn5$S4Y&X1i^6__V8vtcLi8+6tpP)t@1QlGyAy9x1$WI#V.`bv61]3I@=RI:'jWv$x;Dj&7_I"
+    ";/bL1xh_+*TEI<QqC)9ohxRc<=x1)go&;kN9Yc-43-TvDlWcNW`s017MLUBptONhj#:0i6gR,mhubn__.G<3(HfS:6UTQ14LNucRQFw2pJHa/0&:M:h3km"
+    ">U0/eeo#wM^5#$lB.Oe_/HfG1p+r<Higr9Qrt3+xv/fZ`T42c&-EfJsvHwL%5]9AFPb5lFmj:AlGTUiFYW;[RYCG8<%+JKmOAT^-27kLZ.Q/S)OilW/I@p"
+    "8BV.UR69A_-_0+bYHOavO,v`:_MbV*>cUuFw^:VSO:ppjd&.,#:ZjWg=/4DvpjW[eBh<NHrF#;yWQ5(BpE,UNc=/ih5A3,]>)N]C9E8R8HhI><v4GA+@Q$"
+    "Ym8jTIxR-2Ns=[jRwQPn0Gg1N)#Eo`-6WntfnY/dYd]t_>l6#loP$TZDd$t@j+_RN:`'qPaGk_4/wj-_SJr86X5sn,Ld8I@xiyJZJ6M3DO-JqC:xOD_HbK"
+    "_cWAkwfucrk18&NEqu(WlVjCgWqSeSkDm704+PPpVJ7@-9o&(UrI*V`0;;tNjS#g%&;E.upTRWuaufl^euQ7I+_lkJIhX)KeJ.Et'Qc[s>u<e@6uZwFbHS"
+    "xT(TY`C]:`Zc74#]4bYkK@gF5j67SJwaP9X@QxZ=qkh8Fj1p%x-g_=1N(Ct23o$lC1ead/j1g43y9ZnH'd'we,0cpHKmH+Up/PvC2*QoSn]Hff[UM5h=7s"
+    "^$r5Id4Gw;C-*;b*R8#PYr>]^I10%l$$wcn0i8t*P_po=MI92$P)B:*=P6o&q.lU<:/9sDq^w0Z_>2/y#<K$3fevesgpK0*I[>SoXrPSD+YkVOChK2Dv@Y"
+    "g./ZmLv$aU;#L,e>qZA0bl$SI[QZ`#PjGJx3q7+u5akT)gZJ@+pVBb(:]E;^-%Vr@r0_'M^g)na4+:sZ=`5.sGM->^2Ehv_U@*WkZ`&L4a4U^OIyI>h2Ol"
+    "O6ep%X$l55YDpG0y[)^Egx2>4$#4<K^xI)H&e[y.Ye$l$bg/jMh;K&$Kp'*l6^C&W7B%KEURpJR2O;i_'Iw'ZFWZc>jf^16CRgBvnsJ@jLMr-d=b#BFB5:"
+    "oexi_-<.XC`Nq_+/;a=HYv&e7m2[[lm*iL1_erq$P]I1/:4nQ0:OBG_m9YyGb6qnn0S5UfOPlm^4M8y.O3K7;[2JiB*vVfv*vethXPXj_aCD$76KsWM.9,"
+    "jw994TE54KhOnTMd5f<%v0$Hm_T:O.i<VMNd*VT>H0Ku:4N<%aq9`>g<,B&/ct]#(;<rv->k,:rxctpgF8*@eDW=@y@2HT+/.M*/_sF7&]WRbTWNUa@5vB"
+    "eB2EKJ6&]d'2M1OL25O-;Wq(63^2.>Z(aH%T(wv=bWE2]3qbw.7.GlTr6TgdnSjf.3s:d@,'m$.SYr^)#Y^dgPlEvypj/A,]cv]'FV*EjKe]xOF8P$7&qE"
+    "]NY[nuvNwurPGv9%*dhuj/lkG(o^2*;Q4S=9jP`DcQOTcP=1ye0DV]3C#DI^cB>P:&<T`3t<n0t9nv.G1$c7x;<=AGVI;@vRyR[(HgS0eq/Dvl#^PULX*C"
+    "n(2@dLMKs/E%35i.2'YZt7,AY^'*'c8QTv]DrDsCynxTSmIPc=T_L#8V7)Edc[L^$[]lANc<Sj0j;7<:l4Dn:55AU&7uArv=/*oSM0]Pm@R&0Kxc-OY40&"
+    "-[cNei6D:mbEN.O=V]7F.2W)6/>y+U,Z$,fBN@f#L07rs>CLY+MLQ;D]o6xL.oJl>+BYfj&//1(^9A(ROEOnQo.$&FhuSaHe2FZMeWE0s-,QNnaIt1No49"
+    "iuXQ$tL'pd9.-#MB@V]U@&5_*`A^GDri&fqfvip[GbnI_)MCQoK$rPTT8qC@)G&NAO.0P0UM)4M5%mRrOmJaV5:%qQO,%X.h=SUx:;Q,Z]QL'LN5K'WfDM"
+    ";HUcSeaF)T]uZ'x>j[0j0C/E76gj.d(TW-y`*d#MC8R`JYw'u6iJG_'mAVa^-R7>72;0*x(K)dDN'eQhFjTeRc4a3l*L_xoUp4v'gmhnx5/=w8'r:egOr$"
+    "hqnUpY234f31Puj*y`oFfbP2Y)W2wj&tl=e>BJBy*H=*,jE^WLv[IuitnIk;5.25J#/L^CPg0rnc64(iMD1y2I6s<IslKaXZdv4vbn/I6;>Iy3K:'7R7us"
+    "E^_HiWjai;19..rhi9nd%1+B'C6o(OryeP#X:*b<UsvZ+Mj+SMoMI+995_e$.sB2PK2Y6N;]'prQkKm/`p'k13873HLTY-V@^5G^q`^%X@$k#HVOQ*`>68"
+    "216k^$bYV#tMM^q7Qd;%GY3__lk<R[&TtQtaj&-gE`M,J1[]tnH&BkZ/c$Jy7hHxGZJx8$RXBwMkqv<=J4`fnwOULXgPQZS=ar2cR<=C1Uq-bBa;TxhA'%"
+    "56bn1/Or>tR_$6)t8w5b-+pdom%w=%Gi6;DuiQlLGxQjTwk:cgRx4(t/)QP6,K)eZ4Ip(&s3o8uOu1)Atv6tcK@Lvj`Lx+,%Vtrw$pVbOGSRh,%'r3W&-i"
+    "2>9T[EW<7a+io$+hV,JwOcXcc7o=7rrn]i5DrTxmnPlFG:W&Hb-ujmxf0W##t=Diy8Pa#t[)8YwMUZl&Z2Va^$vF[clC$fS.On*09Hu)u8",
+    "2Yp8kTlJTe<q61mv`oW<RXD/Qy-wL*]q0k#'.:Hs*ULbB<,rXNw>`Q.U;L+t`C_R8fb]+2B-NZPOhhIph'B&,.`7gJROV^E&bv7r[jTuWZOcTZKUh%'O%("
+    "[RIEtZI6`@HbjKlh>sCnCf;Z%V@jG.p6.@H66yX75Tw'D/s;,W<6ETscF.rY,^d;eoY>;nSvk0TVvq+`]BTnWoZ,CMrCbc1Xf1(cVWf]GgtN*&V=j/`mug"
+    "ctikSsdClBavkaY]uy0(Gx9$_lDcu2ws@ObTt@LEgw17*`xUG89vNX:^PKK#S)4dlhx:QFcNT#hfJ<X_AH916&&[5+o6&Kew_&QytGyv0RjgKOnmVJ^NY*"
+    "d>eeZL`J66YD>]y)[:^GjK`Tl`eDsV#`9s.FNyrqYX&qNRbPSp4'qWS+Q_WSrH0aNhIccT`%'i-%Jxm/qg.$BtO:'R<>_nK5Sc^Kum=+3-mM%Cu8c<5_1I"
+    ".-E8X&DtZcTU1`O=Q=[']UJb3c@qU)huSq<@^uChubpOCJ=gE(VM,L$b2[Z#YqYVCjP$R9q8B,CYo)3Cki;1&YeQNK$#;<+nQ%ix7KaC/(<k7@N8Qrn/Ta"
+    "(0Sx1=f-))1Ig6%QJF9^%N/<$;Oxg0M]u#vCE,]fFfC^$aF#ZlMIDEtoLYO1@IU@J4d;y:vJl-+)`%/IE-.BeQQ,(fQ+.YW=NImkc%x`X->,XN=GtxZ00k"
+    "Jt(OP2$2(t*Aj[ee0ibsB_]>%ivj5a^Qo#oAm3/j'Jy#g[p]&o:e4CBy>IW[55NZ9u7Q6&]oUb/sPrd<mnnLmrU0=M92,6K-Oo`%EKXVt1v8w<ud6LyTE0"
+    "/kTr=LKk]FsalOZ^iE-*.;=MvLE2/]4UW)SfkRPUkUVW<CG(l'@vdXt2wyq9fB9V(I3@taZoxKBC&d/CVJ@]@<]lk'6tU+rY9:EjcP@n5fl^5[p9s7yD-5"
+    "%H<7nDJojtkdq,qI8W8kn9n9PoU^&0J+5XipZN:=AwZ-5FOkjB2;+p9a)sPR7N4c`_D(;>>r[/$t-NO9G.aw>,O:U^^Gcm.lmCkBOkg,v<n6R8Teg(_aTe"
+    "T<0$P$nS,mgakf2bst(;vr<CPVaHv[B:09'D9>qVXVe0hB_jfG&ufX@)Nlh=N8.(Bw73picKE,bPLRWRD6S=3@SB`,dWBQ%1s$yMN3OuK5.i@4a]MsddfM"
+    "JA<^26X41[lA+DHNjL25-Xy@AVn[,6j7U+0jrGn=c1Hb/iFME08J+J&42/$1ZTnY4HnSGZQY*9^8IKfl8e1vK0'g$6s_DT%%WHk`%`iZc3y>M[feGL#@e^"
+    "lpf^AWhH'DBi%JDEc98aTW-&t5ZT#$P'yx/>$1)xm1OvT$[pcrF`'W,L($UsTPCG$O&.8,vNOJk8(9a5XVn6k.8$sDPrwUok+pV+JKb]xAq_>2QtgR16uC"
+    "nI;tPE,GoELaKrHvbN&b5@l+[GyY2iAPmIS.;i9UM0[JGDCQn>TIA5t3J_);2n-O>Wmki1Bs,un=t1LcTlor@jH&Kw`D5m:TW9%.]Il<77qa+V>gb>c<cL"
+    "cjuHsrojR'MDNgdZ_L7'D*fB3lKQB>,Jy(:<DyHhJh:#Gvy=sv$EPlrB8Q^v]'N^csCvNt=KHBS.RYl_Au]:^<fbRJnZP@b$w4F1Y,b#Jp^6Zm36*S#.<l"
+    "c-f0cV@C'TiSLjV1S9R_Vp'6PAI5yQN#4]@=_)ZysF7=]kIr6_a_1S]Tb&FQW:pMe[eAkCpnsATScAME'F8NC%6tAtd'_Q>c_2Jp7DA0$oFcA%B^<dx69'"
+    "`BXE)rw5-2*H;pkK;cKk462=H.L0aC(Ma3Zf@9I(i_Imb7i6p[V>(S,`uasE8plqi3p$^+JC1ivm@^^oi,k0]-6V<.jn$s#;*-$ojH*3DRRVoUd/YEH>vu"
+    "XZ8_ET^a69SdJM,qRHc4h,'GRM;L'Y>d_jN`)-AM&kX=L42`4@M5S[FIGJr)404nJ&Pr5>/>[M`3+>f%y:$AFxfH(+c(HR7D%ZL)605puyU/4:)M6ai:7P"
+    "j23KH#c:#NUs&leybRJAc2yU[Yy&]1[>ZXskWL_.+[&dEKlabI@k5v5P^,Js[hjDDDsm*I>8y>$xP8a$Y;<<pv:7r6v9R%RPUVs4aGnOPSefZ`@JL+>wT'"
+    "01OS@@Fc;HtP`ijSrFP&oj<:leMx.-Z^J^rHgMZj5%*)$FXr]LC9_N:*6/2[N70R%D#LCpOFeNJFHeu,rW0GjtR6b=6O2@%@tcsCY,o-0;>&P:0`B-N1>$"
+    ".);nb$U9O[ac_QMp2=c=8GJ*JL&pkcg*0Q=o/TQQIE6'<F.%7&4`/12uoh*xgsHjk9-NDRmk*9Vx5hx3Ph4b)`wj,ub'),>sMC'1jmdJ&@VqyFGO0qAbbO"
+    "aOk[l8+pelE+4FYG2CH6x%DFqGhyJP3NId(arkiCqKm8a<MoS@=1fw.B4;w:>_DW8Qm8=mX&oo>RDDdYMQ=uJME6_])1Z,/-]R80'yQ85<l#liFb'q#/4O"
+    "Af0`XlXYY7hBT.924qn=*@VLd^5JTgNJr@:BMp&88o.[qfeaJE1qkIGG^28xWuURr1Lc'dR8Mdd'K;3CJ/T;UoBcKG=botN04>O2ENcTcbe9A_&Q_-0m&p"
+    "O:0ik0J2(oY55FNRV*moSY3'x2MGr6*3NfZniGuOx,aORH=G8gn:b2S;4ImN9-PnVah#o78NB$A4d,eQZZn5>9]MN>u&ljXr5>.5^L`rSKJ<bin;r#E)F["
+    ")[&(+Vtdja=ok8g(UllTNw@[Yk]yg)Bd0UV,+G^CPT,Njf-8uDn>V0qD;Wd$[S>vQ8R_(V]t]o+LL=&p.GdX]NT:2B(n&G#(eG%[<[t@$G4F1`uWvDBhR+"
+    "%i.:VbyiGi*.'tqi$b6=Z[^t,H-f^5Sfu.9#a*@AM-)pJW`N>bk0.r>NC7m-y&5iO3[4dQ)[`f=T0PGch]WDJPRU1/gHc5FZ-<^k7NEyvl;Brs3/)7pH0K"
+    "b9/BWZBgGla$[FQdphlg.Fh9trqTTugijD,m'g*(uESISE.yS;BUA>m5+/u-LFo(.y]m-QRjY><0B4U4&r0yB'qepfR7k6TQ&xjuwN02i<ohH@>HjFhGk>"
+    "WVM%1=sY&RWYd9^w3j>/l<2fc5/W3je$P&0YCE`O<3s,)l:jP>:-$K%0A2UG.fQrrCJujBrD3=(CefL%(M,+c5cPnw68.c>IK-RXK3FGr8u0@FW-(b#`V["
+    "36p^v(lq-D'BFs(uII/>NkPd37v@]0Ud,jn^Q),_j[9%r%uWGdGL_K)(U/SUl%QL'j8c8V-b8fnkG=BHy=XWDc2Rl2H`H%tb+ZlMopdXg=Qt..##jN4Ov$"
+    "(KWj2K:5^LJXalH6b8r&=mm.x+f1Y0lI&FQS'tdZD0.v(3SQR&a5k;T[f3Kl;=rckoQ6_hly8PT:rB#,P&bpkg5y)uh9PCnDhm`ugsUr&i`,)nvB;(jo_x"
+    "8QCqiY=;D[;;gPK,m#peW#/pT(T4h%8L4bGBmBr7M#SZG=aj]3c[^@hbr_Zs-&f#QSlKR#E6r65vI#6d*Y2hh:.Q^Et1'>AsXY/H&cM)#PQDRF6#mEJ,FG"
+    ")E,xB)QF=M&GL%#2f9oIoRk7X3IX7wa6C)/'-9Rf6QF18'tN5&(W8Ju=9uq>A[o&EqSl,0m`rSk/E%A`b^7fm;p91_#$OU9GtHDT(tR_t#+P/j9y$X)LTX"
+    "7w]E6s>P&MG:*c/VCv=++t&sM]NER%tC/rqBGbmoHO:;+6tlHbrNQG,FKQN1]O6B+1dI:usIrfv16gy)6eV5Vgh#etkf&u<h/0NnkCDD2[b*5`w*NuH$<v"
+    "TfU(iiI5)=w64K8YimMBZhgneL/og-wnXVtU`)>L/v4EY00TIWH<sPOg;=].x9;@]*RXPnAdW5=_$%js-L7%jOdI)_n8M:IZ%S:V7AM<JZ_K1[N@c_8Xrj"
+    "4bGl>39Wd^S<mC9DjYVF2-0UriUSe:EIPjaoPLK;J4t*nRvI;:txx6KQ6XaCm0bdfFyyV;URM$WKq)mmZCAQyGAgV;3Z&R*_1'VAJ.u)nf",
+    "&+B26kTl/NOrVY9UYj`Pv2jR4lZjudGU-HX=kaa5>iZ2ExW6+5Z>nb'(V17O(Og2ev5jCiwO^i=CW3iBUm6&;BFF+A9>;X3B9Gg9un.wE;=KUWd>H-pX(M"
+    "4sxBt;JeHe,vW[o@.(%xOPKX*8n/E`E:Ee'tnC+cN*2(eT_YQ6QImDUd:nX@23,J4pVT*_3>-b8;6ZL(ViwutI>),AYkK&Va_D4MnH$*cQ2%@G#)6I@Kdb"
+    "8j2RbbtEj6;+#rj4>_PGGOL#<nbEbMn9ibUGKd)&Bc*FbqWs07ik$OO41qtYDtT04dwD`+.ZcJM3rsife^r4NaQ9adK9gJ_vd<.q;.GpWt[BVG./DjO*JV"
+    "/#m6+6W1Ji2)4DH=@>Ur>.+hoX^wH,1$tr=&A%LXkxOq2:+>[ZPw&]p@PGE[qf5832BVpG6I4bM#/=qtAb`qRm9N8PJ90tO//n<Ou4((-G9w>#)4D-`/Xl"
+    "5VhEFH(+;Iv0e>peQ..B9S/2/IL0Y@rqKLFM5WXE:(),[+(.m.1LlZIRaB[]GG;3&BESr(S]v^dc#:S6:/wa]-L3G8LBDa%-_1F6XWEYn5H/NMJlIq+Nkq"
+    "TgjOZt#-N2A]QBq;s/]>aPfZNxK3ct_Iq]05ftUc-X>W2'PPUBk;W6U,yNTPTxbnI._X'C01SVe@#_ccOB5'KR@YLSnR6kGj@2$Cj1T8qU,(nXrHC>I'+x"
+    "CgjQ_X^(T>#Y.PQv@gO7Xue[VmC6:WgWfHs;*Yyq4fG2F_`ecb63Tha.SIEMZJB9Z1adc2q*jJ-FDYG^&H,b)BgBrVR;]'7jLeLQ+cVQ;22uqo1V9oI6TG"
+    ",CoD`cj>6>B.-=)d`;j]SkH/8/DA<no@<)cS^taf4.1PNE:H78)sE)Ry'j@mbrl64>;qN):%gImuD@dyvc^c`w6r2+^t#)<V:r15vknvc>Zmp(Pn;$g')2"
+    "VhWLFL#vIR=LdH.+&LWg1XhNu[S'VN@[8+;Yy%=)f;>jOUAZBiMO=4CY_Y:9+*T8^m./Qxd4Z+JOfMTC(IaAY(HKX6j<[]c@pD)1jsQuSHuR=htry]oOk<"
+    "YDWc@M_$+S&EEL%qbgH]k=3USB$97+b8]>al;k/G'^/g(pi:-PK=$TGld*,@wVbHeenS[r[lW;Z8'sAeX`KWi;4ZM`tHZdQ`^N:hv%4wDn;'*[t(e;/,N="
+    "A1mfjW2TH.I@B(D<G$5kgjDT_w/@>9ps*wLij*F]r,gpejc)<E9vo`a5(6N6oj*/RF47N2.w<-IZG1ch0oA)Ovd[5CffB8>cchYQ>.=l0>u>uciY#bl_h*"
+    "hWpx/O`UC)017CTMk1Pk,l%+[Cl83Txm]Y-y^%=plZVi9Ls3l71aB&^9Zk[Clm.vGTTO)C8nA4G5jmE@tb&AK`G/f)/Q7vpjOg7ER$WXsLU>>_L(,GP_Lx"
+    "8^`00G'4PhhJNgphL0n4xyf7dBKD:I<QBJti(I5mRNrYyHF/UvRh=^1-p+iIe0Ju1Xj+ml$`kc:OIBn'T0ZX@^o[i(.cY`QbF'wwBRV#nh&@Q:D;K//tla"
+    "`W/M^VKRy:_S448XD4[b'J9'to(MkacOuu0)^fk=71e-VfiZa6hFrq9kMJ#A,;)0G_N8gj.t3AF4q+48O#1-lg'w<s/jpiK1:JRWH6>2wJT4;^:es`SRYO"
+    "N8]9Eq7R%>Pmb-WEa39BB-lH1X%/jCra4Pn`3JKujCPADNNqjZwK(6j)##",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8508u, 16593u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
     "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
@@ -64806,100 +64850,106 @@ static const char *const diti_spirv_text_frames[] = {
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/>VV7AW-p=>HKFy/5P/CA^O`TT5Pe<=kB04$5/>D50>MO_JD*D1n%Yijtq=,0%^AJP43c6LdY1e%T]w6@cwW.3+c_01F>Y*OAnZ)$a[VNJ)$*"
-    "F;AHmHhE4k$FX1L&-@A'5:t#cwmY=S9TbSvS$]C&^HuK,41hm_y2[5#ei$0T`c)5wMFY:dh`ys-PO$',Bu]C(aa7fDq=C-:T-7gJI9F^T:uLfli>39C(k0"
-    "/YfU)).Fk/A;_Q'./m=2vg;Kvm(t_*8a.@#B_Y6Vrhf]HLP-U.u-H-xO6@t7P$_F@=(q(^eE+dC0BKlQhxEVcurc=2BJYu[7G;R/q<2pDo)F])@LBM$$X/"
-    "/0$BrT@LSgc>&Vd*][Cn+V;`uLoZ^S5FG0I97ISi+52)Kt6A6ju#-n[rOR4/8kH*BQfo$2BZMUVpA$Pg@5cZ&VV$<>KerQ3r96og%qckXku,9unWHeEo_I"
-    "GB#8C$DH&bcEk3:I:Y8ykJ9Br=*SZ3nTq4w;yW6hGUmK'9wJ<<8AoEOj/`OVJKcSSlU>Sn$'RwRWyN2WQeCAND2e7BE9EhgxYsfvr2Ci#PM(YU]ECspcU>"
-    "Q`Mm(Y%2NTE=x=Gb6kUpkIqys47T0M`j^ZGq=^<'IMSa8_lgmYB1ko_;tIkMSq%f*]/&,)ha#KEwZ2SGFr`J=oc^:Rb>ErXV>rV[LO#jW;PjK'W.,_V;Bw"
-    "*6Z:E-R$r/V#4OXY45DPf)_SYEFwlftF<x1(8:r+lorv;nTSglfYHi>ZgGF7`qorEGp2$4ZL%r1fE3TZ),)4A$Au#u]RHR7b,X9T5H/]dGcL]>Bs)T/1Xk"
-    "L'h0qyq*cWH8+19h:T5038PU.lFUTFLs]3J7cgeHb`1muq`BD$+.&:,hIwQ'MovZ4e2SkVDR#v#[An'PBQ^)==Dv+%wnPi2m>5%4BK:mt<TXi=*DiHnX+L"
-    "RY7]YipROtedyk<0Dst1eZ5h<V3oHr2eh4yA>&am&w=Wg>CoPh2^LSYF@Fx>P_<Jn'WNLTLn')Al1-r`aNJ-+Dg+uaDHy9t^OXj9SlO'05U*#e/_#r'O<5"
-    "sT=#7;6')FwklFF52BlBt1uvhf#jri.&X7Imdc8ToN,=;<+u&%T[2*<im4c[yY0Ke9A%Yay''c=,f5_'#E*0D='H`ar[bL5*W$%4N-2ZbkqGUixeD&[TY]"
-    "Ll2)Dt]J4oQ2yB>,)Pt:^0JN4y&5T[HJm^X.e$06buj^7R2)B@0YS:2th1d`cuH)&x<PMQ%58aW]^G<ef9CUvAs=dT^mTJY6USU.'EFUTQ(an-JCuW66tq"
-    "$:PN>Djbnfdp'fag0IS]OuxDC*fag1jr6QA]$>6xZZ)JZx*Kmf/URc1EZE4&S.q#pj#cWD6dY6`RNPR,X]xF;'%1#m.mEY2R+ihTgPnXp_/NCnsm;m;Juv"
-    "<;&wrZApm;+X^]^Bl)-qvaf7*o/K(^$]q,G]Z&r#%ngDb1LWdc'jmAt]p6w=Jf:CS_V(3WSk]^q-a@[Hprtly['SG'NI.4a.ML&v9SEDQXlGswxmmXi0CC"
-    "rKstx01#%V7A/[N]e%g=2w;Iw#.41;Z=HL2BfV<xQ#C^V$bFDB[J*sY6)[x.f^*COK%0(Ms@rew.,OY)Y7;Gt-#3Z<q7MxP`y9$Dp/F'TMN15<uN[Uplls"
-    "kV&I^'7H++r<N1`+j7=m1DXLj^*EeoNFI%jkTLg^%d62.y^b*XA0+ubPq(wQQ>D$e3*QUmcKODWQDTUA_,%vu>bB>WH8>Piy8*250]j=&cOf2AC`f06_;j"
-    "Ju+'j,JQ@#_/[Q@q8<YV29WubBxse0nSPUkjO:gVeAC%b6M]>Gv9P8G*e69q^a:J,9*.Rvgyvwr9:/Pk5)x]K[lP$kR;RZB0RJQkCkoV`.C`AD'nMJ>m5Y"
-    "-0KeFA,gBK_n6WZ`]H62.0rsk#)cnt9t<eud_3TleXUHKHQdWTtQ^V,Jj3Nyc&41:9(koSl$Kh&a7KBd@=$om`ccPR,7_bq+*'3..Lo2>pB'e*XUI/]*9."
-    "lbb)I/%0n'w@4.AFVc3<<541>*_]QU]w-acSfKC=kXaLi=Td8+N%a`x+`QRqL`-C$Ej61GkZK]GU_:s9mDe)cf*eb<GyDh&Deo>FwnLs^gBE(EG3+<U6gT"
-    "Q;f*lmx$Bi7vCU0vjHZ:.ighaW)&uJH[x.k4$EGS9h&,aC9u'.r4_iuk&QDhd/aP@-TN(_NPJ_^h@7%6_yliy%jDB$[ymh'KIG==E[6CIQ4U0]@i/my:6c"
-    "%kD$5BTcQtuP(HAl-H-JB'<3#TkMh&Z@+FupaVTUop8or-UdnqUIEHf=HG5ew3M#tDb74#YK.y7=6Q>&%($6rd4$(-U6*C4/2LS&R>fld<sXV#F=(L&ZCF"
-    "FDQMLxT$U&vb_@pMK%RTAomjib*&GMw@x5EetC5rD84n/3XPbX&hc'Jt9mUk1,dN>n[eR)W.-_h%jrL3*oqTLlE>dHV4&xFGBR].G1)riLklZ3HOo:$ehZ"
-    "fF1gug>@ll$[H]3Mm'4FTX.3t%Xf.jCj)xoi8iKVtXX7Q7n9SvHWLc7QlTf1O_P`WD-wV<R;J@Tquh)K-D3ksJs'm]]m_vJeCMMvU%_.bP;H[;'EYlKC@<"
-    "6.4rS285PG5`6mvT;ZuI.n6BFg+d`w1AeH5Z^dtP]9LUTN&im$x^i']JDU(w3g=kSpM$3GNG+dL[N:mZ0C6ojyOm=&[.T$p7F6+:ibq^vM%ZG=O^f#gAks"
-    ">bR2;$q']+8#sL77U50oCmi_N#UZZmX'uM8'8ibSC9'A9b,Q&`aw(%.w@K9X4+q,%Mb.e2q'VjP7OLeU=94XXVVk;geuW<7tJv)b<*27T,TnH),p,r5u+f"
-    "p2#Eej61o/MLZL05Im2/=,=X(dkePZPnt.m@,]`7h>,tV$3QUZb_`ki&wOL8/Av*NM-FrNA@&2-GCLA^nToE<>`W)@kk3We(E/>jZxI-KEQO^F`b5[h.x;"
-    "eZHoULmGFH:P0[uuNaQ[x'^SCbIB>e.<y-Lh33scK^/*Cjj-5K''724PRBG)rI4B(Y`DwREqIVCOAIC5iPXYd3R(1Ldc)FVM*MA2t1U;ZA9DY<^3fF(QpE"
-    "3j*`dMB<x(a0gS^Hc8`f<j'%@-@nI+HA$GvKcmw,5kn*PgueA*_VUD8BRy:r^q%M635aQ)UjV;oK>A&I])90[D6ZAQnGok]p66+Sf^Hq+bj9W;i@skv(P8"
-    "]Q72.fj<a:(%ohD3U5DI&:Y%L5o]gS*R.<;0'x&`^y#H)F).S63uSLYRKL8GJ2,4xZNjbA*(=V0dM>[dYwrmJ&Hi4qSm6,<43Fjy.&Y2k:Y,&H*CXiy-Tv"
-    "ENvK=$H&GUpu-6O5Llo&]b/)1M'TwT$wyp1_f)'l1+vFKlcDOp-)iEqJ>X2b&6(c&_gE/][erFBYD(t,BLX;-AbmmPSN[Jw'0U#u(]^kX;.L1bk3(iv$;s"
-    "WxV[=0Eh;/7_)ww)Hosx>%EFMedm.<l]5nR_`PoY^7JuH/DfC(bG#)S-[F3VL;[n@N7s4-]ljc=+k8K[vFl<Hl*OMv1+jcnjQ*Lj#W[cn+LKH6vZZ4mUvZ"
-    "..dLNIb_H:7yLCLLsGyRx2N<4a:=c_KPB<_V[)r#6IqmD8qQJl%/M#jV@5a>ll5P.trXtqTd=rs.6oB9)hSh>fD-LZ`qkjPY/yFYf.ZsL7O.2PUe^$'#$r"
-    "pJ2/A+&Kea2O/NU$I<J1r=>%SxkbO=&a`Hj,lXxK$3WJY@cpPhrqOBINuK':yXBOKGPhQ;aNF9eS:W3:N[u&vl@>EV=NmqrA#5LNWcsI=+ZTS))o<pkANb"
-    "T9FnP>aVnfNa#.9dT*WIyJUPefIS3A*u)s^1B+h)59(B-V#2GwVKUj.H8%QG5q-1Y-+4bW0pP0m6UYUThb+_q8l)4e$V)9uEIv6fAj,Z98qY3U>_N2aoh;"
-    "miSHQ=D>t)DJ*mc3n#9W`ylSZ,nW8-*Pne@P`npG`HCVdkL32nfO)kH>w]B5XeDX#ayo,U-'JM@#0s;M(,A,Vd)4W](;Bg-cFMK5utsl-u",
-    ")i6BZ;R7hRrqg`1YebK(S@OaToATJ6]@Mfkwcb$lIeq=95/q<upc0+u(-Q;7XR[A9CQ9`5e<R<OP@Z)Ue/F>OMN21e7;nB>@[CEY<a8IrLQ^Ha/K-D3C;y"
-    "1,xIhiSmR=Ffhr-uL%3#1$^l#'/k1qPPUlx`293PI]2'G/o7i%G4DewR1G_d1h@bNZl]dm'2R_]oR'c[enj',ahB7nDeqPS1,)VMxaBhFS<_;u'kjjG[97"
-    "TgU/Y.o=lx,b0Fbdg&(u%&_9^UewDCd_lO=S9]+r>'PlHWUdHb/bnK_[WyK`pA)&[@#pqZ0C;].(B8SEbgTd`MCy#lmww9&]6RT1P6*O%OcAa>vXBMkt86"
-    "utn^*pn$oxv.l6R/v,haKG(CI(->5sK2@q7g]<n@+iI3`mVF_WCt>phcRReUhxT#>A*i3^^1C5XC,M04&e>ivM[L]Y]#vMMcSf_IRlfZY`XDtRT^X>+Iu9"
-    "0XS^_oh`K6G%'G+>Gp7kT3oRTnC./Qw,@o&@)nsxe-#n]&:jp[(`s_BWE891c=GQFlE=emht-0N9CC8b<(dK/ZG4&D.iK9TF(:cO6T]G1)f=G2N0U%f0b_"
-    "h=NP^S4(<bG&EQ^G/tt(Yw7j&&N`tpMu6K$Xq4WI_GKypRniwVQD.a[&>_G6-,oh7*4Arg#joD21[0njnluK,>/E#)E^e87^:5)'cJ)aMqfS*q@dfwmErB"
-    "]=)X5)UZbs(^P6Qn7Ur]@u=h9Xbhde<k0oEi'qLV>#k7dnk)vaZ+y>Mw#>WNQjgFcKk>#R*j%P6d`BLGx79`KrWp$=Vmli1HOoJsHl8A-Kj/PgM_.geaNY"
-    "@XuN-0jEb^xN4iXnwF3Q:wD:OJ);;aQ49Q$afc=^p<8//RbDo(YXH)+v:I`=3CjMcBv.LDSSXS.'sRedV(Z'6`FPt.*&1<HGw([&5ym)O54BZ=6dUR96)O"
-    "=.g<uN)t:2&Sh]gtQ4:=eo]]QE#r=PnPhi*7ebe+pK+G+l<aL.o*<0JKMl%7WuQ&vdyq794a_yW0Y^C'msd)B[0'NBFPy[I]P-sje:P@FP6b*:0psq]eBd"
-    "XPP`INu_nI=@h<ZyoV.lfh3*&ME<MN3thbyqaUek2s3)-0BpIZFDOxO5(.XBfWdKoGn*,A'T>Oewt6>cH7X$S9mLg<>Y3ie-Xb4vnM@]ps3B*De74ED#]1"
-    "sMQ<3yZ$uX(,7.]o+VG4I/TLaV)ti@PY4f-fM=f^ljVH7:BVy]Qsjv+y&Ja$t,u[)G=qV8q8+NB>bW%qA9pCMb-ZU^6Q6xe%ZHDltT.3m91y>_u4@s8Ka%"
-    "K;oVveGShR&1BexO1YCS6nhwM^j9P:M(52HBF`VbTVKrV4C`B=a18R-r%vS_9Uf/iH(c(d;ID(]EFV`#6<4`5YO^)0VI<%/7kIt_B32yNM/tl2E'yxGx;l"
-    "@j8Yc6n,CnD2l.=Fwp<3W,G99iDp,tGp8k^$1O>>q>l8w]]-E<n>8Mu_bM/ebtDbm8[GU6(Awgex'Bs-Cf^.&W(&gU'X,Z6<AvYMcgf87YZ'2Ua=7WN43A"
-    "7yiP(jK5*ao&VUFUy&km/3*MY/>g,6sqxt6s>lUUd'(7E<^/vDB.3%%1)n^R&KU^tr-8E#q[V7u9+hDR7M/,Lr$l;4MpI'k5VnvdJpEMVJQb-,V8DnvkZL"
-    "m:5`0Ik,Y;(/p_>PjOuGSN4,N-+r+39c+VigV#)tLu_'0N/&SViTitC%fkg/J<l>N+`t]>kiflZyMOr.1C`(x*$ryHJJpTtkpUy6)UbltLtdfp=3tp#6@v"
-    "kETUGOjkM+kn*i^WxU.j`ld%EjCAwr`$uZ7mT%<EtaZcqR3FF>H@e%ZiyH9L&L;IPX>fXlw4k14yF,H]#djjstAdg97A.W_=].'%1&%dO*7$-HhJ:wp(XS"
-    ">ErU))>yI6XmmFJ(0$6]<7tWf_B.%w#rMF]H$^V//iHI**41Uq-4'`u@%^<RY^BQW#3C8&`g%^>idpapt_;Gnh)Y,Ark/W>6DcVi':Q93>ssH2X:K]#kiP"
-    "/WMCr$I>NkK)3e-@Gf$+FV@T`xmq]CcnK'500_D)`Es&oKd^EVn5Jb/@Owfrh5=Ij:);iT;44R1>/b+s*(5I'P*rk$t)AiNhja4Vk($<xJJxau9r,&$jH+"
-    "gj1:PLYKS]VT1vvuIVf:(I73Y@7%ydOD%l^c<i%ODD2ai>**)0NXo1G^#J+%bGc6a5L85cp:o%ph:S;09JJ0gVBwOyFf15YSJIWab6gNN[FqI4cJ#jH8sJ"
-    "1lb5LI<Da#7Y@W'O-osleGXK7gaky-iq'NuAm_sPY=+-%XCtEbYwD,Bk$_I3.J9Bn)_MemS4e'5(LqxH3tMwYK]<A6wMKXvY@4Um:rG]Q>fr[qDj=Bhl];"
-    "jkaY-Xa%*]W=/1&ysud-r4,`Z(l3-Q&-+3'ZL/Q;RV+BRH70%a71Eg0*3GhL(1rdulhl<Duq%#@lys2'iUkF`a-:].T8fJsbya9Mb5[qpSV-I&#I@QL7a1"
-    "TO[H0IREXo(&SO/t<@)P@tMnKtqws;&(rDmQJ`3GmoH8kS_-SSThgyy&hjLP1>N+[8(&/_wDp@cmO*ft7v)cJTne>JK>mR<YnGF=K75^y':u+AkV-0w2RO"
-    "%9wPOZJ/#=xnX2HZ9pkjYa=3&UBETka%)DS1anbNP0tvp%,'XvpoLBl5uSMMx^p,721X'sDwZAn)8]G,RGlTk7_%t,=o=3Ua*b`bFIbh4,jQcUm1$[Q*xg"
-    "*c[#6'PX)7D&RD5eG[j&HZ:&`X=Gl5R5#;G-$p<VdkVJ4'9iRroUId<:u4BGQ&'kkS0xt%kw*%n7*W+<N6V2m'oC.iB$Ymc&-i4:#:7E:qEC-B^-5_FFri"
-    "@j'vo(]nD)Ib]+a7XlrSF32Rm@AU3V9-hWkRC*]ARy(+SK_Ddc8IX0=pUf83#2_*-vbEh-*W<<4N+-6b*uJo8uXer2_je;^$Eb]'721SIGq>i(hL<cYd%l"
-    "xL:ts08'x3nc@Ce-V+rdf,9_[86k-F>g36B>y'@]o_gPevrrTM;V1#6$PD[l)*Q9Nm4rGmF2_GJq:Wfk*jwFVxa^f.<fc%LvYHEC=`L1>a+UP]F&/8.m*j"
-    "d:9n.Mm5iO7m;FFPYSp]-)0ct)UM1yEu.90lmB'&urrx_`eOQs`QaTTZ1gKX@t./p-jWFy9ky8kfvqDGlZE3iT<6<$A,A/oMEfyt.I-a.:s8(5.DB0TY6*"
-    ")9PMUdi0niO<uhYfl<%l'f6YRUVR[S'nxch3#0'/_S/CVe73$]mA^5q2$c>(/d=0$n<ndb51]-jwJQ((f5BV;Pu<TSO+aUZB$1TB>PF['2$^0sS+$j,%`p"
-    "1if6s=PrBcN`y%k7S_cgZmYZq3Z:LSL*(:0*Bum8`ZFpJZme'`(:Y;vYW87^+Ry3(m5xb_OwQrQ#>G$1[m%m3bvd07i^Wnmt92#=IsNsh.q]/JOi6FLk$T"
-    ";WfQa%I7R=_yfvmgMJ)kG(F%99tTGQs41]#'#)6]b#2wvA#pnGZMVvH.qvyee^@aDOFJOh$SnVsgR]BJD8R_l:&wjEU/.s,)cn,_B17VZT7tZ3(PGJbJJm"
-    "oSd&NV,J6&t1LjM5,K.f913ko#)d]r/>qBmBWs3KU*W'^VGj:D@8hSc^vO)Qt^p511YZg5H`$G<DdP;71*i2UYH;#p4tLYWy0b&3fuS`-M@D1`2*KR6urT"
-    "GA+m@3=GyS@O>CVi55B@CFfmCVQG6jd;)Q(HWr6k]it>eM_JXf]j<50kFbCkEKP`'I%6i5WXW4gsIObXS3a4ts^4'Z%r4,Cwe,syjGOw)Fo])j%vn3'vF`"
-    "9S@c/'5caXdurb7[is=S;WATgi>VcpW6h.pDrc_l9ODXc(mb,V3U]>dRJV3B7@n0&F&)*2`E&%5=005u,<[OkS@sZ3ZaRN2N8]f#qE=gk(Ycu)g(`51v2d"
-    "UH+;)7V,u1`M8-8h):[:0@=KLqBOGGEK,SG(aM&>tAa.*pC3VM(y,m1/ZWhp(A)vLD`(EpAFu/p+H+KZj5#Q6eG=Q^PRMWB-6VS0c(:]7m",
-    "J-<a(1,*VaPybNUa8j8aXKjW-SV;yu>8p6'n59U$Qa)37UriQ`$RsA2,-rH#i21*PrRJoj5/8EXBp3xL8,549rQZMmprfCu.b,$^HfyruS(GAPUoGlM-;_"
-    ">c0yvXjQCroUW,+`BsU]Ysn3VJSf&WV^Zpik#H,'qTsogI&gCyBGp#vRmo,ffovRFvR&h;b/cf%=^m5Q#2.ZNmPD%(OG3KjxPQ72TACE%t)Pcb.$+vGEdq"
-    "4FPiZNUpoa=@8V,DC38l<pY[OevJs7x`.2Xv;cj;d^5'F3Q3n-/N=F1oaNgTsj)kR-Ns(b6GohCTcS1V`R>,MH`D@.[>W[+jqLpaJiS.4uLF9HOs4(b#)G"
-    "2R&'dIjipJ$J6/8VRYPy#)l.xDxt0nRsaislua8qA&f=G*516y^sV-I*uZ1X+qM^P>.h4FTSkZ#enE[7&;BX8N3R+nRoNA<MT$9e^o,ur3QJj+N9^bQvIW"
-    "orfkNr0odOTJhVt,#RlA1g]gTr]CbR[rKoymSc;&IXde-wWfp7mM$xh4<4IZ9%chJ&$>t<*-%]RVMcH=TbXBm_M+CY30Xnx;ld$aHXAlbe,b-sy<ORc]E*"
-    "wXX3G:CHy41$VQ7<1gf5)&8aPAlA2[lY.<K'Ii@Q@>[M6+=82v7,8;Yy+=-+eiWG:Yp%ImhhWR_rTu3c`:[l7Q&EPbb.d=i)L2hFO2@x&G<`,o^)v#BVc/"
-    "G`d]*SC(W#-7b2uJn,J:28MO8R3mKUiQ(-=Sm>jtiY->Qnt'V5QRth<=aHv.^QuAiW]a[T5/Co]5rJ&bi8El5-i)u72F=N^X@)@N`Sgp/=4<<OHg>4IXTe"
-    "8b3`3K3qNMGb2:_3mUV2Id)>UE1lId=$],05mRhg,<hPy_s;4jk]<.a5M[*ZmJ6tO1JP1b/c)Wwc>tunQR:M#.x+F</25/J+]L,>Gw0eH];'*1^1P@rQKE"
-    "@i1wlJJGgs+X%%C+)6xR018ATExR9)IO_V&1#;C8.Md`-2_S#N6WTGA:S]pijmgU#c&SGNm8BOM7G_iJ%%/oXhW.]6l&WR1^Ek'M'P%l&*reMIki:ZDfV/"
-    "1WNJRGl9'$PO-o+^26(CkBC(p#l3JeDVP_PA^8d=kE*]+'$:8C5;Nx+w&Nk1WENOqk_)glD4H*X@D9%i@*G,u[kR=QZ^/^1F#fP>5m$=8cMg0[<81,>ES&"
-    "I6jE/.xjh])hDu5>ZGbP]C03MPv_7gO++dJ8dk[6#a3f>^3I[`QEq6%h^w2#`*5b-OA4(re*R1wH@/y0#d5=Xa()Gi0<k98j%I,Fw4k_o5+_#'m@Md[wJx"
-    "kIv%0B;CfbcKcRqm*sgq3eM5llN.j_^^*(*s>T-&RbB%606^5^@@D*C-(&'/1E^fEk>G(yUSH%_#;Uaumql6s#ifJ/udDOd8ai3lj>waREMIkx/rDa#F>`"
-    "6#F%K`OkD/-qW/qms>=cva[cwJ;VTp7`::c-s4ZPGMOkG_&-_C*VqgNQ#6S).2p$y<I.3`Y=s_'7F6M0&0H4jA[#Z2)V%AouGWgMX`FLvu/+:D4MB`r$Yu"
-    "ST:ihcZ3*ZUH^NY^Ul&wBd[KqOXNwrnEMxcpfCdU4#W5O*01id>S)=O.@4hi=x[)+aQS'5r<QB;@F'gVU`(pe6;DkH^/)%UGBJSR*A%GQB*^Z#'@u2'[0p"
-    "eS#FDsG$cbZ8ZHWg]=Na$YKlpL7Gkd1^`F[)L8nO$i]PStUK1dw&3MmpTDDbEFJQRhH^J$hD[]_+_rMhfASH+E.2`)oq2YgNqJP-)%DOU='2@d#@t2xH/h"
-    "_42erEBFkZma_V9D=xa1>hLfPl(a@)@+[<Cojc.Sq'_Z33u]>'xBNNAKJwbrix05/]YBngZWH.74t3RXv=KO&[iphB=vi1[x.(C2TS^6:RTj=:>wF9HJ%<"
-    "2*J[]dhsKx,*vVw$IN6qD8Q_Zku4ZoNNOffVroy1)DIo%5D$_2Z%:r'_%Rr@Ilk2;f##:NIrJayxCJCbOk>K(fYo*uV&Rq^&^y,=s/gAR]hOXEvM3so]G^"
-    "0Ib,$aDrRhGw@3q0FnCav/QGLOjs,ysjl2XjGa6yvb&5<7I$%81lR^_bWH8KGjjYKlh-*>dMub<y,>:8L$5'BOVtRp_[WpB--)^w6e3(d3Rn+n7dNSNgt5"
-    "U*:xCMaSyqOebTK`]>;/KLnw.Pa032DF&0Sc6p<^#4yELOeBRU,$e2T@>4QdO))HfEUADEAT,OtIxBB-4no$R7`7uP>DN&@BbV[XG@5(W'25DtQ$bDl0j`"
-    "5LXJq]ZKh>bJ3XMNf'gi#$D+oj1F'`/c)M;VZQ+4xvuiJ6Z$Q0mXfT`eD1=e.uTZ,K6L%cWIX7Z@<W3+NVb(cj[4('8wLFAY:RyoCdCWsH&f[MO]8$y/y8"
-    "/.Ne]CV2.[RtafQ:N<Q(IW1tC*%q&eR8ZWnAEs0PpJ]rhwM*8oddA)$t70mc`R@U4bq4;'B:^Sv#l7f6E_uj/j_QmIJrkEH.gt-D#mOQr/v('6]X_hT5+Y"
-    ":B8dI5mCcLG7W2hbo$QSUbFU)*pEEemq0$PtuE0F*'c,@W0X.hmr(x518_p@Ffh[,w(uM5=RJT]-D0bVvL1`*u)Ah6U7rIgBa*BXnlWxR7=VtCmGW(_$Lx"
-    "@Ka6q5j+@Ov52Wb=d5EeE%;q34Sv89cqo:1B*,RisT[KGPFnMpqaru;%3,`:i8E$4fn;Z;JkmY<1a<OFoKKuf2LK]X747pGywl43NAVDOO*.4[EO)E5*a8"
-    "^@r/w.]scKacK;gmt]4t;a@@Gi+%o_h'13iI+V:ibXQ,6@;WJ6Qj$^%q&####",
+    "n0C9%1VZI/5]txuYjhoS^Y1A`6Ww-u#6&G(Bc3)iTk$`Z5E)=aLQ_qSg]j.'cx+EvFbRa2e'GV(1U.qd;v586@9-=o^lH]h*C_yiRxJ),7jq3ddDQ>a)MB"
+    "H;9Yb;Iwk>F3ylS[JrX#RE+*j4ZZcxnm1gr$V&q-foLB]Q95o/*bCQOH0M:GU3o9fk'lpB$_IVBD[gIVMD%'5.7H)kT%$kL.:;])t#KU'%C5FvJ`Reb%&9"
+    "=duW4arLXGc_>GGRMt]V>:Nua8as3K9)g':cR%_(%Iv3_43`H*e@_)&*3gdj;[t'Mh`]$@RDAXN#b:[N2#5AcI-A61_rYiG:xr;.VRfOu^-@dQm[#e(m;y"
+    "[4-VjLl@S,.#+4&1_jtpv_shwtKf>6Usb2sMJO#-$>Ke405xd$$XoE>SX7[hNCXV8+Q9+*-]uHYQJgB)Sw2</c3ih+COfx>&Pc7n1WLxfVVK73TFqA&;8("
+    "AG%B.HbfhVAa$EYj9>#7-9p1a_De2_N3G0+/&(kf/rrBJ%45ySexW%I>Nc].6;Jj3I96#mUr4Yl[d/ipFP4J384,SFEr@^dW.-;WthHFmEj,H0C:8LV^im"
+    "_N=Ve@I175]DrXfIR<]n30$s%a5^r+/WZR4Q6#IN7kH0[8<+xeyK#fI_N-AVf+PKnQD8uK9,E`b.3y;uuvTH8>y%^_3rr3Sm<ackPMS6>/-`XLA,-X0N^,"
+    "1+QKA*slBsZimS_HYd9i:((MF,sXRD)AQHg7Kp[(7]RA3ihV<],JFD(ALF-eQeO_+QoU6cPN#=i9#<;NF%8-eXm9C-oX_F(D5*3Kd,m%_Djy]=tCU>PXkf"
+    "p#:]I&4tG*8QwhjW(jlAeQlrt+8K*0Q*a9h+udu>.nRV72L0sOOZHMU`d51FIofVIgX#f..h/2*va'-MMf1$RKLmb%[+[US3/ids)#KEuw3AQmD9igR(C."
+    ";S77qcgEK*n)*X.-gX3%J88iB`W@fO'/Is=%4x*UTE&[%0kq2`dfGZbbkAB4Ic[EK;emv)d%PXRSg75eAWGru,8(DBBIx`Q25F5%Q%Jo.GmX-[[16eAENI"
+    "[mp=XeqOOl%9.,pxM;p.8*ISCg7pSpLV)ni`(UJJ#MR>_qLg_Wl0+@H=uW;EYqaBB;L>VbYhA:^3'M@XdPA#LWeSEZbO$ZWv7IvI*Y+>G/s5I)SUOHM]9$"
+    "$]o8D@&t)J'%fWXcbm<`8q_u`If=GD8Whr9uvVlG;G#>q^Pip7;afP;xl]G<&$mcR&[&xg_F/,DtOj_ri(i*jg3M6#=QZbhDo7rj3_pUBU9,/kl+7kpUVp"
+    ",EH=#*g%j17;YVya(#OkvM<cXgA@_E7Gt`:Xp;dpP`RH-Z$gwU@edmc:#<:qNbI6lL#-KEjja@@:Qc]rHS14.9$7]VEho4qw3n&ufa*rm9G)yQJh.-Tqu%"
+    "iE:w&XpHJ_B(HRD*#y[%GN.gUN=B+3Pm%)=qQlA@);Ygmw.G$8<u5Mb`&lO%4/186%ZAIS^flYG91VeS&KjNkRi^vlLf@hx<yn8<fjbGGIPBji`v`BC<.x"
+    "5fGx.7/]#&s^2c4Ua'A1;.aEp]=agq3EJk#bHG-L2'_iNbfX1nEVB'^&aSGvA=p>@S-wk$2;dM[87/DRn:^;P_>Syx7po#6Y7t$ZHa6Dg]_N(OL'^A6[_-"
+    "dC@o_*8XS).aBEa:f%@gOGsF3,n&1Ktrf*qt'<V-d'(,O.3m,R4KiiRRR_aW,TvE/$[mVeQ%_jWkIQ;n`_I.NOYSRiZb^D<,9dq%[3C*8VkB2xI%kqV7#X"
+    "-(q-#;qKRRA.M73j>28GavKeC-[IAI4$d=lgn+,Dg6&G`qRh[[[h.Im5jq+kDn#=bl.piTw+^J/$*po&dIb@`Xh8'T6#@ah#Xyo`h+^EM_t&9;y`qraaUK"
+    "kQ0%uxlJq93nfFZ;a0wFc0rwUVUK*N=#Kbx_6y*_x8%aR+<YpSE1$T%,7&ipA,hy8P*1(t5)=nMmeM6h_j[*-X3@)SdUatDfL1H:@q;W@#Vd$ngGE,N2$V"
+    "([&1tPCI2[Fs<nve]+w6wGt8M*rW@^'%DMLynv#%M%XgToN/Gy3a+,xwJ]J#`0-9VnD^[Y<:eAaqbZ$^Z`_(FZ<-,2AN(jYGol=a;RWet5o1lK4XC#23K_"
+    "L8O7ZQp4h<`(j^xs7AOq2L%xKs#]390TS99,`&2l#&]]y+YO)#Ay:Tm(OCk'l6>o<&L.Dh<joPv[dnCL6Z*Do=;[E.mb&86p[uug<e1Qv-599o]$t`oK$@"
+    "e,X+$bTGK(l#ghoD$aVuK48n/yVXH#wNA)Ng^uh5A$b[ZO=UqNXg9]yY',pg3@th$faXySIsEapw5pJq;a;$A4VlhjNR@9%6YJA]v5dME6x7c&#r;4]yct"
+    "ZY,&RAlB9OckFycP3l#Qg5hf$*05BSmdj#F(/*VamK(VXq/OId=())7KDf9w%G1*vX*,Zc;&f>9lkRuLxyISv+<+Biv_hM8xZsj%#Ac'5E9M@jT9k`H0dH"
+    "NgKr@[NwVF_E;CQWH/mqbWTicel1Tj]fHi(uNMQpoLwyNK457fm)mZ_[K1-IP0/7U8dL]FVtMa,Bf=%9mcO6X2/NS9MYu;Z)T-&]t(BZFPT7s2OYo;*']/"
+    "E.f=E0I.d[$FM%nd;Z*[Dr*7;jeKRfXN2#R5GBO;)Lpi5>N&LK,6I`,mdgl;S1hQskPXZ[kB*>#2MVLm1:[`8J``=4-^>RO8RG)b<cfk4Q4o`Q7LCsbq('"
+    "(Y=:6Z`v':>pc>_-eiPhj>'9<$Q&e.J+cX&N$J%aXIuVbL#LO[hbpl85S.gVk:+U5/i,uBm*/:&IaX0%/xkcUOBb_U9Lc#.Q#>Oaia][3pYxywn0*@;DA$"
+    ">T^Hi5pC)A)>'V*]W_*<Rfq-p/OP2noXLU=L=9WedE&S@K7B.'X:@bMb<,-8@RsR'XPd=U%ya5Vk<B9oY[4Zc'5fjN#YqNLw&lAh>_Lxu9JSWlIRunW[ZQ"
+    "*XA6;v4ucMQJk(*Dk)K(rwuk&Me:LVbIhSa=6x@*qh$o-^dS/8@ae`]ACfsmgL'KqB+e`uIMh`gc:(WImeeQei;a_HqQs#/Zk1L@=p%1HddjQBt(JF.$4x"
+    "86,BW,NPNNYWdjv5lA.xb'wVxLQn=41#oD@Uvn<Mqt0leZ)lV:l['DhX0)9d'3GJl,;a';FP#H#1s8Bp/C[*L09`eZwm`8SLcvA:IRSsrf).(N0:)(7l5x"
+    "vP;4seyu^ww;ut1teWEt=&A_LJYSMcUYhIn-*(o;ONijHqjmJG9sh^mS(a@P81;#Rt<rAC87&f)ZmE*V3)L^S'x0E0`sbvbL[jlx6Wd*(2>k@2(.8Ja-Q4"
+    "'f-xt4RGsYOr+aMS0g`C6Pf;>SH2@-t>F;I56h-o_X7AE<:h-CKr#C4dSjFwPNj,,Ux;#b#7-T'^x$;XMXkL&3gx<0b^nk2FLr-d&#W6Y=V#J9<W+]caH`"
+    "'xG7=Rb&y9HQSeaCa`h2;EGNU0b:VAuOtlMUcJ-EY1`6Zu5$Qo.@WTNZ5o++@cgXF'KZ`I]7gr19p4,<@4/H9#+bc&_Dt-.cBM/ECFRPPe&c1OKt*JCA=0"
+    "/%070u=k_g,N1n_RW###k:$uA<6j^nKtpU`yuyv5N6#H]c6dN=.DyQ`X'TO<Q7k>cBso&^ih)HN_^>hUqvX>6Zj@Oip4mW=Ona3Z4Pt/4o[Avv41=]g(-y"
+    "qD<Mh>jTP[f1nu[cjh75vYjh60@NkqU>TP]i:d>18ZUDxl2`Ej),h^lJ%jWQoYTuel@Jq=FC'TaJ_p:Y8a7mcS0YPEJZo*Bn&AA33*o/jla$90Gop;]Cc;"
+    ">=4)38RV7-N9MQ(9YJATq%(2gEOHt)+3D(:``N_)MX[f0KGCf]]H0rGyv8=)+B+Zce0;Pd]l[QW$#I'ns0RdUpA;/H0G7D1(%f:^BHn1Q$nKrb.>Gvt6]M"
+    ")./s=r9u/hFxluR(6,vSB'Feqqh.]GXZGtOPl`<);yiEv@udglmMMurJxtL@]$GmWrc2.>'G*nldq%H]$WugtUvZjgcMFRYl7eG5&v/hb-",
+    "y^OMdpIj#T[L,a*fl4y,pk)P[tB4Cg0KatWxRXiD[Mx..V+M.>H$;L1^gLJ]7uB[(#>w+Y-@l+cXCf.k@b8IUB-[yD+tW8nG0c[lQo)6kLqb00;-u:R55d"
+    "1;Cl4c@4D*,*TU]Fs<'D>dQ@k^+q,-Df+s[=*,^tJt<@G=qB^Pd0:e1nBT[Jlpnj6/fU%c)Xh$0NS=N,df>%Ky8,+bH-W=#M&$s#uH#$]sppu>&kJeFgJ9"
+    "AGApdsv-7EUpD(8(`-v2$R#Fb1ueG)6FrWV(VO22W4//)iq#NKk=./NGvLL_ec8ScY[rs+Yesk8AgoY[f2p<[pcwbu-k=J*eR)GX.PLSeG^sV39bH<ki,k"
+    "knG%j=1EEW<D@P1jQ'a;*k`Jq:a6yymnKAj9okNo4x0g-Zm4Gx%(Q36C)kt3vVdeeM:@nU1O5:r@;Y'I'Srq7veb$0>rAF*>L+TMjYh@EF8$s;j<T2(&fv"
+    "$L@.=Df`[UT2UaJ=5^`vHfM;qF.-pG_r]5=d%C3s2^sZl&&_VB`1jiG;bm43H%IXm[TG5BoH,_`:n1+M;yKWIv2up>WyArd<sv#PiCq&wo(L[(q8AB*;)r"
+    "YMG6)cCEe0bQmkp&QarKuH6l#@k7w<wh=cEMARwv.+Yf>^d.-eqBj5Or:+qf:;5V1=H24AEn)i/gEHD(2#4%EfwvT[aRQN'I;J4uA#1rQ]*)N7@GuSJ.>;"
+    "Ep9S11TuWTB5IuuvJC;s(^.jw1RB58#MaM0:VFj@4KoQ+R`0yOVOX%5gEUK_`32U0DC4juv9Z0%r9jfGSjp@rvF29rDqHk&u.Inmj]@@=uSeg]x#%=)[_k"
+    "_=>ANJGbm<gw$k%bu@O@&MMt]OiU2CNvmeYior*j8sp#O4SFK^b''8SoVCo**N]_CAr'oyc/4uN9$`gTWcY;E4gb*p)T@Faik;PL^Wo9b`h$9n;^aUH73y"
+    "fs$0.4W=#I)[UM'^v&v[EpqNG.B-2I*aAmL@*C@HkFU2)0B03oG:O*msg/)jX'4K.=gn%uj>he^PJIVJsJD8tZRRfPSfA,Gj4:cVtAn7,e72&8TRCS,fWk"
+    "yjZt*Oq>^-V)aDJHo`l)'#g:HEw.y@0i5iE-5&-H2>IUkjD)CoiHK5@(.T&8T+I$`:X+Npa'1;0Il2R;M8MTj[<N9EPQ237-y$59va4$UYrDaMa^SV3'8_"
+    "Ar'jN>,JAQv21@T'lSDH1,s'8G6W&Ne:1kD(2#k:3.^L5d6sr#b8rS6_hN`eye5*w9-U[,fd3B@$#*tSe'b`m[J%EFXc_Drv$Si&Pg>iltp#tC>2t9wjM;"
+    "FTtmm.Cc.XF]k-D>s'L=EY-]l7w2*Tl1'#Y^=elZI;Pu&W-tr,KiB[Tc.^il,,1te+LwSG$Cn_[TgeSwB`9sHMWei+d27)CjsmfrN]hp+bDN9oy[E^E,VU"
+    "ivZ36>[6U8x*nubarjrYy1%#Dp'>U6,d01UAu4fe%N#TjQcILe%).vU+&THqNs`%BqEZl>MI;dHZs$3yQ'd)4XIgHN)D2O'oni+:vdNTkUrMR68vbrilqL"
+    ".XIC<AL,M_l`_HkZyC.m:V%>E(W*Ar[[AlsJmG,#+Xy;t>69.K/Vcpf%pHb0'QI9Zj_J&<J+X5%_`ku,s`VHL*=HL0U-r*)Zqc6xD`IIU1NrqMIq#Pc-fQ"
+    "xuhuiLlr)PwWNj-'-CD,Z4_3+[8aMiyF>#@cplKxg,5>/y--rbxY+g7r&VOn>>efS[S[MypeSO%c+3JBdKQS@1ab@-6$sA-*I]RwKf(D]]0bBS*jQUZLD="
+    "p.;(DQo<8Y4GQ'Q,b4UtI25;ZS.T_`e>ZfEtd8q.2o(#S#s_WZfU_OI&LeCUi-g;SNnf-nLSux7@lcKti'vxKeXQxZ&Cfm@GlA/wEAl+-;Y:#53aaQMMhD"
+    "o3,L%DeAEkcOxW8DHfe%`#9NB+u>HNfd):14'9cT':XvD<p>RC+f%J:ekhy3RH9_hKdR9^mPV.:J6$PYnhep/bPvldy3Aw']ui/5u-BIi%9daGTUE6e_m4"
+    "wFTN7q;oevw((o_:29)*t%MZ^hJ.s0'9,*0p#*kRifR,=dvN*c9XxdT3W@6C7F]/<X,[.s.NfTPShBb`qvLQ4QUONRfcy3p]*tfsqrPaLQ*+TU^r0B:6=N"
+    "]1-`rbl@H3-tSEmoOXZ9aUdgr=x8kD5a]J#Bm4f@QuXVa(FOo(_LPp$QT12dVnSV<iO*Zf@ut$[gS;Xjcp[ISuZ%@KV;q5$iH<USmd,QZHcnGN;C=Xv4&,"
+    "1KHUi(/Jy*u`o5yX5m(_IMKEVP@s.iY;Ppx85;Uj^PbhyB'BLj%-f@PVIOX'3@djDW#<P83os=DR_;I9DCu6Bdn%*MQK`Fe&'PnB$^J@ZhL2vodZZO7O8q"
+    "mG[XkDv*g8fVQ'XMFYXLDdJyhT4>Q^k3SXu6E+]I2+Tn:PeHD]9tt#=hwbc'eUS@2Ep*LG-dG7]WBul8hbE@pui'YWeZ)S0nt,oApoBBPd2t*61*WrFVD^"
+    "F9,xK50PW82+XnmyaQcsPKjy].Zt*.@CUkX[2kK=,0ffrwg<lf^*at/_f31C;CjNRS;<v@aRj`<&W2iCE,XK^O003<x=Kxf3.,l,qc/_KdF`)f5_UAZK1m"
+    "dI@ACnG`@+B/*B:YfV='P(^,Y>Bel/PK$$A:`Q.9CWCfn0dQGn.)KM]fl&1g6)hoK*wqh/6i&&WJ5+l,Jpf6IP5SC$N_;)B]WuhrEy//6>PaX[T>f*5N8V"
+    "g>)t:Pw],CZAHv5WT8S#8+UGydNpoeT_R;XD5/15>C%Ly#5n0&pvJ+C,x`LGQj*wYfnws9t]nLgvJy%YR=4FC@gcw:t=F,H/9#riDSFA,%4k@UBRsGdHNX"
+    "[Hm(w4a(V2n,['>y](%Zm2nJW09FEOS8mUuIo%ew2S'bFeCbak4-jXkN,jv0aqsAfL[MS:2cOpA4'rLOKDs.@5YSb2gcSv6'Y`8-ib.nI*((+n4Z-g$-Dd"
+    "Vc**]0#%aGO9ScGg1Sj1I()v[:R-#d74%7Z',4Ql%03:=VH)@C^*$vk<Qe+$=C-Np&wiFQXLf=qxaT;Dkh4+SPwV3/8eRypn>]':ad%-'[EpCD:C8@X96^"
+    "E2fe<_fWm=lE48Qd4TAdQU4&@sO[Rn65[=Q(>:ZJrWZMYOCd6`6$Mv@9MWJ$%tPCe`05VH')v9TCAh7ttFkx@mo9prh-_D8O3;Sv.>gU-43K:Ib(JFYx0$"
+    "IBAA(XUWdxM2I;Ip1Ql>tdKIXN'=i11s]ai$$:YuQQ<DK%9@$YBQU&`F<t=]@I:E*R#/8$d=AF9'C,ixO0T9)s9-eCX]f0fuj#%/3OJFwoAB7fcao.u0$'"
+    "f5j-h4I([.Z879i)@i'OZBeL.mfECVkDY;%IIqZR/+mP1</v=9M4y0rg@_'3EcJ9oG`UbE1Q'G1LOx#CBu.@iG`%JKnerb'O'GA-q<)V@SM6`WfEK/7g[t"
+    "Uj(rLvRjfQ3ZVx2mvrGLy]g@5;M/5ImysEG%*cLtrdoN/.kmf'^:KV=i;7Mid#C>mklp#JQhCQiOAgtl)j>+6)Z#4b-C[@=HT>pDB,^dfh3e39i2VA<Dv]"
+    "Mr.]m_1tfno0-w#0_E.KDe6rfq_*39P@L&7=%RPm2QD1c70TsA/WiJ#CCcg&uQ3^WH<,2+BpU8jY:KFkl[007Y0`2_tkm@(E`(AJp/v%RIvq8Z6ic1'L1I"
+    "/6ucpda6qN,1'>)KMuVu)qCUv+qEAn_LE;<hYv]6b_49CuiMw0S4o//S&xSZ81,hsA,sT)U@KXK.)B.iWhd^oQD`Moi0+vs9ms+j`:.ffl0=i$1>rl'&$+"
+    "lCpSoobT]:-PM_@$Zh.n-skBb@8US2X)PP3LYXKW2ljs%l[gtBnegKpc<q+tYyDk=moSAD#WXo53=n'-AsIkP,x2eR>Qy)42ITT2Vjs:qI0(=Zg>=>DbnQ"
+    "C$Yn$M&eKd4lgrRJ'K8/gU((rRN%OB=`7L:(DSLN$S6r8B*sioD+3WolqY]%GhYTGiY;5gQV9DTJnm#1,iMh;A[XO=)4Q1AOU9)-q])AAI",
+    ".H(mZv_,QuCuV=#&1#nRoTMOenXDX[KyZHf,o=-sR0a>cfbf2#I8Xl;IT%HtHfuRgI[GIM3fr4/IcxP4HGMNS$w;C7[AZ$_)50)sORE)gKX#k<c^Ss0f$&"
+    "lkvG^F@WSiU;MWsoen,;V+X>.cAGOu-`ld<N]wT@y$'dGb&hfv8s>25jrSN^.8j>sTnIK;`DohnD_pUH,vqP7<cZac7Oq*aOVcfH=,aNZN4u[;HD-YQX-x"
+    "$cOJv'JW-qZHL97O4D/8e'%eWr+6d:lW_4`O>(Ed4JHSlY<djS*7vUD#fm#d:YAOY8;k;A@[]^ZY_36xUkmAt:(8_Z,Z=10t:9:nXooh<B0L@P'n4=ylRr"
+    "_T'j>UEr@Dl/t)JTDd(<vL*`m[/j3+oMk.B4>jL0fZR[FJGIee:v8MB&GelZ8)MEEN;5q>TZ]Ec/55##1XKUl4L+;&JEr**iFJ[MiGl'4f4f[/bd1MUG,("
+    "b]M6GOo31Q0.W,dZ)(sjWO5koXH+I=tUtSg*Z$4rU:#Q:C.fb<G%l1=@f1FGe/=jOFtYVwLT6]bTN`gQ)Av%JN)AJke5HI1_9jP*uDDs]Mk:90pn3(&Wj)"
+    "`M)L2_p;&vqFRqNCum@J*<%^5Jy/gXRpP#7bixBg,8-<=y%Yn`Zjj$pG7%57IU:(bmW((R+bh&)^S0]=n$RP=Mx'Wq/,+#sDkqCJA&PyT@c2#SyM-H]S,t"
+    "b<x,UB^e*>=8%bsxuMLk,ibaPH8lrP)pV^#GE<g(_Q'./[N=_HuZCm2IF+Vu;Nuo<W)d/u+CPYuWvOB4Jr8YG.l%l#$G87VqhrYiinV=yW::ahvQNhaFMF"
+    "AK-t%phaP5&-wEPNkFZrP_Tb2^WQ[;]YE)pt&4vOpVYZ#`<B1[)5]X.9J=,JqOFT:L68,`kil#h(PsKrP8yqlj1r'cVh'/1bQ(j$C@pR]>:ZU4R/>*M@`L"
+    "VdbYJ*v<J^snh6rGvX2$+Mpad:96x(D0P7&ad2yliB'u)UQh@FNy:qvVPHOuZ)jvo>kn@h;UdLy-lQDeF0>,B.Y0f@_bYp'e'nPnO<RTr@<5'BnF5EPlt6"
+    "m2nm^^3TZDj=Uo*cb9;.3a[/1VmFw'Qf`Y':%[DL_75)Ff;6l3#Wl/r.bE:Ys.KxdMXU9_K1Y:76wep92Bfo^UyrcxUbh-3)yRp:Ru7uG3t$i@XIr3=4aO"
+    "0E*u54Jb0iq*;mPF1<_i$'RR(iZ#mORnRva0%_6;b;)LO'TQCv2Z*7L:bkj3^dgdMM[xtb&8'@6I4<`N#H5S9J8_`px<#GG#O&[)AoPV-'W&E'678ahDbt"
+    "l1>rc8IpK$0ZKsY#d9X7taGkoCK.B7UjIpuBQ^<mKWugD7aRSV1875t(n:7doXx2c;<Yun8Ns0#_3chZS(QuipUgS;qBo$&$-AT#T/qg5c)W2UhNFVlSa."
+    "J,0FM'wc^0dn<F_o=9Jl<fei5op,8u4>hK#6jpK6=xs@no'@^_[iQG56c4q=Bs89`<a*IqqHIq6-a:6>3kYmW)%EECQ=jPvi]cZhn.(Z8Lk9pL=:P:6A>5"
+    "U*$r8V,PTnt3NQ@PlYY'v<#a9<2)p>>+/J)GFyk5c1p,Lh4:f9M/dq[l+Ci@q`1J^L,^`4Uhyu4Em(7vd=KN3PUs,>R)O%46:TD_pm&I^t-uAd<jwR@GGx"
+    "el^9w#qGL[/oMMc5U&D*+u>**uD&9>2V7)-V,8$(Z$d&jFxsWx5_4+)kPUOO+hM<0b5p1pV63N[Z(`xSGSu]]riE1pt=(eWFJV4a$A8Dxtwj1_bqqFCsj_"
+    "QBNML=2fib7@D[k4()BmG&#cZ5K#nkrfKG.o`_AJj8US-G<CVbkO3)w&4:>a&uRx;Gk/slBO6:`T9*EQo9Lp=0]9U1=9ZOb;,sokvJndOn_e>HlAhsl3'U"
+    "FWZUPSl;+9vW/F.teDDeD$'J8'e,78-L[&qLqOKi)L#4G48K*(onq@`5uO4.QGhm<Z]K3L`UTN3wo3-(Ye4G+m=sg(@*yR'k64.umtZKR(aPJj#G*q;nY6"
+    "2NQKhyNE:h3Z]rIvunGi4JB3v,;Z*ZO^86X(m^0OX&)1_gGL7m7UiLc6E7bv[M``Kb<+jK4P_UAqBa9$]mN.Y+qd]BOT*WOcj+FbquAnQnO/^GHvh@#wpa"
+    "Qjn$upGOJSG27OeU$I9sK@psuFs[KAS^CDfHLGg.$li'.(ubp]2;2_*P*WJ]$HPkBB'0YABN>v-L3NEV4ekOc3ODS<,PS's4#=K&i4:7@c$g.whv0>Wf]F"
+    "yr;]uAtt7O_;uoH4[JXj%oP-3dcqrDVm_Py=gW5)bXJ^rUh8+4]6%V<0-Qnp3+pgl$^Xqil2K;;_Ovu71ZW@S[N&UfJ5BjC:]U8>RuC#u&Z)/qj/Q1-siV"
+    "*eI4RXMouUf*WAm#k.tE-.sZ1j%d^#(h'xolKwB$GQuoCL<n(7[1j3Z^GV+(V&Gwf04$5#@VcpESOL.&k&i7)(ii.`Hs[ufj;ukF[&-a8@21X'O]h0D%6`"
+    "afv6M5A-82y^$b,BOlgcP5cXn,m8s[#7[cIZ$Cwnb'-r'tPK%mG]82*^BO@j*Vvx+iLK6d.qU1n(eZ3mW>Nl2vWCZq@SK'x60_CXcFY8LWu#WBu1XA)q=o"
+    "ae0sHpDbvBES)bNC.q%S+>Zg*lsf_lq[njlk3SlUAyC>,B_p*Caoilq/E;;q&W1Vfv%1hx@XgbbT/m7iXWUr>DIk),>^okX#h<Dr++W#.gP7`n,R@H(qhh"
+    "0K)m^/<:YMq@JQiWE)J2WiY-qABf<Zpw&t'bG-7KmwBdRdP&*W^[Z@(VIl%w^==>9Uu8$,Geb(u'3JQ::e9'%Tkc>KHfPs/57WeW:*M$,^7B(eZ1&+`1rO"
+    "#jIm1<[u]$x/63Lb=Q*sKC;e16<UqO=kCka19>WI6(YPLjSD#vED]=9b0Jj+<E8JRhyBTFZgA=lfJ%MsaKTQ+82P=;)YU<fFQb==*KPICCJ7g5va.SrRZk"
+    "h(B8_LV#m4uG`-h*>FV_XuUlm&@t]8[P]8[gVN6]y0Do-EtK(a#^84@Ri.nm/@WFNccxi^X4&K)#ORgK39m*Mx32OTNu)[6^+)>IrLBetU^w'9a7Ve-vHi"
+    "&:&0F[/TxD@rN@a`uKW-MpvEuy*M3a'HhQEGRc;TReVNTH/M%))pFk-Pu.P'(=%;7kA3E6A44tt@biLfp/L%)i'bi-[`QSp,e-(`5Py0XnAR50wg,<-v>5"
+    "Tvi*)=L]D&Lqa#Jn^'O]))rZh[:,9`ak%mxqyr1^N&LUui9`#%=nTlbnDW3nr/c:1xQiVWr]9pLaw*(-gVW,*CVk11E-vl62DZO>,FRPyqv9mHi%BgF#DN"
+    "oR-^ZX#3YVIx]UeUIQF<o;*Y#4bo63Fd9Z`#[P%P2F*`*N_x(FIxaXF*.SHcY$Jy[Wj#^bls>[<0U3h:4%9LI[7:H42_ch%_]3M/=-.=%-]Ma>5R.+mJ4M"
+    "Vn*>Ek`U*BmKFla(wPn;Vxd'TjF1WIIsqr^4S95c+tFT2J*s<v2B3&2s7aO`-7W7^xLnP=.kH5AB9Z4yP(9/7^Wepl:f[8.6J4r].KcV;]pMI&c@k>%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
+#define DITI_SPIRV_SIZES_gemm_coop 9992u, 19802u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

@@ -23,7 +23,7 @@ layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
 #ifndef VECTOR
 layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
 #endif
-layout(constant_id = 8) const bool TAIL = false; // K is no multiple of 4
+layout(constant_id = 8) const bool TAIL = false; // K is no multiple of 4; on matrix units: of STEP
 #ifndef CONV
 layout(constant_id = 9) const uint CONV_FORM = 0;
 #define CONV (CONV_FORM != 0u)
@@ -77,11 +77,9 @@ READABLE(6, res, readonly)
 
 // Tile row and column of workgroup number g.
 uvec2 tile_of(const uint g) {
-    uint per_band = BAND * tiles_n;
-    uint first = g / per_band * BAND;
-    uint rows = min(BAND, tiles_m - first);
-    uint i = g % per_band;
-    return uvec2(first + i % rows, i / rows);
+    uint per_band = BAND * tiles_n, number = g / per_band, first = number * BAND;
+    uint rows = min(BAND, tiles_m - first), i = g - number * per_band, column = i / rows;
+    return uvec2(first + i - column * rows, column);
 }
 
 // Element offset of A's row r under a tap; valid is false where the tap falls on padding.
@@ -153,33 +151,42 @@ uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per
 #define OPERAND(NAME, FORMAT, AT) (VECTOR ? NAME##_load4(FORMAT, AT) : NAME##_some(FORMAT, AT, N - n))
 #define OPERAND_F32(NAME, AT) (VECTOR ? NAME##_load4(AT) : NAME##_some(AT, N - n))
 
-const uint guard_limit = OUT_FORMAT == FORMAT_F16 ? 0x477fe000u : 0x7f800000u;
-vec4 guard_fit(vec4 v, const uint i, const uint limit) {
+// The factors of a guard's record, read once: what the result is multiplied with, what undoes that of the operands.
+vec2 guard_factors = vec2(1.0);
+void guard_begin() {
+    if (GUARDED) guard_factors = uintBitsToFloat(guard[guard_offset].xy);
+}
+// What this thread saw: the largest magnitudes (as bits) of the result and of what was narrowed.
+const uint guard_limit = OUT_FORMAT == FORMAT_F16 ? 0x477fe000u : 0x7f800000u, narrow_limit = 0x477fe000u;
+uint result_peak = 0u, narrow_peak = 0u;
+vec4 guard_fit(const vec4 v, const uint limit, inout uint peak) {
     uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
     bits.xy = max(bits.xy, bits.zw);
     uint most = max(bits.x, bits.y);
-    if (most >= limit) {
-        atomicMax(guard[guard_offset + 1u][i], most);
-        v = clamp(v, -65504.0, 65504.0); // so that what follows can still be judged
-    }
-    return v;
+    peak = max(peak, most);
+    return most < limit ? v : clamp(v, -65504.0, 65504.0); // so that what follows can still be judged
+}
+// Notes what did not fit; the last thing that main() does, once and not for each value.
+void guard_note() {
+    if (GUARDED && result_peak >= guard_limit) atomicMax(guard[guard_offset + 1u].x, result_peak);
+    if (GUARDED && narrow_peak >= narrow_limit) atomicMax(guard[guard_offset + 1u].y, narrow_peak);
 }
 // For kernels that compute with F16: what was F32, so that it fits.
 vec4 narrow_a(const vec4 v) {
-    return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), 1u, 0x477fe000u) : v;
+    return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), narrow_limit, narrow_peak) : v;
 }
 
-// The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
+// The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists. After guard_begin().
 void finish(vec4 v, const uint row, const uint n) {
     if (INT8) v = v * row_scale(row) * column_scales(n);
-    v *= GUARD_FACTOR(y);
+    v *= guard_factors.y;
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
     v = activate(ACTIVATION, v);
     if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);
     if (HAS(PART_GATE)) v *= OPERAND_F32(gate, gate_offset + gate_row(row) * gate_pitch + n);
     if (HAS(PART_RESIDUAL)) v += OPERAND(res, OPERAND_FORMATS & 1u, residual_offset + row * residual_pitch + n);
     if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0))); // keeps NaN, for those who watch
-    if (GUARDED) v = guard_fit(v * GUARD_VALUE(x), 0u, guard_limit);
+    if (GUARDED) v = guard_fit(v * guard_factors.x, guard_limit, result_peak);
     uint at = out_offset + row * out_pitch + n;
     if (VECTOR)
         dst_store4(OUT_FORMAT, at, v);

@@ -4,12 +4,14 @@
 // workgroup) owns ROWS x COLUMNS fragments of results. Then the sums pass through shared memory, so that neighbouring
 // columns meet in one thread for the epilogue. All offsets and pitches are multiples of 16 bytes, and K of floats is
 // one of 8. F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands
-// for bfloat16, which dit makes of it in the module's words (diti_spirv_bf16).
+// in matrices for bfloat16, which dit makes of it in the module's words (diti_spirv_bf16).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_spirv_intrinsics : require
+#define HALVES
 #define VECTOR true
 #define DECODES
 #include "gemm.glsl"
@@ -67,7 +69,7 @@ uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low)
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
         uint at = row_at + k;                                                                                          \
         uvec4 v;                                                                                                       \
-        if (k >= K)                                                                                                    \
+        if (TAIL && k >= K)                                                                                            \
             v = uvec4(0u);                                                                                             \
         else if (INT8)                                                                                                 \
             v = NAME##_q[at >> 4];                                                                                     \
@@ -99,6 +101,14 @@ UNIT_OF(w, W_FORMAT)
                 coopMatMulAdd(x[i], y, SUMS[i * COLUMNS + j]);                                                         \
         }                                                                                                              \
     }
+
+// Between a team's writes to its part of shared memory and its reads.
+void team_barrier() {
+    if (SCOPE == gl_ScopeSubgroup)
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    else
+        barrier();
+}
 
 void main() {
     uint t = gl_LocalInvocationID.x, team = 0u, mate = t; // mate: which thread of its team
@@ -149,7 +159,7 @@ void main() {
                 uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
                 uint k = first + n % step_units * unit;
                 if (PACKED)
-                    next_w[i] = k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+                    next_w[i] = !TAIL || k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
                 else
                     next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
             }
@@ -163,13 +173,15 @@ void main() {
         }
     }
 
+    guard_begin();
     uint mine = team * m_size * strip_skewed;
     const bool even = m_size * strip % TEAM == 0u; // no thread is left without an element in the last round
     // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long
     // to compile.
     uint written = m_size * strip + (m_size * strip > 4u * TEAM ? first_group >> 31 : 0u);
+    barrier();
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        barrier();
+        if (i > 0u) team_barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint at = mine + j * n_size / 4u;
             if (INT8)
@@ -178,7 +190,7 @@ void main() {
             else
                 coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
-        barrier();
+        team_barrier();
         for (uint passed = 0u; passed < written; passed += TEAM) {
             uint n = mate + passed;
             if (!even && n >= m_size * strip) break;
@@ -190,4 +202,5 @@ void main() {
             if (row < M && column < N) finish(v, row, column);
         }
     }
+    guard_note();
 }

@@ -82,6 +82,7 @@ void main() {
     if (INT8)
         for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++)
             stage[mine + q] = vec4(total[mine + q] + ivec4(stage[mine + q]));
+    guard_begin();
     for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) {
         uint row = SWAP ? spread_row + q : lane_row + q / (SPREAD_TILE / 4u);
         uint n = SWAP ? lane_row : spread_row + q % (SPREAD_TILE / 4u) * 4u;
@@ -91,4 +92,5 @@ void main() {
             for (uint i = 0u; i < 4u; i++) v[i] = stage[mine + (i * SPREAD_TILE + q) / 4u][q % 4u];
         finish(v, row, n);
     }
+    guard_note();
 }

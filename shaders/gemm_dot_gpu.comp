@@ -73,9 +73,11 @@ void main() {
         }
     }
 
+    guard_begin();
     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
         uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
         if (row < M && column < N)
             finish(vec4(ivec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u])), row, column);
     }
+    guard_note();
 }

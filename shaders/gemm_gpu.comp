@@ -223,6 +223,7 @@ void main() {
     }
 #endif
 
+    guard_begin();
     [[unroll]] for (uint i = 0u; i < out_rows; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
         uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
         vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
@@ -241,4 +242,5 @@ void main() {
 #endif
         if (row < M && column < N) finish(v, row, column);
     }
+    guard_note();
 }

@@ -33,6 +33,7 @@ navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
 gfx1201  AMD RDNA4, RX 9070
 tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
 dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
+arl-h    Intel Xe-LPG with matrix units, Arrow Lake H
 dg2-half the same where its matrices turned out not to be faster (diti_device_choose_matrices)
 bmg      Intel Xe2, Arc B580
 EOF
@@ -46,6 +47,7 @@ describe() {
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 overrides=layout=1283 ;;
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;

@@ -32,6 +32,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+    diti_guard_travel(graph, tensor);
     if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);

@@ -129,6 +129,7 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     uint32_t segment;                /* counted from 1 */
     uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
+    bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
@@ -161,6 +162,7 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind; /* what travels has exponents that rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;

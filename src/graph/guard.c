@@ -69,7 +69,13 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[0] == before) record->load[0] = guard;
         if (record->load[1] == before) record->load[1] = guard;
     }
+    if (before && graph->guard_records[before].travels) graph->guard_records[guard].travels = true;
     graph->tensors[graph->tensors[to].parent].guard = guard;
+}
+
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
+    uint32_t guard = diti_guard_of(graph, tensor);
+    if (guard) graph->guard_records[guard].travels = true;
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something

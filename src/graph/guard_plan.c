@@ -2,6 +2,7 @@
 #include "graph/plan_internal.h"
 
 #define DITI_INFINITY 0x7f800000u
+#define DITI_GUARD_RISE 4u /* DITI_GUARD_TRIES times as much fits what F32 holds */
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
@@ -58,6 +59,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
         out->record = record;
         out->lost = peak >= DITI_INFINITY;
     }
+    if (plan->guard_blind && records[owner].travels) return;
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
@@ -69,8 +71,9 @@ static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_guard_read(plan, &health);
     if (!health.blocked) return false;
     for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
+        diti_guard_record *record = &plan->guard_records[i];
         if (record->segment != health.blocked) continue;
+        if (plan->guard_blind && record->travels) record->wanted = record->exponent + DITI_GUARD_RISE;
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }

@@ -24,6 +24,10 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor Lake,
+   and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+#define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
+
 static const diti_quirk diti_quirk_table[] = {
     {DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
@@ -39,11 +43,19 @@ static const diti_quirk diti_quirk_table[] = {
      "large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
     {DITI_VENDOR_INTEL, 0, 0, 0, 0x568f, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
-    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0x7d50, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d52, 0x7dd0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd2, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, 0, 0, 0x5690, 0x56c2, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
      "kernels of others ran 20 times as fast on Arc A's matrix units, or 1400 times slower",
      "ggml-org/llama.cpp#24404"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d51, 0x7d51, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd1, 0x7dd1, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
      "IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},

@@ -206,32 +206,35 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
+/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
+   results still need. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
     static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
     static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t float16[] = {2u << 16 | 17u, 9};
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
     const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
     size_t i, used = 5;
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
+    out[3]++;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
-        bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
-        if (is_capability && from[i + 1] == float16[1]) {
+        uint32_t length = from[i] >> 16;
+        memcpy(out + used, from + i, length * sizeof *out);
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        used += length;
+        if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
             memcpy(out + used, capabilities, sizeof capabilities);
             used += DITI_COUNT(capabilities);
-            continue;
-        }
-        memcpy(out + used, from + i, (from[i] >> 16) * sizeof *out);
-        used += from[i] >> 16;
-        if (is_type) {
-            out[used - 3] += 1u << 16;
-            out[used++] = 0; /* BFloat16KHR */
-        }
-        if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
             memcpy(out + used, extension, sizeof extension);
             used += DITI_COUNT(extension);
+        }
+        if (from[i] == float16 && from[i + 2] == 16) {
+            half = from[i + 1];
+            out[used++] = 4u << 16 | 22u;
+            out[used++] = brain;
+            out[used++] = 16;
+            out[used++] = 0; /* BFloat16KHR */
         }
     }
     diti_free(env, *words);

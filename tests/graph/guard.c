@@ -655,7 +655,11 @@ static void test_splits(void) {
     test_split(two, "ulysses2", before_picture, "");
     test_split(two, "pipefusion2", before_picture, "");
     test_ranks("cfg2", before_picture);
+    test_ranks("ulysses2", before_picture);
     if (test_all) {
+        test_ranks("ulysses2", overflowing);
+        test_ranks("ring2", overflowing);
+        test_ranks("ring2,int8", before_picture);
         test_ranks("tensor2", before_picture);
         test_ranks("layers2", before_picture);
         test_split(two, "ulysses2,int8:e", before_picture, "not finite");

@@ -351,6 +351,28 @@ static void test_folds(const diti_env *env) {
     printf("folded: %u modules judged by spirv-val\n", judged);
 }
 
+/* bfloat16 is a type beside float16, and the one of all matrices that float16 was the type of. */
+static void test_brain(const diti_env *env) {
+    uint32_t *words = NULL, half = 0, brain = 0, halves = 0, brains = 0, bound;
+    size_t count = 0, i;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
+    bound = words[3];
+    CHECK(diti_spirv_bf16(env, &words, &count, &err) == DIT_OK && words[3] == bound + 1);
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
+        if (words[i] == (3u << 16 | 22u) && words[i + 2] == 16) half = words[i + 1];
+        if (words[i] == (4u << 16 | 22u)) {
+            CHECK(words[i + 2] == 16 && words[i + 3] == 0);
+            brain = words[i + 1];
+        }
+        if ((words[i] & 0xffff) != 4456) continue; /* OpTypeCooperativeMatrixKHR */
+        halves += words[i + 2] == half;
+        brains += words[i + 2] == brain;
+    }
+    CHECK(i == count && half && brain == bound && halves == 0 && brains == 2);
+    diti_free(env, words);
+}
+
 /* MoltenVK: SPIRV-Cross writes every module that a Mac can run in Metal's language. */
 static void test_metal(const diti_env *env) {
     uint32_t i, written = 0;
@@ -399,10 +421,12 @@ int main(void) {
     test_no_rounding(&env, DITI_KERNEL_ATTENTION_HALF, true);
     test_no_rounding(&env, DITI_KERNEL_ATTENTION_COOP, true);
     test_no_rounding(&env, DITI_KERNEL_ATTENTION_COOP2, true);
-    test_no_rounding(&env, DITI_KERNEL_GEMM_COOP, false);
+    test_no_rounding(&env, DITI_KERNEL_GEMM_COOP, true);
+    test_no_rounding(&env, DITI_KERNEL_NORM, false);
     test_no_mixed(&env);
     test_no_bytes(&env, DITI_KERNEL_GEMM_COOP);
     test_no_bytes(&env, DITI_KERNEL_ATTENTION_COOP);
+    test_brain(&env);
     test_folds(&env);
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
