@@ -28,7 +28,7 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
-static diti_group diti_decode_group(const diti_share *share) {
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
     diti_group group = DITI_ZERO;
     uint32_t i;
     group.count = share->assignment.share_total;
@@ -49,13 +49,12 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
     return lines * request->shape.width;
 }
 
-/* Pixels of a picture that another share makes come to the first one, which waits for them. */
-static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
-                                uint32_t share) {
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share) {
     diti_tensor parts[2];
     parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
-    parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
-    diti_receive_several(graph, parts, 2, share);
+    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */

@@ -103,16 +103,18 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
+                                  uint32_t frames) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
-    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
-                   program->health_words);
+    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
+    if (made)
+        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
+                       program->health_words);
     if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, rgb,
+        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
                         diti_tensor_view(graph, program->texels[0], 0, 1, 0,
                                          shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
                         shape->texels == DITI_TEXELS_GREY);
@@ -137,6 +139,72 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
+/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+static bool diti_clip_is_divided(const diti_share *share) {
+    const dit_job *job = share->job;
+    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
+           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+}
+
+/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
+                                      uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
+             area = request->latent_width * request->latent_height, self = share->assignment.share,
+             own = diti_group_size(group, self, frames) * area;
+    diti_tensor part = 0;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
+        if (!rows || (self ? i != self : i == 0)) continue;
+        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
+        if (self) {
+            diti_receive(graph, part, 0);
+            continue;
+        }
+        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
+                  "latents to decode");
+        diti_send(graph, part, i);
+    }
+    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
+    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+}
+
+/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
+   whose own come last, so that who reads the frames waits for them all. */
+static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
+                                 const diti_vae_chunk *chunk) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    diti_group group = diti_decode_group(share);
+    uint32_t pixels = shape->width * shape->height, i, own;
+    bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
+    diti_vae_chunk part = *chunk;
+    diti_tensor rows, rgba, rgb = 0;
+    if (group.count > chunk->frames) group.count = chunk->frames;
+    if (group.index >= group.count) return;
+    own = diti_group_size(&group, group.index, chunk->out_frames);
+    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
+    part.frames = part.out_frames = own;
+    if (own) rows = diti_vae_clip_run(clip, &part, rows);
+    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
+        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
+        if (frames)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
+                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    }
+    if (!group.index) {
+        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
+        return;
+    }
+    if (!own || diti_graph_failed(graph)) return;
+    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
+    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
+    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
+    diti_send(graph, rgba, 0);
+    if (floats) diti_send(graph, rgb, 0);
+}
+
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
    a run first comes to them. */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
@@ -146,11 +214,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    program->chunk_count = 0;
+    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
-    diti_clip_emit_states(share, graph, frames, out_frames);
-    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+    if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
         diti_copy(graph,
@@ -165,10 +235,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         diti_tensor rows;
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        if (divided) {
+            diti_clip_emit_share(share, graph, &clip, chunk);
+            continue;
+        }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }

@@ -417,7 +417,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
         result = diti_share_submit_states(share, &value, err);
     if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
-    if (result >= 0 && diti_run_is_chunk(share, at.segment) && at.slice == 0)
+    if (result >= 0 && share->program.chunk_commands && diti_run_is_chunk(share, at.segment) && at.slice == 0)
         result =
             diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk], &value, err);
     if (result >= 0)
@@ -425,7 +425,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
                            : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && share->assignment.share == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
-    if (result >= 0 && share->run.cursor.chunk != at.chunk)
+    if (result >= 0 && share->program.chunk_commands && share->run.cursor.chunk != at.chunk)
         result = diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk + 1], &value,
                                            err);
     if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);

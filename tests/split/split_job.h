@@ -208,11 +208,12 @@ static inline dit_result read_latent(dit_job *job, uint32_t image, outcome *out)
     return dit_job_read(job, DIT_READ_LATENT_F32, image, 0, latent, count * sizeof *latent, 0, &err);
 }
 
-/* The first one's colors. */
+/* The first one's colors, of clips those of all frames. */
 static inline dit_result read_picture(dit_job *job, outcome *out) {
-    out->pixels = 3 * (size_t)job->request.shape.width * job->request.shape.height;
+    out->pixels = 3 * (size_t)job->request.shape.width * job->request.shape.height * job->request.shape.frames;
     if (out->pixels > MOST_COLORS) return diti_fail(&err, DIT_ERROR_INVALID_ARGUMENT, "more than MOST_COLORS");
-    return dit_job_read(job, DIT_READ_RGB_F32, 0, 0, out->picture, out->pixels * sizeof(float), 0, &err);
+    return dit_job_read(job, DIT_READ_RGB_F32, 0, job->request.shape.clip ? DIT_ALL_FRAMES : 0, out->picture,
+                        out->pixels * sizeof(float), 0, &err);
 }
 
 static inline void tell_devices(const dit_job *job, outcome *out) {
