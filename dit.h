@@ -27121,7 +27121,8 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
-    DITI_TOKENIZER_BYTES, /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_BYTES,  /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_PIECES, /* BPE of characters, whose spaces are U+2581: Gemma's, LLaMA 2's */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -27147,6 +27148,7 @@ typedef struct diti_tokenizer {
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
     int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
     uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool escapes_spaces;                  /* BPE of characters: spaces become U+2581 */
     bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
@@ -28736,7 +28738,8 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 /* ==== src/text/bpe.c ==== */
 
 /* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
-   front of them and do not end in a sign of their own. */
+   front of them and do not end in a sign of their own; and the BPE of characters that other language models have (6.5),
+   for which a text is one word. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -28785,9 +28788,26 @@ static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
     if (tokenizer->padding < 0) tokenizer->padding = 0;
 }
 
+/* Characters that the vocabulary lacks are spelled in bytes. */
+static dit_result diti_bpe_finish_pieces(diti_tokenizer *tokenizer, dit_error *err) {
+    static const char pad[] = "<pad>";
+    uint32_t byte;
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+    for (byte = 0; byte < 256; byte++) {
+        char text[8];
+        diti_format(text, sizeof text, "<0x%02X>", (unsigned)byte);
+        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, 6);
+        if (tokenizer->byte_ids[byte] < 0)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece %s", tokenizer->name, text);
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
     bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     uint32_t byte;
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES) return diti_bpe_finish_pieces(tokenizer, err);
     if (clip) {
         DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
         DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
@@ -28871,17 +28891,33 @@ static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
     if (at) diti_bpe_push(run, run->prev[at]);
 }
 
+/* Symbols to begin with: bytes, or the characters that the vocabulary has. */
+static void diti_bpe_symbols(diti_bpe_run *run) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    uint32_t i, size, last = 0;
+    for (i = 0; i < run->length; last = i, i += size) {
+        const char *text = run->text + i;
+        uint8_t byte = (uint8_t)*text;
+        int32_t id = i + 1 == run->length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
+        size = 1;
+        if (tokenizer->kind == DITI_TOKENIZER_PIECES) {
+            uint32_t whole = (uint32_t)diti_utf8_length(text, run->length - i);
+            int32_t piece = whole ? diti_piece_find(&tokenizer->words, text, whole) : -1;
+            id = piece >= 0 ? piece : tokenizer->byte_ids[byte];
+            if (piece >= 0) size = whole;
+        }
+        run->ids[i] = id;
+        run->next[i] = i + size;
+        run->prev[i] = last;
+    }
+}
+
 static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     uint32_t i, length = run->length;
-    for (i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)run->text[i];
-        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
-        run->next[i] = i + 1;
-        run->prev[i] = i ? i - 1 : 0;
-    }
+    diti_bpe_symbols(run);
     run->heap_count = 0;
-    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
+    for (i = 0; i < length; i = run->next[i]) diti_bpe_push(run, i);
     while (run->heap_count) {
         diti_bpe_pair pair = diti_bpe_pop(run);
         diti_bpe_join(run, &pair);
@@ -29009,6 +29045,18 @@ static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_cod
     return end;
 }
 
+/* All of a text is one word. */
+static void diti_bpe_pieces(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    size_t i;
+    run->length = tokenizer->normalizer.add_prefix ? diti_utf8_encode(0x2581, run->text) : 0;
+    for (i = 0; i < text->count; i++) {
+        bool space = tokenizer->escapes_spaces && text->at[i] == ' ';
+        run->length += diti_utf8_encode(space ? 0x2581 : text->at[i], run->text + run->length);
+    }
+    if (run->length) diti_bpe_word(run, sink);
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
@@ -29070,7 +29118,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
-    if (result >= 0) diti_bpe_words(&run, &codes, sink);
+    if (result >= 0) (tokenizer->kind == DITI_TOKENIZER_PIECES ? diti_bpe_pieces : diti_bpe_words)(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);
     return result;
@@ -29181,7 +29229,8 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
     case DITI_TOKENIZER_CLIP:
-    case DITI_TOKENIZER_BYTES: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -29192,7 +29241,8 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_CLIP:
-    case DITI_TOKENIZER_BYTES: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -29931,8 +29981,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name,
-                     what, value);
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen, LLaMA and Gemma",
+                     name, what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -29949,6 +29999,13 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
         tokenizer->rules |= DITI_CLEAN_COMPOSE;
     } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
         tokenizer->rules |= DITI_CLEAN_LOWER;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Prepend") &&
+               diti_equal(diti_json_string(normalizer, "prepend", ""), "\xe2\x96\x81")) {
+        tokenizer->normalizer.add_prefix = true;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Replace") &&
+               diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "String", ""), " ") &&
+               diti_equal(diti_json_string(normalizer, "content", ""), "\xe2\x96\x81")) {
+        tokenizer->escapes_spaces = true;
     } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
                !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
                !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
@@ -29980,6 +30037,18 @@ static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *r
         return DIT_OK;
     }
     return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);
+}
+
+/* Where spaces have become something else before, nothing is split at them. */
+static dit_result diti_bpe_check_unsplit(const diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
+                                         dit_error *err) {
+    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    if (!tokenizer->escapes_spaces) return diti_bpe_unsupported(tokenizer->name, "normalizer", "without U+2581", err);
+    if (!pre_tokenizer || pre_tokenizer->kind == DITI_JSON_NULL ||
+        (diti_equal(type, "Split") &&
+         diti_equal(diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "String", ""), " ")))
+        return DIT_OK;
+    return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
 }
 
 static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer, dit_error *err) {
@@ -30030,10 +30099,13 @@ static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_jso
 static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
                                 dit_error *err) {
     DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
-    DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES)
+        DITI_TRY(diti_bpe_check_unsplit(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    else
+        DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
     if (tokenizer->kind == DITI_TOKENIZER_BYTES && !tokenizer->digits)
         return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", "ByteLevel without Split", err);
-    if (tokenizer->kind == DITI_TOKENIZER_BYTES)
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP)
         DITI_TRY(diti_bpe_read_template(tokenizer, diti_json_get(root, "post_processor"), err));
     return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
 }
@@ -30049,11 +30121,14 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     dit_result result;
     DITI_TRY(settings.result);
     if (!clip && *suffix) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    if (fallback) return diti_bpe_unsupported(name, "byte_fallback", "true", err);
-    DITI_TRY(diti_vocabulary_create(env, clip ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES,
+    DITI_TRY(diti_vocabulary_create(env,
+                                    clip       ? DITI_TOKENIZER_CLIP
+                                    : fallback ? DITI_TOKENIZER_PIECES
+                                               : DITI_TOKENIZER_BYTES,
                                     diti_json_get(model, "vocab"), diti_json_get(root, "added_tokens"), name,
                                     &tokenizer, err));
     tokenizer->whole_words = whole;
+    tokenizer->normalizer.add_prefix = false;
     result = diti_bpe_fill(tokenizer, root, model, err);
     if (result >= 0)
         *out = tokenizer;
@@ -54574,7 +54649,7 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     case DITI_ENCODER_QWEN2:
     case DITI_ENCODER_GEMMA2:
     case DITI_ENCODER_MISTRAL:
-    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES;
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES || tokenizer->kind == DITI_TOKENIZER_PIECES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }

@@ -98,7 +98,8 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
-    DITI_TOKENIZER_BYTES, /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_BYTES,  /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_PIECES, /* BPE of characters, whose spaces are U+2581: Gemma's, LLaMA 2's */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -124,6 +125,7 @@ typedef struct diti_tokenizer {
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
     int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
     uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool escapes_spaces;                  /* BPE of characters: spaces become U+2581 */
     bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */

@@ -206,7 +206,7 @@ static void scale_tensor(char *file, const char *name, int exponent) {
     for (; begin < end; begin += 2) {
         uint16_t value;
         memcpy(&value, file + 8 + header + begin, 2);
-        if (value & 0x7f80) value = (uint16_t)(value + (exponent << 7));
+        if (value & 0x7f80) value = (uint16_t)(value + exponent * 128);
         memcpy(file + 8 + header + begin, &value, 2);
     }
 }

@@ -814,7 +814,8 @@ static void test_damaged_bytes(const diti_env *env, const char *file, size_t str
 static void test_json_refused(const diti_env *env) {
     static const char *const cases[][2] = {
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"end_of_word_suffix\":\"@\"}}", "end_of_word_suffix"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"byte_fallback\":true}}", "byte_fallback"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"byte_fallback\":true}}", "vocabulary is empty"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"byte_fallback\":true}}", "no piece <0x00>"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "no piece for byte 0"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[],\"unk_id\":0}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":null}}", "unk_id names none"},
