@@ -37,6 +37,8 @@ typedef struct diti_model_traits {
     uint32_t layers;              /* blocks */
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
+    uint32_t feed;            /* columns of the feed-forward; 0: 4D */
+    bool gated;               /* which has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -291,7 +293,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+/* A message about an unknown model tells what left families out: "; this build was made with DIT_NO_FLUX,
  * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
