@@ -169,8 +169,8 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     text->tokens = encoder->row + encoder->limit;
 }
 
-/* A decoder's rows are all of the first text. What stands in front of the prompt in its chat template has rows that
-   are left out; how many tells the tokenizer. */
+/* A decoder's rows are all of the first text. Some that stand in front of the prompt in its chat template are left out;
+   the tokenizer tells how many. */
 static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
     diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
     encoder->text = DITI_TEXT_FIRST;
@@ -178,8 +178,10 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (!encoder->chat) return DIT_OK;
     if (!model->fixed_text) text->tokens = encoder->chat->tokens;
     if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
-    if (encoder->tokenizer)
+    if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+        if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+    }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }

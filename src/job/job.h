@@ -58,12 +58,12 @@ typedef struct diti_encoder {
     diti_tokenizer *tokenizer;
     const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
     diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;     /* rows in front of each prompt that are no part of the text */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -307,8 +307,8 @@ typedef struct diti_text_use {
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

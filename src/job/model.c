@@ -121,7 +121,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat) return DIT_OK; /* its text is given */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
+        return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;

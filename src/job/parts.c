@@ -221,7 +221,7 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     case DITI_ENCODER_QWEN2:
     case DITI_ENCODER_GEMMA2:
     case DITI_ENCODER_MISTRAL:
-    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES;
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES || tokenizer->kind == DITI_TOKENIZER_PIECES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }

@@ -38,7 +38,7 @@ typedef struct diti_model_traits {
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
     uint32_t feed;            /* columns of the feed-forward; 0: 4D */
-    bool gated;               /* which has a third matrix */
+    bool gated;               /* the feed-forward has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -57,8 +57,9 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat *chat; /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                                     model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
@@ -91,7 +92,7 @@ typedef struct diti_model_traits {
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
-    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
@@ -547,7 +548,7 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
-/* What the layers are linear in itself: F32 [steps * items, columns]. */
+/* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
 DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */

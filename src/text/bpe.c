@@ -1,7 +1,8 @@
 #include "text/tokenizer.h"
 
 /* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
-   front of them and do not end in a sign of their own. */
+   front of them and do not end in a sign of their own; and the BPE of characters that other language models have (6.5),
+   for which a text is one word. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -50,9 +51,26 @@ static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
     if (tokenizer->padding < 0) tokenizer->padding = 0;
 }
 
+/* Characters that the vocabulary lacks are spelled in bytes. */
+static dit_result diti_bpe_finish_pieces(diti_tokenizer *tokenizer, dit_error *err) {
+    static const char pad[] = "<pad>";
+    uint32_t byte;
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+    for (byte = 0; byte < 256; byte++) {
+        char text[8];
+        diti_format(text, sizeof text, "<0x%02X>", (unsigned)byte);
+        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, 6);
+        if (tokenizer->byte_ids[byte] < 0)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece %s", tokenizer->name, text);
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
     bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     uint32_t byte;
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES) return diti_bpe_finish_pieces(tokenizer, err);
     if (clip) {
         DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
         DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
@@ -136,17 +154,33 @@ static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
     if (at) diti_bpe_push(run, run->prev[at]);
 }
 
+/* Symbols to begin with: bytes, or the characters that the vocabulary has. */
+static void diti_bpe_symbols(diti_bpe_run *run) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    uint32_t i, size, last = 0;
+    for (i = 0; i < run->length; last = i, i += size) {
+        const char *text = run->text + i;
+        uint8_t byte = (uint8_t)*text;
+        int32_t id = i + 1 == run->length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
+        size = 1;
+        if (tokenizer->kind == DITI_TOKENIZER_PIECES) {
+            uint32_t whole = (uint32_t)diti_utf8_length(text, run->length - i);
+            int32_t piece = whole ? diti_piece_find(&tokenizer->words, text, whole) : -1;
+            id = piece >= 0 ? piece : tokenizer->byte_ids[byte];
+            if (piece >= 0) size = whole;
+        }
+        run->ids[i] = id;
+        run->next[i] = i + size;
+        run->prev[i] = last;
+    }
+}
+
 static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     uint32_t i, length = run->length;
-    for (i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)run->text[i];
-        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
-        run->next[i] = i + 1;
-        run->prev[i] = i ? i - 1 : 0;
-    }
+    diti_bpe_symbols(run);
     run->heap_count = 0;
-    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
+    for (i = 0; i < length; i = run->next[i]) diti_bpe_push(run, i);
     while (run->heap_count) {
         diti_bpe_pair pair = diti_bpe_pop(run);
         diti_bpe_join(run, &pair);
@@ -274,6 +308,18 @@ static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_cod
     return end;
 }
 
+/* All of a text is one word. */
+static void diti_bpe_pieces(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    size_t i;
+    run->length = tokenizer->normalizer.add_prefix ? diti_utf8_encode(0x2581, run->text) : 0;
+    for (i = 0; i < text->count; i++) {
+        bool space = tokenizer->escapes_spaces && text->at[i] == ' ';
+        run->length += diti_utf8_encode(space ? 0x2581 : text->at[i], run->text + run->length);
+    }
+    if (run->length) diti_bpe_word(run, sink);
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
@@ -335,7 +381,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
-    if (result >= 0) diti_bpe_words(&run, &codes, sink);
+    if (result >= 0) (tokenizer->kind == DITI_TOKENIZER_PIECES ? diti_bpe_pieces : diti_bpe_words)(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);
     return result;

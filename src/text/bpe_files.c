@@ -39,7 +39,8 @@ DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const cha
     return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does --- */
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
@@ -100,8 +101,9 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name, what,
-                     value);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen, LLaMA and Gemma",
+                     name, what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -118,7 +120,15 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
         tokenizer->rules |= DITI_CLEAN_COMPOSE;
     } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
         tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP || !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Prepend") &&
+               diti_equal(diti_json_string(normalizer, "prepend", ""), "\xe2\x96\x81")) {
+        tokenizer->normalizer.add_prefix = true;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Replace") &&
+               diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "String", ""), " ") &&
+               diti_equal(diti_json_string(normalizer, "content", ""), "\xe2\x96\x81")) {
+        tokenizer->escapes_spaces = true;
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
                !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
         result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
     }
@@ -150,6 +160,18 @@ static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *r
     return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);
 }
 
+/* Where spaces have become something else before, nothing is split at them. */
+static dit_result diti_bpe_check_unsplit(const diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
+                                         dit_error *err) {
+    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    if (!tokenizer->escapes_spaces) return diti_bpe_unsupported(tokenizer->name, "normalizer", "without U+2581", err);
+    if (!pre_tokenizer || pre_tokenizer->kind == DITI_JSON_NULL ||
+        (diti_equal(type, "Split") &&
+         diti_equal(diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "String", ""), " ")))
+        return DIT_OK;
+    return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+}
+
 static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer, dit_error *err) {
     diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
     const char *type = diti_setting_text(&settings, "type", "");
@@ -167,7 +189,7 @@ static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json
     return result;
 }
 
-/* What stands before every text: LLaMA 3's template names a token in front of the text. */
+/* The token that stands before every text: LLaMA 3's template names it. */
 static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
     const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
     dit_result result = DIT_OK;
@@ -176,7 +198,8 @@ static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_j
     if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
     first = diti_json_get(processor, "single");
     token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
-    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err) : DIT_OK;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
 }
 
 /* "left right" or ["left", "right"]. */
@@ -197,10 +220,13 @@ static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_jso
 static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
                                 dit_error *err) {
     DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
-    DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES)
+        DITI_TRY(diti_bpe_check_unsplit(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    else
+        DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
     if (tokenizer->kind == DITI_TOKENIZER_BYTES && !tokenizer->digits)
         return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", "ByteLevel without Split", err);
-    if (tokenizer->kind == DITI_TOKENIZER_BYTES)
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP)
         DITI_TRY(diti_bpe_read_template(tokenizer, diti_json_get(root, "post_processor"), err));
     return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
 }
@@ -216,11 +242,14 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     dit_result result;
     DITI_TRY(settings.result);
     if (!clip && *suffix) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    if (fallback) return diti_bpe_unsupported(name, "byte_fallback", "true", err);
-    DITI_TRY(diti_vocabulary_create(env, clip ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES,
+    DITI_TRY(diti_vocabulary_create(env,
+                                    clip       ? DITI_TOKENIZER_CLIP
+                                    : fallback ? DITI_TOKENIZER_PIECES
+                                               : DITI_TOKENIZER_BYTES,
                                     diti_json_get(model, "vocab"), diti_json_get(root, "added_tokens"), name,
                                     &tokenizer, err));
     tokenizer->whole_words = whole;
+    tokenizer->normalizer.add_prefix = false;
     result = diti_bpe_fill(tokenizer, root, model, err);
     if (result >= 0)
         *out = tokenizer;

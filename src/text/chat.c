@@ -16,6 +16,12 @@
     "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
     "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
     "\n" DITI_CHAT_USER
+#define DITI_CHAT_VIDEO                                                                                                 \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
 static const diti_chat diti_chats[DITI_CHATS] = {
@@ -66,7 +72,16 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      false,
      true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline",
+     DITI_CHAT_VIDEO,
+     "<|eot_id|>",
+     DITI_CHAT_VIDEO,
+     "",
+     256,
+     false,
+     false,
+     {1, 0, {-3}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 

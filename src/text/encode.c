@@ -9,7 +9,8 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
     case DITI_TOKENIZER_CLIP:
-    case DITI_TOKENIZER_BYTES: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -20,7 +21,8 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_CLIP:
-    case DITI_TOKENIZER_BYTES: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -81,7 +83,7 @@ static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *promp
     return diti_encode_flush(run, err);
 }
 
-/* The prompt with what is around it. What has to follow a prompt that is cut has its room kept. */
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
 static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
                                      diti_token_sink *sink, dit_error *err) {
     const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";

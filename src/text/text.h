@@ -14,19 +14,19 @@
 #define DITI_TAPS 16u
 typedef struct diti_taps {
     uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
-    uint32_t layers;       /* of the encoder whose states are numbered here; in one with other layers the states at the
-                              same fractions count; 0: any encoder's */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
 typedef struct diti_chat {
-    const char *classes;        /* of pipelines in model_index.json, with spaces between */
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -38,6 +38,7 @@ typedef enum diti_chat_model {
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
+    DITI_CHAT_HUNYUANVIDEO,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */
@@ -124,8 +125,8 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 
 /* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
 typedef struct diti_decoder diti_decoder;
-/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL: sizes
-   from a GGUF's metadata. States are those of options->taps. */
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err);

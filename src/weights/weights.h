@@ -229,16 +229,16 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,

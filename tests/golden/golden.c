@@ -100,8 +100,8 @@ static const golden_family families[] = {
 };
 
 static const char *const own_folders[] = {
-    "tests/fixtures/schedulers",      "tests/fixtures/tokenizers/t5", "tests/fixtures/tokenizers/clip",
-    "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
+    "tests/fixtures/schedulers",       "tests/fixtures/tokenizers/t5",      "tests/fixtures/tokenizers/clip",
+    "tests/fixtures/tokenizers/bert",  "tests/fixtures/torch_rng",          "tests/fixtures/gguf_types",
     "tests/fixtures/tokenizers/qwen2", "tests/fixtures/tokenizers/scripts",
 };
 

@@ -1,7 +1,9 @@
-/* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and layers
-   that each model's chat takes, and what their GGUF files make of tokens. */
+/* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and
+   layers that each model's chat takes, and what their GGUF files make of tokens. Qwen3 then behind the names that
+   models of several parts have, and Mistral as llama.cpp writes files of the architecture llama, must give the same. */
 #ifndef GOLDEN_DECODER_H
 #define GOLDEN_DECODER_H
+#include "golden_renamed.h"
 #include "golden_text.h"
 #include "golden_tokenizers.h"
 
@@ -56,14 +58,15 @@ static inline void golden_decoder_emit(golden_decoder_case *c) {
         if (!diti_checkpoint_find(c->m.folder->golden, name) && config->taps[i] == config->layers)
             diti_format(name, sizeof name, "%s.out", c->prefix);
         if (diti_checkpoint_find(c->m.folder->golden, name))
-            golden_expect(&c->m, name, diti_tensor_view(&c->m.graph, out, 0, rows, i * config->columns, config->columns),
+            golden_expect(&c->m, name,
+                          diti_tensor_view(&c->m.graph, out, 0, rows, i * config->columns, config->columns),
                           golden_decoder_state(c, name, config->columns), GOLDEN_MODEL);
     }
     for (i = 0; i < config->needed && config->needed == config->layers; i++) golden_decoder_layer(c, i);
 }
 
-/* Rows of tokens one behind the other, of which the mask leaves out those between and behind them: a prompt whose padding
-   is in its middle has positions that do not count it (Krea 2), so that it is the prompt without. */
+/* Rows of tokens one behind the other, of which the mask leaves out those between and behind them: a prompt whose
+   padding is in its middle has positions that do not count it (Krea 2), so that it is the prompt without. */
 static inline bool golden_run_decoder_case(golden *g, const golden_folder *folder, const diti_decoder *decoder,
                                            const char *prefix) {
     golden_decoder_case c = DITI_ZERO;
@@ -152,11 +155,10 @@ static inline void golden_run_decoder_taps(golden *g, const golden_folder *folde
     dit_error err = DITI_ZERO;
     int i = 0;
     options.taps = taps;
-    if (golden_require(
-            g,
-            diti_decoder_load(golden_shared.device, &g->env, folder->config, weights, "", &options, &decoder, &err) ==
-                DIT_OK,
-            "loads %s", err.message)) {
+    if (golden_require(g,
+                       diti_decoder_load(golden_shared.device, &g->env, folder->config, weights, "", &options, &decoder,
+                                         &err) == DIT_OK,
+                       "loads %s", err.message)) {
         char prefix[16];
         diti_format(prefix, sizeof prefix, "%s", tag);
         for (; i < 8; i++) {
@@ -174,14 +176,103 @@ static inline void golden_run_decoder_file(golden *g, const golden_folder *folde
     diti_taps taps = DITI_ZERO;
     uint32_t layers = 0, i;
     char name[64];
-    do
-        diti_format(name, sizeof name, "%s%s.mid.hidden_states.%u", tag, diti_equal(tag, "case") ? "0" : "", ++layers);
+    do diti_format(name, sizeof name, "%s%s.mid.hidden_states.%u", tag, diti_equal(tag, "case") ? "0" : "", ++layers);
     while (diti_checkpoint_find(folder->golden, name));
     for (i = 0; i < layers; i++) taps.at[taps.count++] = (int32_t)i;
     golden_run_decoder_taps(g, folder, weights, tag, &taps);
     if (layers != 5) return;
     golden_run_decoder_taps(g, folder, weights, tag, &diti_chat_of(DITI_CHAT_ZIMAGE)->taps);
     golden_run_decoder_taps(g, folder, weights, tag, &diti_chat_of(DITI_CHAT_FLUX2_KLEIN)->taps);
+}
+
+/* The weights in llama.cpp's order and names: pairs of rows that rotate together are neighbours, and nothing but
+   metadata tells the sizes. */
+static inline bytes golden_llama_file(const diti_checkpoint *from, const diti_decoder_config *config) {
+    static const char *const names[][2] = {{"layers.", "blk."},
+                                           {"self_attn.q_proj", "attn_q"},
+                                           {"self_attn.k_proj", "attn_k"},
+                                           {"self_attn.v_proj", "attn_v"},
+                                           {"self_attn.o_proj", "attn_output"},
+                                           {"input_layernorm", "attn_norm"},
+                                           {"post_attention_layernorm", "ffn_norm"},
+                                           {"mlp.gate_proj", "ffn_gate"},
+                                           {"mlp.up_proj", "ffn_up"},
+                                           {"mlp.down_proj", "ffn_down"},
+                                           {"embed_tokens", "token_embd"}};
+    static const golden_renamed to = {"", names, DITI_COUNT(names), false};
+    static char header[32768];
+    uint32_t i, r, half = config->head_dim / 2;
+    bytes data = {0}, out;
+    diti_format(header, sizeof header,
+                "{\"__metadata__\":{\"general.architecture\":\"llama\",\"llama.attention.head_count\":\"%u\","
+                "\"llama.attention.head_count_kv\":\"%u\",\"llama.attention.key_length\":\"%u\","
+                "\"llama.rope.freq_base\":\"%g\",\"llama.attention.layer_norm_rms_epsilon\":\"1e-6\"}",
+                config->heads, config->kv_heads, config->head_dim, (double)config->theta);
+    for (i = 0; i < diti_checkpoint_count(from); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(from, i);
+        bool rotates = strstr(tensor->name, "q_proj") || strstr(tensor->name, "k_proj");
+        uint64_t count, columns = tensor->shape[tensor->rank - 1], begin = data.size;
+        float *values = golden_floats(from, tensor->name, &count);
+        char name[256], shape[64];
+        golden_rename(&to, tensor->name, name, sizeof name);
+        if (diti_equal(name, "norm.weight")) strcpy(name, "output_norm.weight");
+        for (r = 0; r < count / columns; r++) {
+            uint32_t in = r % config->head_dim, own = r - in + in % 2 * half + in / 2;
+            bytes_add(&data, values + (rotates ? own : r) * columns, (size_t)columns * sizeof *values);
+        }
+        if (tensor->rank == 2)
+            diti_format(shape, sizeof shape, "%u,%u", (unsigned)tensor->shape[0], (unsigned)columns);
+        else
+            diti_format(shape, sizeof shape, "%u", (unsigned)columns);
+        diti_format(header + strlen(header), sizeof header - strlen(header),
+                    ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", name, shape,
+                    (unsigned long long)begin, (unsigned long long)data.size);
+        free(values);
+    }
+    strcat(header, "}");
+    out = safetensors_bytes(header, 0);
+    bytes_add(&out, data.data, data.size);
+    bytes_free(&data);
+    return out;
+}
+
+static inline void golden_run_decoder_llama(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
+    diti_decoder *decoder = NULL;
+    diti_checkpoint *open = NULL;
+    golden_folder bare = *folder;
+    dit_source source;
+    dit_error err = DITI_ZERO;
+    bytes file;
+    if (!golden_require(g,
+                        diti_decoder_load(golden_shared.device, &g->env, folder->config, weights, "", NULL, &decoder,
+                                          &err) == DIT_OK,
+                        "loads %s", err.message))
+        return;
+    file = golden_llama_file(weights, &decoder->config);
+    source = memory_source(&file);
+    bare.config = NULL;
+    if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "llama.cpp's names open %s",
+                       err.message))
+        golden_run_decoder_taps(g, &bare, open, "case", NULL);
+    diti_checkpoint_close(open);
+    diti_decoder_destroy(decoder);
+    bytes_free(&file);
+}
+
+static inline void golden_run_decoder_renamed(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
+    static const char *const names[][1][2] = {{{"model.", ""}},
+                                              {{"model.", "model.language_model."}},
+                                              {{"model.", "language_model.model."}},
+                                              {{"model.", "language_model."}}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        golden_renamed to = {"", names[i], 1, false};
+        bytes file = {0};
+        diti_checkpoint *open = golden_open_renamed(g, weights, &to, &file);
+        if (open) golden_run_decoder_taps(g, folder, open, "case", NULL);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
+    }
 }
 
 /* The vocabulary inside a GGUF says what the tokenizer's own files say. */
@@ -211,6 +302,8 @@ static inline void golden_run_decoder(golden *g, const golden_folder *folder) {
         if (!weights) continue;
         golden_run_decoder_file(g, folder, weights, files[i][1]);
         if (i) golden_run_decoder_words(g, weights);
+        if (diti_equal(folder->name, "qwen3_text")) golden_run_decoder_renamed(g, folder, weights);
+        if (diti_equal(folder->name, "mistral_text")) golden_run_decoder_llama(g, folder, weights);
         diti_checkpoint_close(weights);
     }
 }

@@ -175,29 +175,30 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
     return false;
 }
 
-/* llama3.json: the same pieces, split and framed as LLaMA 3 does. */
-static inline void golden_run_llama3(golden *g, const golden_folder *folder, const char *golden_file) {
+/* NAME.json: llama3: the same pieces, split and framed as LLaMA 3 does; gemma: pieces of characters. */
+static inline void golden_run_other(golden *g, const golden_folder *folder, const char *golden_file, const char *name) {
     diti_json *golden;
     const diti_json *cases, *item;
     golden_tokenizer_result result = {0, 0, ""};
     diti_tokenizer *tokenizer = NULL;
     dit_error err = DITI_ZERO;
-    char file[1024];
+    char file[1024], member[32];
     size_t size;
     char *data;
-    if (!golden_has(folder->path, "llama3.json")) return;
+    diti_format(member, sizeof member, "%s.json", name);
+    if (!golden_has(folder->path, member)) return;
     golden = test_read_json(&g->env, golden_file);
     cases = diti_json_get(golden, "cases");
-    golden_join(file, sizeof file, folder->path, "llama3.json");
+    golden_join(file, sizeof file, folder->path, member);
     data = test_read_file(file, &size);
     if (data) diti_tokenizer_load(&g->env, data, size, file, &tokenizer, &err);
     for (item = cases && tokenizer ? cases->first : NULL; item; item = item->next) {
         const char *text = diti_json_string(item, "text", "");
         result.cases++;
-        if (golden_ids_equal(tokenizer, text, diti_json_get(item, "llama3"), 0)) continue;
+        if (golden_ids_equal(tokenizer, text, diti_json_get(item, name), 0)) continue;
         if (result.wrong++ == 0) snprintf(result.message, sizeof result.message, "\"%s\"", text);
     }
-    golden_check(g, result.cases > 0 && result.wrong == 0, "llama3.json: %d of %d texts give the same ids %s%s",
+    golden_check(g, result.cases > 0 && result.wrong == 0, "%s: %d of %d texts give the same ids %s%s", member,
                  result.cases - result.wrong, result.cases, result.message, err.message);
     diti_tokenizer_free(tokenizer);
     diti_json_free(&g->env, golden);
@@ -253,6 +254,7 @@ static inline void golden_run_tokenizer(golden *g, const golden_folder *folder) 
     if (golden_has(folder->path, "vocab.json") && golden_has(folder->path, "tokenizer.json"))
         golden_report_tokenizer(g, "vocab.json", golden_tokenizer_merges(&g->env, folder->path, golden_file));
     golden_run_chats(g, folder, golden_file);
-    golden_run_llama3(g, folder, golden_file);
+    golden_run_other(g, folder, golden_file, "llama3");
+    golden_run_other(g, folder, golden_file, "gemma");
 }
 #endif

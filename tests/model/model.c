@@ -18,6 +18,7 @@
 #define SD3_FILE "tests/fixtures/sd35_odd/model.safetensors"
 #define FLUX_FILE "tests/fixtures/gguf_flux_sdcpp/model.gguf"
 #define CLIP_FILE "tests/fixtures/clip_l_proj/model.safetensors"
+#define DECODER_FILE "tests/fixtures/qwen3_text/model.safetensors"
 #define BERT_FILE "tests/fixtures/bert/model.safetensors"
 #define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
 #define WAN_FILE "tests/fixtures/wan/model.safetensors"
@@ -75,12 +76,14 @@ typedef enum part {
     PART_COUNT,
     PART_CLIP = PART_COUNT, /* from here on only among the wrong files */
     PART_BERT,
+    PART_DECODER,
     PART_KL,
     PART_WAN,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE, VAE_FILE,  SD3_FILE,  FLUX_FILE, DIT_FILE,
-                                                  HUNYUAN_FILE, TINY_FILE,   CLIP_FILE, BERT_FILE, KL_FILE,   WAN_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,  SD3_FILE,  FLUX_FILE,
+                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE, CLIP_FILE, BERT_FILE,
+                                                  DECODER_FILE, KL_FILE,      WAN_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -88,6 +91,7 @@ typedef struct component {
     diti_vae *vae;
     diti_clip *clip;
     diti_bert *bert;
+    diti_decoder *decoder;
 } component;
 
 static dit_result component_load(part which, diti_device *device, const diti_env *env, const diti_checkpoint *file,
@@ -102,6 +106,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
     if (which == PART_CLIP) result = diti_clip_load(device, env, json, file, "", &options, &out->clip, err);
     if (which == PART_BERT) result = diti_bert_load(device, env, json, file, "", &options, &out->bert, err);
+    if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
     if (which == PART_PIXART || which == PART_WAN || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
@@ -117,6 +122,7 @@ static void component_free(component *c) {
     diti_vae_destroy(c->vae);
     diti_clip_destroy(c->clip);
     diti_bert_destroy(c->bert);
+    diti_decoder_destroy(c->decoder);
     memset(c, 0, sizeof *c);
 }
 
@@ -326,6 +332,43 @@ static const wrong wrongs[] = {
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"out_channels\": 17}", {"17 channels out of 16", NULL, NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanVACETransformer3DModel\"}", {"WanVACETransformer3DModel", NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanModel\", \"num_heads\": 5}", {"5 heads of 128", NULL, NULL}},
+    /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
+    {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
+    {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
+    {PART_DECODER, NULL, NULL, "{\"head_dim\": 8}", {"self_attn.q_norm.weight", "[16]", "[8]"}},
+    {PART_DECODER,
+     NULL,
+     NULL,
+     "{\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 32}",
+     {"self_attn.q_norm.weight", "[16]", "[32]"}},
+    {PART_DECODER, NULL, NULL, "{\"num_hidden_layers\": 2}", {"num_hidden_layers: 2", "holds 4", "layers.2.self"}},
+    {PART_DECODER, NULL, NULL, "{\"num_hidden_layers\": 5}", {"layers.4.", "missing", NULL}},
+    {PART_DECODER, NULL, NULL, "{\"hidden_act\": \"relu\"}", {"hidden_act", "silu", "gelu_pytorch_tanh"}},
+    {PART_DECODER, NULL, NULL, "{\"rope_theta\": \"1e6\"}", {"rope_theta: \"1e6\"", NULL, NULL}},
+    {PART_DECODER,
+     NULL,
+     NULL,
+     "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}",
+     {"rope_scaling", "default and mrope", NULL}},
+    {PART_DECODER,
+     NULL,
+     NULL,
+     "{\"text_config\": {\"rope_parameters\": {\"rope_type\": \"llama3\"}}}",
+     {"rope_parameters", "default and mrope", NULL}},
+    {PART_DECODER, NULL, NULL, "{\"text_config\": 7}", {"config.json", "object", NULL}},
+    {PART_DECODER, "embed_tokens", "embed_takens", NULL, {"language model", "the token embedding", NULL}},
+    {PART_DECODER, "layers.0.mlp.gate_proj", "layers.0.mlp.gote_proj", NULL, {"a matrix of layer 0", NULL, NULL}},
+    {PART_DECODER,
+     "layers.1.self_attn.v_proj.weight",
+     "layers.1.self_attn.x_proj.weight",
+     NULL,
+     {"model.layers.1.self_attn.v_proj.weight", "missing", NULL}},
+    {PART_DECODER,
+     "layers.0.self_attn.k_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[32,40]",
+     "layers.0.self_attn.k_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[40,32]",
+     NULL,
+     {"64 and 40 rows", NULL, NULL}},
+    {PART_DECODER, "model.norm.weight", "model.nerm.weight", NULL, {"model.norm.weight", "missing", NULL}},
     /* a block too many that no other follows, or whose like is not there */
     {PART_PIXART,
      "y_embedder.y_embedding",

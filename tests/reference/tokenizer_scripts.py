@@ -1,5 +1,5 @@
-"""Makes tests/fixtures/tokenizers/scripts: a byte-level BPE tokenizer in the forms of Qwen2 and LLaMA 3, trained on 200 prompts in
-20 scripts, and what the tokenizers library makes of these prompts, alone and in the chat templates of docs/models.md 5.5.
+"""Makes tests/fixtures/tokenizers/scripts: a byte-level BPE tokenizer in the forms of Qwen2 and LLaMA 3, and a BPE of characters in the
+form of Gemma, trained on 200 prompts in 20 scripts, and what the tokenizers library makes of these prompts, alone and in the chat templates of docs/models.md 5.5.
 
 Run from the repository root, with the package tokenizers 0.23.3:
     python3 tests/reference/tokenizer_scripts.py
@@ -40,7 +40,7 @@ SCRIPTS = {
 }
 SPACES = [" ", "  ", "\n", "\r\n", "\t", " \n ", "\u3000", "\u00a0", "\n\n", "\u2003", "\u2028", "\x0b\x0c", "\x1c \x1f", "\x85"]
 SIGNS = [",", ".", "...", "!", "?!", "—", "“", "”", "(", ")", "[x]", "{y}", "_", "@#$", "&", "'", "\"", "/", "\\", "½", "²", "Ⅳ", "™", "👍🏽", "👩‍👩‍👧", "❤️", "\u200b", "\ufeff", "\u00ad", "\x07", "\u20ac5", "=>", "//", "*"]
-ENDINGS = ["it's", "DON'T", "we'll", "I'VE", "they'd", "'re", "y'all'd", "'ſ", "'S", "o'clock", "l'été"]
+ENDINGS = ["it's", "DON'T", "we'll", "I'VE", "they'd", "'re", "y'all'd", "x'ſub", "'Sam", "we'LLama", "o'clock", "l'été"]
 SPECIAL = ["<|im_end|>", "<|im", "<|im_start|>user\n", "<think>", "</think>", "<|image_pad|><|image_pad|>", "<|endoftext|>", "< think>", "<|im_end"]
 
 
@@ -91,7 +91,8 @@ def train(texts):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = split(r"\p{N}")
-    tokenizer.train_from_iterator(texts + [before + after for before, after, _ in CHATS.values()], trainers.BpeTrainer(vocab_size=PIECES, initial_alphabet=letters(), show_progress=False))
+    words = ["ſub Sam LLama"] * 30  # pieces that a missed ending before them would make of it
+    tokenizer.train_from_iterator(texts + words + [before + after for before, after, _ in CHATS.values()], trainers.BpeTrainer(vocab_size=PIECES, initial_alphabet=letters(), show_progress=False))
     merges = [tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"]]
     vocabulary = {letter: i for i, letter in enumerate(letters())}
     for left, right in merges:
@@ -114,6 +115,25 @@ def build(vocabulary, merges, llama):
         begin = "<|begin_of_text|>"
         level = processors.Sequence([level, processors.TemplateProcessing(single=[begin, "$A"], pair=[begin, "$A", begin, "$B:1"], special_tokens=[(begin, tokenizer.token_to_id(begin))])])
     tokenizer.post_processor = level
+    return tokenizer
+
+
+def gemma(texts):
+    """Characters that fewer than four prompts have are spelled in bytes."""
+    specials = ["<pad>", "<eos>", "<bos>", "<unk>"]
+    common = sorted({c for text in texts for c in text if sum(c in other for other in texts) >= 4} - {" "} | {"▁"})
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Replace(" ", "▁")
+    trained.train_from_iterator(["".join(c for c in text if c in common or c == " ") for text in texts], trainers.BpeTrainer(vocab_size=700, initial_alphabet=common, show_progress=False))
+    merges = [tuple(merge) for merge in json.loads(trained.to_str())["model"]["merges"]]
+    vocabulary = {}
+    for piece in specials + [f"<0x{byte:02X}>" for byte in range(256)] + ["<start_of_turn>"] + common + [left + right for left, right in merges]:
+        vocabulary.setdefault(piece, len(vocabulary))
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="merged_with_previous", invert=False)
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in specials + ["<start_of_turn>"]])
+    tokenizer.post_processor = processors.TemplateProcessing(single=["<bos>", "$A"], pair=["<bos>", "$A", "<bos>", "$B:1"], special_tokens=[("<bos>", 2)])
     return tokenizer
 
 
@@ -155,6 +175,8 @@ def main():
     qwen, llama = build(vocabulary, merges, False), build(vocabulary, merges, True)
     qwen.save(f"{OUT}/tokenizer.json", pretty=False)
     llama.save(f"{OUT}/llama3.json", pretty=False)
+    pieces = gemma(texts)
+    pieces.save(f"{OUT}/gemma.json", pretty=False)
     write("vocab.json", vocabulary)
     with open(f"{OUT}/merges.txt", "w", encoding="utf-8") as out:
         out.write("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges))
@@ -165,7 +187,7 @@ def main():
     for text in texts:
         ids = qwen.encode(text).ids
         kept = ids[:LENGTH]
-        cases.append({"text": text, "ids": ids, "ids_padded": kept + [pad] * (LENGTH - len(kept)), "attention_mask": [1] * len(kept) + [0] * (LENGTH - len(kept)), "llama3": llama.encode(text).ids})
+        cases.append({"text": text, "ids": ids, "ids_padded": kept + [pad] * (LENGTH - len(kept)), "attention_mask": [1] * len(kept) + [0] * (LENGTH - len(kept)), "llama3": llama.encode(text).ids, "gemma": pieces.encode(text).ids})
     chats = [chat(qwen, list(CHATS)[i % len(CHATS)], text) for i, text in enumerate(texts)]
     write("golden.json", {"max_length": LENGTH, "cases": cases, "chat": chats})
     print(len(texts), "prompts,", len(vocabulary), "pieces")

@@ -909,6 +909,50 @@ static inline void real_t5(real_file *file, uint64_t words, uint64_t width, uint
     real_named_norm(file, width, false, "encoder", "final_layer_norm", 0);
 }
 
+/* Decoder language models (docs/models.md 5.4), without the matrix behind the last norm that no encoder needs. */
+typedef struct real_decoder_shape {
+    const char *before; /* every name: "model." */
+    uint64_t words, width, inner;
+    uint32_t layers, heads, kv_heads, head_dim;
+    bool head_norms, biased, four_norms; /* Qwen3; Qwen2.5; Gemma 2 */
+} real_decoder_shape;
+static inline void real_decoder(real_file *file, const real_decoder_shape *shape) {
+    static const char *const names[] = {"q_proj", "k_proj", "v_proj"}, *const ends[] = {"", ".weight"};
+    uint64_t q = (uint64_t)shape->heads * shape->head_dim, kv = (uint64_t)shape->kv_heads * shape->head_dim;
+    char name[112];
+    uint32_t i, k;
+    diti_format(name, sizeof name, "%sembed_tokens%s", shape->before, ends[1]);
+    real_rows(file, shape->words, shape->width, name);
+    for (i = 0; i < shape->layers; i++) {
+        const char *norms[4] = {"input_layernorm", "post_attention_layernorm", NULL, NULL};
+        if (shape->four_norms) norms[2] = "pre_feedforward_layernorm", norms[3] = "post_feedforward_layernorm";
+        for (k = 0; k < 4 && norms[k]; k++) {
+            diti_format(name, sizeof name, "%slayers.%u.%s", shape->before, i, norms[k]);
+            real_norm(file, shape->width, false, name, name, 0);
+        }
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "%slayers.%u.self_attn.%s", shape->before, i, names[k]);
+            real_matrix(file, k ? kv : q, shape->width, name, name, 0);
+            if (shape->biased) real_vector(file, k ? kv : q, 0, name, name, 0, ".bias");
+        }
+        for (k = 0; k < 2 && shape->head_norms; k++) {
+            diti_format(name, sizeof name, "%slayers.%u.self_attn.%c_norm", shape->before, i, "qk"[k]);
+            real_norm(file, shape->head_dim, false, name, name, 0);
+        }
+        diti_format(name, sizeof name, "%slayers.%u.self_attn.o_proj", shape->before, i);
+        real_matrix(file, shape->width, q, name, name, 0);
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "%slayers.%u.mlp.%s_proj", shape->before, i,
+                        k == 0   ? "gate"
+                        : k == 1 ? "up"
+                                 : "down");
+            real_matrix(file, k < 2 ? shape->inner : shape->width, k < 2 ? shape->width : shape->inner, name, name, 0);
+        }
+    }
+    diti_format(name, sizeof name, "%snorm", shape->before);
+    real_norm(file, shape->width, false, name, name, 0);
+}
+
 /* BERT (docs/models.md 5.3). */
 static inline void real_bert(real_file *file, uint64_t words, uint64_t width, uint32_t layers) {
     static const char block[] = "encoder.layer.%u";

@@ -1,8 +1,9 @@
-/* libFuzzer: any bytes as spiece.model, tokenizer.json or vocab.txt; behind an M as vocab.json, NUL, merges.txt; behind
-   a P as a prompt with weights. A tokenizer that loads encodes a few texts and the input's own end. */
+/* libFuzzer: any bytes as spiece.model, tokenizer.json or vocab.txt; behind an M as vocab.json, NUL, merges.txt, and
+   behind another NUL tokenizer_config.json; behind a P as a prompt with weights; a GGUF by its metadata. A tokenizer
+   that loads encodes a few texts and the input's own end, alone and in a chat template. */
 #include "library.h"
 
-static void encode(const diti_tokenizer *tokenizer, const char *text) {
+static void encode_in(const diti_tokenizer *tokenizer, const char *text, const char *before, const char *after) {
     int32_t ids[24];
     float weights[24];
     diti_tokens tokens = {0};
@@ -10,18 +11,43 @@ static void encode(const diti_tokenizer *tokenizer, const char *text) {
     tokens.ids = ids;
     tokens.weights = weights;
     tokens.capacity = DITI_COUNT(ids);
+    tokens.before = before;
+    tokens.after = after;
+    tokens.keeps_after = after && *after == '<';
     if (diti_tokenizer_encode(tokenizer, text, &tokens, &err) < 0) return;
     if (tokens.count > DITI_COUNT(ids) || strlen(tokens.lost_text) >= sizeof tokens.lost_text) abort();
     if (*tokens.lost_text && tokens.lost == 0) abort();
 }
 
+static void encode(const diti_tokenizer *tokenizer, const char *text) {
+    encode_in(tokenizer, text, NULL, NULL);
+    encode_in(tokenizer, text, "<|im_start|>user\n", "<|im_end|>\n");
+    encode_in(tokenizer, text, "(a", "b)");
+}
+
 static dit_result load(const diti_env *env, const uint8_t *data, size_t size, diti_tokenizer **out, dit_error *err) {
-    const char *text = (const char *)data, *merges;
+    const char *text = (const char *)data, *end = text + size, *merges, *config;
+    diti_checkpoint *checkpoint = NULL;
+    diti_json *root = NULL;
+    dit_source source = {0};
+    dit_result result;
+    if (size >= 4 && !memcmp(data, "GGUF", 4)) {
+        source.data = data;
+        source.size = size;
+        result = diti_checkpoint_open(env, &source, &checkpoint, err);
+        if (result >= 0) result = diti_tokenizer_load_gguf(env, checkpoint, out, err);
+        diti_checkpoint_close(checkpoint);
+        return result;
+    }
     if (size == 0 || *data != 'M') return diti_tokenizer_load(env, data, size, "fuzz", out, err);
     merges = (const char *)memchr(text, 0, size);
-    if (!merges) merges = text + size - 1;
-    return diti_tokenizer_load_merges(env, text + 1, (size_t)(merges - text) - (merges > text), merges + 1,
-                                      size - (size_t)(merges - text) - 1, "fuzz", out, err);
+    if (!merges) merges = end - 1;
+    config = (const char *)memchr(merges + 1, 0, (size_t)(end - merges) - 1);
+    if (config && diti_json_parse(env, config + 1, (size_t)(end - config) - 1, "fuzz", &root, err) < 0) root = NULL;
+    result = diti_tokenizer_load_vocabulary(env, text + 1, (size_t)(merges - text) - (merges > text), merges + 1,
+                                            (size_t)((config ? config : end) - merges) - 1, root, "fuzz", out, err);
+    diti_json_free(env, root);
+    return result;
 }
 
 static void prompt(const diti_env *env, const char *text, size_t size) {

@@ -1,5 +1,6 @@
 /* text: tokenizers, Unicode and weighted prompts against their references, and against damaged files. */
 #include "library.h"
+#include "text/bpe.c"
 #include "text/unicode.c"
 #include "test.h"
 #include "files.h"
@@ -13,6 +14,8 @@
 #define CLIP_JSON "tests/fixtures/tokenizers/clip_json"
 #define BERT "tests/fixtures/tokenizers/bert"
 #define BERT_JSON "tests/fixtures/tokenizers/bert_json"
+#define QWEN "tests/fixtures/tokenizers/qwen2"
+#define SCRIPTS "tests/fixtures/tokenizers/scripts"
 
 static diti_tokenizer *load(const diti_env *env, const void *data, size_t size, dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
@@ -335,6 +338,7 @@ static void test_hostile_words(const diti_env *env) {
     enum { LENGTH = 1 << 18 };
     static const char *const parts[] = {"ab", "a", "\xcc\xa3\xcc\x81\xcc\xa7", "\xe4\xb8\x80", "'"};
     diti_tokenizer *clip = load_file(env, CLIP_JSON "/tokenizer.json"), *bert = load_file(env, BERT "/vocab.txt");
+    diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json"), *llama = load_file(env, SCRIPTS "/llama3.json");
     char *text = (char *)malloc(LENGTH + 1);
     int32_t ids[77];
     clock_t start = clock();
@@ -345,10 +349,14 @@ static void test_hostile_words(const diti_env *env) {
         text[LENGTH - LENGTH % length] = 0;
         CHECK(clip && test_encode(clip, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
         CHECK(bert && test_encode(bert, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
+        CHECK(qwen && test_encode(qwen, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
+        CHECK(llama && test_encode(llama, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
     }
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 60); /* takes seconds; only a hang is caught */
     diti_tokenizer_free(clip);
     diti_tokenizer_free(bert);
+    diti_tokenizer_free(qwen);
+    diti_tokenizer_free(llama);
     free(text);
 }
 
@@ -468,6 +476,158 @@ static bool encodes(const diti_tokenizer *tokenizer, const char *text, const cha
     for (i = 0; i < count; i++) sprintf(written + strlen(written), "%s%d", i ? " " : "", ids[i]);
     if (strcmp(written, expected) != 0) fprintf(stderr, "    \"%s\" gives %s\n", text, written);
     return strcmp(written, expected) == 0 && lost == 0;
+}
+
+/* --- language models --- */
+
+/* The tokens of a prompt in its chat template, as words: ids of added tokens and pieces. */
+static void check_chat(const diti_tokenizer *tokenizer, const diti_tokens *around, const char *prompt,
+                       const char *expected, uint32_t lost) {
+    int32_t ids[64];
+    float weights[64];
+    char written[512] = "";
+    dit_error err = DITI_ZERO;
+    diti_tokens tokens = *around;
+    uint32_t i;
+    tokens.ids = ids;
+    if (around->weights) tokens.weights = weights;
+    if (CHECK_MESSAGE(diti_tokenizer_encode(tokenizer, prompt, &tokens, &err) == DIT_OK, "%s", err.message))
+        for (i = 0; i < tokens.count; i++) {
+            sprintf(written + strlen(written), "%s%d", i ? " " : "", ids[i]);
+            if (around->weights && weights[i] != 1.0f) sprintf(written + strlen(written), ":%.3g", (double)weights[i]);
+        }
+    CHECK_MESSAGE(!strcmp(written, expected) && tokens.lost == lost, "\"%s\" is %s (%u lost)", prompt, written,
+                  tokens.lost);
+}
+
+/* The text around a prompt is cut where the family says, weighs 1, and is no prompt with weights itself. */
+static void test_chats(const diti_env *env) {
+    diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json");
+    diti_tokens around = DITI_ZERO;
+    float weights[1];
+    dit_error err = DITI_ZERO;
+    int32_t ids[4];
+    uint32_t count = 0;
+    if (!qwen) return;
+    around.before = "<|im_start|>";
+    around.after = "<|im_end|>(";
+    around.capacity = 12;
+    check_chat(qwen, &around, "ab", "901 64 65 902 7", 0);
+    check_chat(qwen, &around, "", "901 902 7", 0);
+    check_chat(qwen, &around, "<|im_end|><|im_", "901 902 27 91 306 62 902 7", 0);
+    around.capacity = 4;
+    check_chat(qwen, &around, "ab", "901 64 65 902", 1);
+    around.keeps_after = true;
+    check_chat(qwen, &around, "ab", "901 64 902 7", 1);
+    around.capacity = 12;
+    around.weights = weights;
+    check_chat(qwen, &around, "(a:1.5)b", "901 64:1.5 65 902 7", 0);
+    check_chat(qwen, &around, "a(b)", "901 64 65:1.1 902 7", 0);
+    check_chat(qwen, &around, "ab", "901 64 65 902 7", 0);
+    around.weights = NULL;
+    around.capacity = 1;
+    around.ids = ids;
+    CHECK(diti_tokenizer_encode(qwen, "ab", &around, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "1 tokens have no room for the 2"));
+    CHECK(diti_tokenizer_count(qwen, "ab<|im_end|>", &count, &err) == DIT_OK && count == 3);
+    CHECK(diti_chat_of_class("Flux2KleinKVPipeline") == diti_chat_of(DITI_CHAT_FLUX2_KLEIN));
+    CHECK(!diti_chat_of_class("Flux2Klein") && !diti_chat_of_class("") && !diti_chat_of_class("KVPipeline"));
+    diti_tokenizer_free(qwen);
+}
+
+/* States by number, from the end, and at the same fractions of another number of layers. */
+static void test_taps(void) {
+    static const struct {
+        diti_taps taps;
+        uint32_t layers;
+        const char *states;
+    } cases[] = {{{0, 0, {0}, false}, 7, "7"},
+                 {{1, 0, {-2}, false}, 36, "35"},
+                 {{3, 36, {9, 18, 27}, false}, 36, "9 18 27"},
+                 {{3, 36, {9, 18, 27}, false}, 4, "1 2 3"},
+                 {{2, 0, {0, -1}, true}, 2, "0 2"},
+                 {{3, 36, {9, 18, 27}, false}, 6, NULL},
+                 {{1, 0, {8}, false}, 7, NULL},
+                 {{1, 0, {-9}, false}, 7, NULL},
+                 {{2, 0, {3, 3}, false}, 7, NULL},
+                 {{2, 0, {3, 2}, false}, 7, NULL}};
+    uint32_t out[DITI_TAPS], count, i, k;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        char text[64] = "";
+        bool good = diti_taps_resolve(&cases[i].taps, cases[i].layers, out, &count);
+        for (k = 0; good && k < count; k++) sprintf(text + strlen(text), "%s%u", k ? " " : "", out[k]);
+        CHECK_MESSAGE(good == (cases[i].states != NULL) && (!good || !strcmp(text, cases[i].states)), "case %u: %s", i,
+                      text);
+    }
+}
+
+/* A GGUF with the bytes, "ab", an added token, and those merges; what is wrong is left out or replaced. */
+static bytes language_gguf(const char *pre, const char *merge, uint32_t padding, uint32_t types) {
+    bytes out = {0};
+    char text[8];
+    uint32_t i;
+    gguf_head(&out, 3, 0, merge ? 7 : 6);
+    gguf_key(&out, "general.architecture", 8);
+    bytes_text(&out, "qwen3");
+    gguf_key(&out, "tokenizer.ggml.model", 8);
+    bytes_text(&out, "gpt2");
+    gguf_key(&out, "tokenizer.ggml.pre", 8);
+    bytes_text(&out, pre);
+    gguf_key_u32(&out, "tokenizer.ggml.padding_token_id", padding);
+    gguf_key(&out, "tokenizer.ggml.tokens", 9);
+    bytes_u32(&out, 8);
+    bytes_u64(&out, 258);
+    for (i = 0; i < 256; i++) {
+        text[diti_utf8_encode(diti_bpe_letter(i), text)] = 0;
+        bytes_text(&out, text);
+    }
+    bytes_text(&out, "ab");
+    bytes_text(&out, "<end>");
+    gguf_key(&out, "tokenizer.ggml.token_type", 9);
+    bytes_u32(&out, 5);
+    bytes_u64(&out, types);
+    for (i = 0; i < types; i++) bytes_u32(&out, i < 257 ? 1 : 4);
+    if (merge) {
+        gguf_key(&out, "tokenizer.ggml.merges", 9);
+        bytes_u32(&out, 8);
+        bytes_u64(&out, 1);
+        bytes_text(&out, merge);
+    }
+    bytes_pad(&out, 32);
+    return out;
+}
+
+static void test_language_gguf(const diti_env *env) {
+    static const struct {
+        const char *pre, *merge;
+        uint32_t padding, types;
+        const char *words; /* of the error; NULL: none */
+    } cases[] = {{"qwen2", "a b", 257, 258, NULL},
+                 {"llama-bpe", "a b", 257, 258, NULL},
+                 {"qwen2", NULL, 257, 258, "tokenizer.ggml.merges is missing"},
+                 {"gpt-4o", "a b", 257, 258, "tokenizer.ggml.pre is \"gpt-4o\""},
+                 {"qwen2", "a c", 257, 258, "merge 1 joins or makes a piece"},
+                 {"qwen2", "ab", 257, 258, "merge 1 is no pair"},
+                 {"qwen2", "a b", 258, 258, "padding_token_id is 258"},
+                 {"qwen2", "a b", 257, 200, "token_type has 200 values"}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        bytes file = language_gguf(cases[i].pre, cases[i].merge, cases[i].padding, cases[i].types);
+        diti_checkpoint *checkpoint = NULL;
+        diti_tokenizer *tokenizer = NULL;
+        dit_source source = memory_source(&file);
+        dit_error err = DITI_ZERO;
+        dit_result result = diti_checkpoint_open(env, &source, &checkpoint, &err);
+        CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+        if (checkpoint) result = diti_tokenizer_load_gguf(env, checkpoint, &tokenizer, &err);
+        if (cases[i].words)
+            CHECK_MESSAGE(result < 0 && !tokenizer && strstr(err.message, cases[i].words), "%s", err.message);
+        else if (CHECK_MESSAGE(result == DIT_OK, "%s", err.message))
+            CHECK(encodes(tokenizer, "ab<end>ba", "256 257 98 97") && tokenizer->padding == 257);
+        diti_tokenizer_free(tokenizer);
+        diti_checkpoint_close(checkpoint);
+        bytes_free(&file);
+    }
 }
 
 static void test_small_model(const diti_env *env) {
@@ -654,6 +814,9 @@ static void test_damaged_bytes(const diti_env *env, const char *file, size_t str
 static void test_json_refused(const diti_env *env) {
     static const char *const cases[][2] = {
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"end_of_word_suffix\":\"@\"}}", "end_of_word_suffix"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"byte_fallback\":true}}", "vocabulary is empty"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"byte_fallback\":true}}", "no piece <0x00>"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "no piece for byte 0"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[],\"unk_id\":0}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":null}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "no [text, score]"},
@@ -754,6 +917,9 @@ int main(void) {
     test_weighted(&env);
     test_lost_words(&env);
     test_words_refused(&env);
+    test_chats(&env);
+    test_taps();
+    test_language_gguf(&env);
     test_hostile_words(&env);
     test_bundled(&env);
     test_gguf(&env);
@@ -766,12 +932,14 @@ int main(void) {
     test_damaged_bytes(&env, T5_JSON "/words.json", 101, 300);
     test_damaged_bytes(&env, CLIP_JSON "/tokenizer.json", 499, 300);
     test_damaged_bytes(&env, BERT_JSON "/tokenizer.json", 199, 300);
+    test_damaged_bytes(&env, SCRIPTS "/llama3.json", 499, 300);
     test_damaged_bytes(&env, BERT "/vocab.txt", 199, 300);
     test_json_refused(&env);
     test_long_prompt(&env);
     test_out_of_memory(T5 "/spiece.model");
     test_out_of_memory(T5_JSON "/tokenizer.json");
     test_out_of_memory(CLIP_JSON "/tokenizer.json");
+    test_out_of_memory(QWEN "/tokenizer.json");
     test_out_of_memory(BERT "/vocab.txt");
     return TEST_END("text");
 }
