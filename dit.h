@@ -261,10 +261,8 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
-       DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
-       DIT_NO_LTX             LTX-Video                                                       7 KB
-       DIT_NO_HUNYUANVIDEO    HunyuanVideo                                                    9 KB
-       DIT_NO_WAN             Wan 2.1 and 2.2                                                 9 KB
+       DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -32401,6 +32399,8 @@ typedef struct diti_model_traits {
     uint32_t layers;              /* blocks */
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
+    uint32_t feed;            /* columns of the feed-forward; 0: 4D */
+    bool gated;               /* the feed-forward has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -32456,10 +32456,10 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
-    uint32_t feeds, texts; /* of a divided model: feed-forwards and attentions to the text in a block */
+    uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
-    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
@@ -32666,7 +32666,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+/* A message about an unknown model tells what left families out: "; this build was made with DIT_NO_FLUX,
  * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
@@ -32926,7 +32926,7 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
-/* What the layers are linear in itself: F32 [steps * items, columns]. */
+/* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
 DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
@@ -40840,6 +40840,8 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->layers = config->refiners + config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
@@ -41483,6 +41485,8 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
@@ -42629,8 +42633,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s",
+                                        used ? ", " : "; this build was made with ", row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -42711,7 +42715,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     size_t i, used = 0;
     known[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
-        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        if (!diti_families[i].family) continue; /* told behind */
+        diti_format(known + used, sizeof known - used, "%s%s", used ? ", " : "", diti_families[i].title);
         used += strlen(known + used);
     }
     if (!name) name = first ? first->name : "none";
@@ -53207,6 +53212,11 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                             dit_error *err);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* decode.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
+   be 0. */
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share);
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
@@ -59041,16 +59051,18 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
+                                  uint32_t frames) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
-    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
-                   program->health_words);
+    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
+    if (made)
+        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
+                       program->health_words);
     if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, rgb,
+        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
                         diti_tensor_view(graph, program->texels[0], 0, 1, 0,
                                          shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
                         shape->texels == DITI_TEXELS_GREY);
@@ -59075,6 +59087,72 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
+/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+static bool diti_clip_is_divided(const diti_share *share) {
+    const dit_job *job = share->job;
+    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
+           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+}
+
+/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
+                                      uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
+             area = request->latent_width * request->latent_height, self = share->assignment.share,
+             own = diti_group_size(group, self, frames) * area;
+    diti_tensor part = 0;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
+        if (!rows || (self ? i != self : i == 0)) continue;
+        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
+        if (self) {
+            diti_receive(graph, part, 0);
+            continue;
+        }
+        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
+                  "latents to decode");
+        diti_send(graph, part, i);
+    }
+    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
+    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+}
+
+/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
+   whose own come last, so that who reads the frames waits for them all. */
+static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
+                                 const diti_vae_chunk *chunk) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    diti_group group = diti_decode_group(share);
+    uint32_t pixels = shape->width * shape->height, i, own;
+    bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
+    diti_vae_chunk part = *chunk;
+    diti_tensor rows, rgba, rgb = 0;
+    if (group.count > chunk->frames) group.count = chunk->frames;
+    if (group.index >= group.count) return;
+    own = diti_group_size(&group, group.index, chunk->out_frames);
+    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
+    part.frames = part.out_frames = own;
+    if (own) rows = diti_vae_clip_run(clip, &part, rows);
+    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
+        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
+        if (frames)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
+                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    }
+    if (!group.index) {
+        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
+        return;
+    }
+    if (!own || diti_graph_failed(graph)) return;
+    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
+    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
+    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
+    diti_send(graph, rgba, 0);
+    if (floats) diti_send(graph, rgb, 0);
+}
+
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
    a run first comes to them. */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
@@ -59084,11 +59162,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    program->chunk_count = 0;
+    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
-    diti_clip_emit_states(share, graph, frames, out_frames);
-    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+    if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
         diti_copy(graph,
@@ -59103,10 +59183,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         diti_tensor rows;
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        if (divided) {
+            diti_clip_emit_share(share, graph, &clip, chunk);
+            continue;
+        }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
@@ -59259,7 +59343,7 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
-static diti_group diti_decode_group(const diti_share *share) {
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
     diti_group group = DITI_ZERO;
     uint32_t i;
     group.count = share->assignment.share_total;
@@ -59280,13 +59364,12 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
     return lines * request->shape.width;
 }
 
-/* Pixels of a picture that another share makes come to the first one, which waits for them. */
-static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
-                                uint32_t share) {
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share) {
     diti_tensor parts[2];
     parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
-    parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
-    diti_receive_several(graph, parts, 2, share);
+    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
@@ -60581,7 +60664,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->layers = traits->layers;
     out->hidden = traits->width;
     out->heads = traits->heads;
-    out->feed = 4 * traits->width;
+    out->feed = traits->feed ? traits->feed : 4 * traits->width;
+    out->gated = traits->gated;
     out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
@@ -63038,7 +63122,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
         result = diti_share_submit_states(share, &value, err);
     if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
-    if (result >= 0 && diti_run_is_chunk(share, at.segment) && at.slice == 0)
+    if (result >= 0 && share->program.chunk_commands && diti_run_is_chunk(share, at.segment) && at.slice == 0)
         result =
             diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk], &value, err);
     if (result >= 0)
@@ -63046,7 +63130,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
                            : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && share->assignment.share == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
-    if (result >= 0 && share->run.cursor.chunk != at.chunk)
+    if (result >= 0 && share->program.chunk_commands && share->run.cursor.chunk != at.chunk)
         result = diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk + 1], &value,
                                            err);
     if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);

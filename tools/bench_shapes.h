@@ -19,15 +19,18 @@ typedef enum layer_kind {
     LAYER_JOINT,        /* SD3, FLUX double: text and image with their own weights, one attention */
     LAYER_JOINT_LAST,   /* SD3's last: the text goes no further */
     LAYER_SINGLE,       /* FLUX single: attention and feed-forward side by side */
-    LAYER_EXPERT,       /* CogVideoX: one set of weights, text and image with their own modulation */
-    LAYER_T5,           /* RMS norms, position bias, gated feed-forward */
-    LAYER_CLIP,         /* norms with affine, quick GELU; its causal mask is left out */
+    LAYER_JOINT_GATED,  /* FLUX.2's, whose feed-forwards are gated */
+    LAYER_SINGLE_GATED,
+    LAYER_SANDWICH, /* Z-Image: one set of weights and one modulation, gated, a norm before and behind each part */
+    LAYER_EXPERT,   /* CogVideoX: one set of weights, text and image with their own modulation */
+    LAYER_T5,       /* RMS norms, position bias, gated feed-forward */
+    LAYER_CLIP,     /* norms with affine, quick GELU; its causal mask is left out */
     LAYER_KINDS
 } layer_kind;
 
-static const char *const layer_names[LAYER_KINDS] = {"",        "plain",        "cross", "temporal",   "both",
-                                                     "hunyuan", "hunyuan-skip", "joint", "joint-last", "single",
-                                                     "expert",  "t5",           "clip"};
+static const char *const layer_names[LAYER_KINDS] = {
+    "",           "plain",  "cross",       "temporal",     "both",     "hunyuan", "hunyuan-skip", "joint",
+    "joint-last", "single", "joint-gated", "single-gated", "sandwich", "expert",  "t5",           "clip"};
 
 enum { SHAPE_KINDS = 3 };
 typedef struct shape {
@@ -72,6 +75,32 @@ static const shape shapes[] = {
      {{LAYER_JOINT, 37}, {LAYER_JOINT_LAST, 1}}},
     {"flux", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 19}, {LAYER_SINGLE, 38}}},
     {"flux-tiny", 512, 4, 2048, 1, 256, 256, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 2}, {LAYER_SINGLE, 4}}},
+    {"flux2-klein-4b",
+     3072,
+     24,
+     9216,
+     1,
+     4096,
+     512,
+     128,
+     128,
+     DITI_QKV_RMS,
+     true,
+     {{LAYER_JOINT_GATED, 5}, {LAYER_SINGLE_GATED, 20}}},
+    {"flux2-klein-9b",
+     4096,
+     32,
+     12288,
+     1,
+     4096,
+     512,
+     128,
+     128,
+     DITI_QKV_RMS,
+     true,
+     {{LAYER_JOINT_GATED, 8}, {LAYER_SINGLE_GATED, 24}}},
+    {"z-image", 3840, 30, 10240, 1, 4096, 64, 64, 64, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 32}}},
+    {"qwen-image", 3072, 24, 12288, 1, 4096, 128, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 60}}},
     {"hunyuandit",
      1408,
      16,
@@ -312,8 +341,37 @@ static void layer_hunyuan(net *n, bool skips) {
     net_feed(n, n->x, 6, DITI_ACTIVATION_GELU_TANH, false);
 }
 
+/* activation(gate(h)) * up(h). */
+static diti_tensor net_gated(net *n, diti_tensor h, diti_activation activation) {
+    diti_linear_desc gate = DITI_ZERO;
+    gate.multiply = net_linear(n, h, n->s->feed, DITI_ACTIVATION_NONE, 0, "ff_up");
+    gate.activation = activation;
+    gate.name = "ff_gate";
+    return net_product(n, h, net_pair(n, n->s->feed, diti_tensor_get(&n->b->graph, h)->columns), &gate);
+}
+
+/* x += gate * RMS(h). */
+static void net_behind(net *n, diti_tensor h, diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = desc.factor = true;
+    desc.eps = 1e-5f;
+    desc.scale = gate;
+    desc.residual = desc.out = n->x;
+    desc.name = "norm_behind";
+    diti_norm(&n->b->graph, h, &desc);
+}
+
+static void layer_sandwich(net *n) {
+    uint32_t width = n->s->hidden;
+    diti_tensor h = net_linear(n, net_norm(n, n->x, 0), 3 * width, DITI_ACTIVATION_NONE, 0, "qkv");
+    net_behind(n, net_linear(n, net_qkv_attention(n, h, 1, 0), width, DITI_ACTIVATION_NONE, 0, "attention_out"),
+               net_row(n, 2));
+    h = net_gated(n, net_norm(n, n->x, 3), DITI_ACTIVATION_SILU);
+    net_behind(n, net_linear(n, h, width, DITI_ACTIVATION_NONE, 0, "ff_out"), net_row(n, 5));
+}
+
 /* Text rows and image rows: each with weights and modulation of its own. */
-static void layer_joint(net *n, bool last) {
+static void layer_joint(net *n, bool last, bool gated) {
     diti_graph *graph = &n->b->graph;
     diti_tensor qkv = diti_tensor_new(graph, graph->activation, n->rows, 3 * n->s->hidden, "qkv"), a;
     uint32_t i;
@@ -327,13 +385,18 @@ static void layer_joint(net *n, bool last) {
         uint32_t first = i ? n->text_rows : 0, rows = i ? n->image_rows : n->text_rows;
         diti_tensor x = net_rows(n, n->x, first, rows);
         net_add(n, x, net_rows(n, a, first, rows), net_row(n, 6 * i + 2), "attention_out");
-        net_feed(n, x, 6 * i + 3, DITI_ACTIVATION_GELU_TANH, true);
+        if (gated)
+            net_add(n, x, net_gated(n, net_norm(n, x, 6 * i + 3), DITI_ACTIVATION_SILU), net_row(n, 6 * i + 5),
+                    "ff_out");
+        else
+            net_feed(n, x, 6 * i + 3, DITI_ACTIVATION_GELU_TANH, true);
     }
 }
 
-static void layer_single(net *n) {
+static void layer_single(net *n, bool gated) {
     diti_tensor h = net_norm(n, n->x, 0), gate = net_row(n, 2);
-    diti_tensor feed = net_linear(n, h, n->s->feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+    diti_tensor feed = gated ? net_gated(n, h, DITI_ACTIVATION_SILU)
+                             : net_linear(n, h, n->s->feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
     diti_tensor a = net_qkv_attention(n, net_linear(n, h, 3 * n->s->hidden, DITI_ACTIVATION_NONE, 0, "qkv"), 1, 0);
     net_add(n, n->x, a, gate, "attention_out");
     net_add(n, n->x, feed, gate, "ff_out");
@@ -365,15 +428,8 @@ static void layer_expert(net *n) {
 }
 
 static void layer_t5(net *n) {
-    diti_linear_desc gate = DITI_ZERO;
-    diti_tensor h;
     net_self(n, n->x, false, 0, false);
-    h = net_norm(n, n->x, 3);
-    gate.multiply = net_linear(n, h, n->s->feed, DITI_ACTIVATION_NONE, 0, "ff_up");
-    gate.activation = DITI_ACTIVATION_GELU_TANH;
-    gate.name = "ff_gate";
-    h = net_product(n, h, net_pair(n, n->s->feed, n->s->hidden), &gate);
-    net_add(n, n->x, h, 0, "ff_down");
+    net_add(n, n->x, net_gated(n, net_norm(n, n->x, 3), DITI_ACTIVATION_GELU_TANH), 0, "ff_down");
 }
 
 static void net_layer(net *n, layer_kind kind) {
@@ -393,8 +449,11 @@ static void net_layer(net *n, layer_kind kind) {
     case LAYER_HUNYUAN:
     case LAYER_HUNYUAN_SKIP: layer_hunyuan(n, kind == LAYER_HUNYUAN_SKIP); return;
     case LAYER_JOINT:
-    case LAYER_JOINT_LAST: layer_joint(n, kind == LAYER_JOINT_LAST); return;
-    case LAYER_SINGLE: layer_single(n); return;
+    case LAYER_JOINT_GATED:
+    case LAYER_JOINT_LAST: layer_joint(n, kind == LAYER_JOINT_LAST, kind == LAYER_JOINT_GATED); return;
+    case LAYER_SINGLE:
+    case LAYER_SINGLE_GATED: layer_single(n, kind == LAYER_SINGLE_GATED); return;
+    case LAYER_SANDWICH: layer_sandwich(n); return;
     case LAYER_EXPERT: layer_expert(n); return;
     case LAYER_T5: layer_t5(n); return;
     case LAYER_CLIP:
@@ -421,7 +480,8 @@ static diti_tensor net_input(net *n, uint32_t rows, uint32_t columns, const char
 
 static void net_begin(net *n, bench *b, const shape *s) {
     uint32_t half = s->hidden / s->heads / 2;
-    bool joint = s->layers[0].kind == LAYER_JOINT || s->layers[0].kind == LAYER_EXPERT;
+    bool joint = s->layers[0].kind == LAYER_JOINT || s->layers[0].kind == LAYER_JOINT_GATED ||
+                 s->layers[0].kind == LAYER_SANDWICH || s->layers[0].kind == LAYER_EXPERT;
     memset(n, 0, sizeof *n);
     n->b = b;
     n->s = s;

@@ -8,7 +8,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->layers = traits->layers;
     out->hidden = traits->width;
     out->heads = traits->heads;
-    out->feed = 4 * traits->width;
+    out->feed = traits->feed ? traits->feed : 4 * traits->width;
+    out->gated = traits->gated;
     out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;

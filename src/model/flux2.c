@@ -272,6 +272,8 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;

@@ -37,6 +37,8 @@ typedef struct diti_model_traits {
     uint32_t layers;              /* blocks */
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
+    uint32_t feed;            /* columns of the feed-forward; 0: 4D */
+    bool gated;               /* the feed-forward has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -92,10 +94,10 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
-    uint32_t feeds, texts; /* of a divided model: feed-forwards and attentions to the text in a block */
+    uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
-    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
@@ -302,7 +304,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+/* A message about an unknown model tells what left families out: "; this build was made with DIT_NO_FLUX,
  * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
@@ -562,7 +564,7 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
-/* What the layers are linear in itself: F32 [steps * items, columns]. */
+/* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
 DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */

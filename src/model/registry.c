@@ -106,8 +106,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s",
+                                        used ? ", " : "; this build was made with ", row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -188,7 +188,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     size_t i, used = 0;
     known[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
-        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        if (!diti_families[i].family) continue; /* told behind */
+        diti_format(known + used, sizeof known - used, "%s%s", used ? ", " : "", diti_families[i].title);
         used += strlen(known + used);
     }
     if (!name) name = first ? first->name : "none";

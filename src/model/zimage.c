@@ -226,6 +226,8 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->layers = config->refiners + config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;

@@ -15,6 +15,9 @@
 #define DIT_NO_LTX
 #define DIT_NO_HUNYUANVIDEO
 #define DIT_NO_WAN
+#define DIT_NO_ZIMAGE
+#define DIT_NO_FLUX2
+#define DIT_NO_QWENIMAGE
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -79,17 +82,20 @@ static void check_split(void) {
 }
 
 int main(void) {
-    check_model("tests/fixtures/dit_orig/model.safetensors", "DiT (DIT_NO_DIT)");
-    check_model("tests/fixtures/pixart_alpha_orig/model.safetensors", "PixArt (DIT_NO_PIXART)");
-    check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "FLUX.1 (DIT_NO_FLUX)");
-    check_model("tests/fixtures/sd35_odd", "SD3 (DIT_NO_SD3)");
-    check_model("tests/fixtures/hunyuandit_v12", "HunyuanDiT (DIT_NO_HUNYUANDIT)");
-    check_model("tests/fixtures/stdit1/model.safetensors", "Open-Sora (DIT_NO_STDIT)");
-    check_model("tests/fixtures/osp11_lattet2v_rope", "Latte and Open-Sora-Plan (DIT_NO_LATTE)");
-    check_model("tests/fixtures/cogvideox_5b_i2v", "CogVideoX (DIT_NO_COGVIDEOX)");
-    check_model("tests/fixtures/ltx", "LTX-Video (DIT_NO_LTX)");
-    check_model("tests/fixtures/hunyuanvideo", "HunyuanVideo (DIT_NO_HUNYUANVIDEO)");
-    check_model("tests/fixtures/wan22_ti2v", "Wan (DIT_NO_WAN)");
+    check_model("tests/fixtures/dit_orig/model.safetensors", "DIT_NO_DIT");
+    check_model("tests/fixtures/pixart_alpha_orig/model.safetensors", "DIT_NO_PIXART");
+    check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "DIT_NO_FLUX");
+    check_model("tests/fixtures/sd35_odd", "DIT_NO_SD3");
+    check_model("tests/fixtures/hunyuandit_v12", "DIT_NO_HUNYUANDIT");
+    check_model("tests/fixtures/stdit1/model.safetensors", "DIT_NO_STDIT");
+    check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE");
+    check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX");
+    check_model("tests/fixtures/ltx", "DIT_NO_LTX");
+    check_model("tests/fixtures/hunyuanvideo", "DIT_NO_HUNYUANVIDEO");
+    check_model("tests/fixtures/wan22_ti2v", "DIT_NO_WAN");
+    check_model("tests/fixtures/pipe_zimage", "DIT_NO_ZIMAGE");
+    check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");
+    check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();
