@@ -19,6 +19,7 @@ layout(constant_id = 5) const uint QUADS = 16; // room for head_dim / 4, rounded
 #define PART_LSE 4u
 #define PART_PACKED 8u
 #define PART_STRIDED 16u
+#define PART_CAP 32u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 #define VERY_LOW -3.0e38 // finite, so that differences are never NaN
 
@@ -30,6 +31,8 @@ layout(push_constant) uniform Push {
     uint items_offset, item_count, bias_offset, bias_pitch, bias_origin, lse_offset, lse_pitch;
     uint guard_offset;
     uint row_step;
+    uint kv_share; // heads of queries that have the same keys and values
+    float cap;
 };
 
 #ifndef MATRICES
@@ -46,7 +49,8 @@ layout(binding = 6) writeonly buffer Lse { float lse[]; };
 float score_scale = scale * GUARD_FACTOR(y);
 
 struct Place {
-    uint head, first;        // of the block's queries, counted in its item
+    uint head, kv_head;      // of queries; of their keys and values
+    uint first;              // of the block's queries, counted in its item
     uint query_row, queries; // of the item; no queries: the workgroup has nothing to do
     uint key_row, keys;
 };
@@ -68,7 +72,8 @@ Place place_of(const uint g, const uint block_queries) {
         first -= (queries + block_queries - 1u) / block_queries * block_queries;
         queries = 0u;
     }
-    return Place(g / query_blocks % heads, first, query_row, queries, key_row, keys);
+    uint head = g / query_blocks % heads;
+    return Place(head, head / kv_share, first, query_row, queries, key_row, keys);
 }
 uint row_of(const uint r) { return HAS(PART_STRIDED) ? r * row_step : r; } // from an item's first row to row r of it
 
@@ -96,6 +101,7 @@ void store_out(const uint at, const uint quad, const vec4 value) {
 // query and key: counted in their item
 float biased(float score, const uint head, const uint query, const uint key) {
     score *= score_scale;
+    if (HAS(PART_CAP)) score = cap * tanh(score / cap);
     return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }
 #endif

@@ -39,7 +39,7 @@ void main() {
                 vec4 x[QUERIES];
                 [[unroll]] for (uint i = 0u; i < QUERIES; i++) x[i] = HEAD_LOAD(q, q_at[i], d);
                 [[unroll]] for (uint j = 0u; j < loads; j++) {
-                    vec4 own = HEAD_LOAD(k, k_offset + key_row[j] * k_pitch + place.head * head_dim, d);
+                    vec4 own = HEAD_LOAD(k, k_offset + key_row[j] * k_pitch + place.kv_head * head_dim, d);
                     [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                         vec4 y = subgroupShuffle(own, l);
                         [[unroll]] for (uint i = 0u; i < QUERIES; i++) score[i][j * THREADS + l] += dot(x[i], y);
@@ -73,7 +73,7 @@ void main() {
                 vec4 o[QUERIES];
                 [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] = partial[mine + i * QUADS + d] * keep[i];
                 [[unroll]] for (uint j = 0u; j < loads; j++) {
-                    vec4 own = HEAD_LOAD(v, v_offset + key_row[j] * v_pitch + place.head * head_dim, d);
+                    vec4 own = HEAD_LOAD(v, v_offset + key_row[j] * v_pitch + place.kv_head * head_dim, d);
                     [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                         vec4 y = subgroupShuffle(own, l);
                         [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] += score[i][j * THREADS + l] * y;

@@ -34,11 +34,11 @@ float dot_cells(const vec4 x, const vec4 y) { // whole numbers, as all sums of t
 // Cells of a head: four channels, or the bits of sixteen int8, of which the last holds the scale.
 Place place;
 uint int8_cells = (head_dim + 15u) / 16u + 1u;
-#define CELL_OF(NAME, AT, C)                                                                                           \
-    (INT8 ? NAME##_f4[(AT) / 16u + place.head * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + place.head * head_dim, C))
+#define CELL_OF(NAME, AT, HEAD, C)                                                                                     \
+    (INT8 ? NAME##_f4[(AT) / 16u + (HEAD) * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + (HEAD) * head_dim, C))
 vec4 query_cell(const uint query, const uint c) {
     uint at = q_offset + (place.query_row + row_of(min(place.first + query, place.queries - 1u))) * q_pitch;
-    return CELL_OF(q, at, c);
+    return CELL_OF(q, at, place.head, c);
 }
 
 void main() {
@@ -46,7 +46,7 @@ void main() {
     place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint quads = (head_dim + 3u) / 4u, keys = place.keys, first_query = place.first;
-    uint channel = place.head * head_dim, query_row = place.query_row, key_row = place.key_row,
+    uint channel = place.head * head_dim, kv_channel = place.kv_head * head_dim, query_row = place.query_row, key_row = place.key_row,
          cells = INT8 ? int8_cells : quads;
     uint own = t / TEAM, part = t % TEAM * part_keys,
          part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
@@ -66,7 +66,7 @@ void main() {
         barrier();
         for (uint n = t; n < count * cells; n += THREADS) {
             uint at = k_offset + (key_row + row_of(first_key + n / cells)) * k_pitch;
-            tile[n / cells * row_quads + n % cells] = CELL_OF(k, at, n % cells);
+            tile[n / cells * row_quads + n % cells] = CELL_OF(k, at, place.kv_head, n % cells);
         }
         barrier();
         float score[PER_THREAD][key_loops];
@@ -98,7 +98,7 @@ void main() {
         barrier();
         for (uint n = t; n < count * quads; n += THREADS)
             tile[n / quads * row_quads + n % quads] =
-                HEAD_LOAD(v, v_offset + (key_row + row_of(first_key + n / quads)) * v_pitch + channel, n % quads);
+                HEAD_LOAD(v, v_offset + (key_row + row_of(first_key + n / quads)) * v_pitch + kv_channel, n % quads);
         float top = VERY_LOW;
         for (uint j = part; j < part_end; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
         tops[t] = top;

@@ -31,7 +31,7 @@ void main() {
     uint t = gl_LocalInvocationID.x, across = t % ACROSS, down = t / ACROSS;
     Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
-    uint keys = place.keys, channel = place.head * head_dim;
+    uint keys = place.keys, channel = place.head * head_dim, kv_channel = place.kv_head * head_dim;
     uint own = t / TEAM * (KEYS + 1u) + t % TEAM * part_keys; // softmax: the weights of this thread
     float largest, total;                                     // total: of the thread's own weights
     vec4 o[outputs];
@@ -67,7 +67,7 @@ void main() {
         uint count = min(KEYS, keys - first_key);
         for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] =
-                halves(k_h4[(k_offset + (place.key_row + row_of(first_key + n / QUADS)) * k_pitch + channel) / 4u +
+                halves(k_h4[(k_offset + (place.key_row + row_of(first_key + n / QUADS)) * k_pitch + kv_channel) / 4u +
                             n % QUADS]);
         barrier();
         vec4 score[key_loops];
@@ -113,7 +113,7 @@ void main() {
         barrier();
         for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] =
-                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + n / QUADS)) * v_pitch + channel) / 4u +
+                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + n / QUADS)) * v_pitch + kv_channel) / 4u +
                             n % QUADS]);
         float top = largest;
         for (uint j = own; j < own + part_keys; j++) top = max(top, uintBitsToFloat(weights[j]));

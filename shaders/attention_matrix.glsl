@@ -56,7 +56,8 @@ void fetch(const uint from, const uint first) { // rows of the item from `first`
         uint at = from == FROM_QUERIES ? q_offset + (place.query_row + row_of(r)) * q_pitch
                   : from == FROM_KEYS  ? k_offset + (place.key_row + row_of(r)) * k_pitch
                                        : v_offset + (place.key_row + row_of(r)) * v_pitch;
-        at = (int8 ? (at + place.head * ROW) / 2u : at + place.head * head_dim) / 8u + c;
+        uint head = from == FROM_QUERIES ? place.head : place.kv_head;
+        at = (int8 ? (at + head * ROW) / 2u : at + head * head_dim) / 8u + c;
         if (from == FROM_VALUES)
             fetched[i] = v16[at];
         else if (from == FROM_KEYS)

@@ -2,7 +2,8 @@
 // How a guided prediction is mixed, an image to a workgroup. With c the conditional prediction and d what the
 // unconditional one falls short of it, the guided prediction is a * c + b * d. b = (scale - 1) * (limit / |d| where d
 // is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
-// c. a and b go behind the row of coefficients, where solver.comp reads them.
+// c. a and b go behind the row of coefficients, where solver.comp reads them. With SIDE the guided prediction of every
+// token, SIDE x SIDE pixels of all channels, gets the length of c's and takes its place; then a is 1, and b 0.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -12,15 +13,46 @@ layout(push_constant) uniform Push {
     uint prediction_offset, prediction_pitch;
     uint row_offset;
     uint channels; // of an image
+    uint width;    // of its planes
 };
+layout(constant_id = 2) const uint SIDE = 0u;
 
-READABLE(0, prediction, readonly)
+WRITABLE(0, prediction)
 WRITABLE(1, row)
 #include "solver.glsl"
 #include "lanes.glsl"
 
+// One invocation does a token at a time.
+void tokens(const uint image, const float scale) {
+    uint across = width / SIDE, below = prediction_half() * prediction_pitch;
+    for (uint t = gl_LocalInvocationID.x; t < columns / (SIDE * SIDE); t += THREADS) {
+        uint first = t / across * SIDE * width + t % across * SIDE;
+        float own = 0.0, all = 0.0, factor = 1.0;
+        for (uint round = 0u; round < 2u; round++) {
+            for (uint i = 0u; i < channels * SIDE * SIDE; i++) {
+                uint row = prediction_row(image * channels + i / (SIDE * SIDE)), place = i % (SIDE * SIDE);
+                uint at = prediction_offset + row * prediction_pitch + first + place / SIDE * width + place % SIDE;
+                float u = prediction_load1(FORMAT_F32, at), c = prediction_load1(FORMAT_F32, at + below),
+                      m = u + scale * (c - u);
+                own += c * c;
+                all += m * m;
+                if (round == 1u) prediction_u1[at + below] = floatBitsToUint(m * factor);
+            }
+            factor = sqrt(own / max(all, 1e-37));
+        }
+    }
+    if (gl_LocalInvocationID.x == 0u) {
+        row_u1[IMAGE_AT(image)] = floatBitsToUint(1.0);
+        row_u1[IMAGE_AT(image) + 1u] = 0u;
+    }
+}
+
 void main() {
     uint image = first_group + gl_WorkGroupID.x;
+    if (SIDE != 0u) {
+        tokens(image, ROW(guidance));
+        return;
+    }
     vec2 sum = vec2(0.0), squares = vec2(0.0);
     float products = 0.0, count = float(channels * columns), scale = ROW(guidance);
     for (uint r = image * channels; r < (image + 1u) * channels; r++) {

@@ -19,6 +19,8 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define PART_AGREED 64u   // the row's largest magnitude counts with those that others have found in their columns of it
 #define PART_MEASURE 128u // that of these columns alone is the result
 #define PART_SILU 256u
+#define PART_FACTOR 512u   // rows of scale multiply as they are, and not 1 + scale
+#define PART_RESIDUAL 1024u // shift has a row for each row of x
 layout(constant_id = 6) const uint QUANTIZE = 0;
 #define QUANTIZE_ROTATED 2u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
@@ -75,8 +77,8 @@ vec4 result(const uint row, const uint c) {
     if (!HAS(PART_PLAIN)) v = (v - mean - rest) * inverse;
     if (HAS(PART_WEIGHT)) v *= TABLE(weight, weight_offset, c);
     if (HAS(PART_BIAS)) v += TABLE(bias, bias_offset, c);
-    if (HAS(PART_SCALE)) v *= 1.0 + TABLE(scale, scale_offset + group * scale_pitch, c);
-    if (HAS(PART_SHIFT)) v += TABLE(shift, shift_offset + group * shift_pitch, c);
+    if (HAS(PART_SCALE)) v *= (HAS(PART_FACTOR) ? 0.0 : 1.0) + TABLE(scale, scale_offset + group * scale_pitch, c);
+    if (HAS(PART_SHIFT)) v += TABLE(shift, shift_offset + (HAS(PART_RESIDUAL) ? row : group) * shift_pitch, c);
     if (HAS(PART_SILU)) v = v / (1.0 + exp(-clamp(v, -88.0, 88.0)));
     return v;
 }

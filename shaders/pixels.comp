@@ -4,7 +4,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dt, dy, dx), times an optional scale
+#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dt, dy, dx), or with token_channels (dt, dy, dx, c),
+                                // times an optional scale
 #define OP_UNPATCHIFY 1u        // tokens with column (dt, dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u    // value * scale + shift
 #define OP_IMAGE 3u             // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
@@ -45,10 +46,14 @@ float source(const uint row, const uint column) { return src_load1(IN_FORMAT, in
 
 float patchify(const uint row, const uint column) {
     uint area = grid_height * grid_width, item = row / (grid_frames * area), f = row / area % grid_frames;
-    uint patch_area = patch_size * patch_size, c = column / (patch_frames * patch_area);
-    uint y = row % area / grid_width * patch_size + column / patch_size % patch_size;
-    uint x = row % grid_width * patch_size + column % patch_size;
-    f = f * patch_frames + column / patch_area % patch_frames;
+    uint patch_area = patch_size * patch_size, c = column / (patch_frames * patch_area), at = column;
+    if (token_channels != 0u) {
+        c = column % token_channels;
+        at = column / token_channels;
+    }
+    uint y = row % area / grid_width * patch_size + at / patch_size % patch_size;
+    uint x = row % grid_width * patch_size + at % patch_size;
+    f = f * patch_frames + at / patch_area % patch_frames;
     if (y >= height || x >= width) return 0.0;
     float v = source(item * channels + c, (f * height + y) * width + x);
     return SCALED ? v * factor_load1(FORMAT_F32, scale_offset) : v;

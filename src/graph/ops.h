@@ -63,6 +63,8 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool factor;                      /* x * scale, not x * (1 + scale) */
+    diti_tensor residual;             /* F32 [rows of x, columns], may be out: added, without a shift; 0: none */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     bool silu;                        /* last of all; not of I8 */
@@ -72,6 +74,10 @@ typedef struct diti_norm_desc {
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name);
 
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
@@ -88,14 +94,16 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
    no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
         head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+    uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
+    float cap; /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -200,6 +208,7 @@ typedef struct diti_patches {
     uint32_t batch, channels;
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+    bool channels_last;             /* diti_patchify: columns are (dt, dy, dx, c) */
 } diti_patches;
 /* How many tokens a batch item has. */
 DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
@@ -234,6 +243,9 @@ typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
+    uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
+                                   and columns has the length of the conditional one, and is not rescaled, projected
+                                   or limited; width: of x's planes */
     bool has_y, has_h3; /* with h3 there is room for y, too */
     uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is

@@ -30,6 +30,8 @@ enum {
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
     DITI_ATTENTION_ROW_STEP,
+    DITI_ATTENTION_KV_SHARE,
+    DITI_ATTENTION_CAP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -37,12 +39,13 @@ enum {
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
     DITI_ATTENTION_PART_PACKED = 8,
-    DITI_ATTENTION_PART_STRIDED = 16
+    DITI_ATTENTION_PART_STRIDED = 16,
+    DITI_ATTENTION_PART_CAP = 32
 };
 
 typedef struct diti_attention_shape {
     uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
-    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
@@ -179,14 +182,14 @@ static void diti_attention_candidate(const diti_device *device, uint32_t candida
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t rows, const char *name) {
+                                 uint32_t heads, uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
     if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
-    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
+    if (head && info->rows == rows && info->columns == heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
-                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
+                    info->columns, rows, shape->items, heads, shape->head_dim);
     return false;
 }
 
@@ -206,6 +209,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->batch = desc->packed ? 1 : shape->items;
     shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
+    shape->kv_heads = desc->kv_heads ? desc->kv_heads : desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
     shape->keys = desc->items ? key_rows : key_rows / shape->batch;
@@ -224,6 +228,11 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
         return false;
     }
+    if (desc->heads % shape->kv_heads) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads cannot share %u heads of keys and values",
+                        name, desc->heads, shape->kv_heads);
+        return false;
+    }
     if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
                         name);
@@ -236,9 +245,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
         return false;
     }
     before = desc->packed ? desc->most_keys : shape->queries;
-    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
-           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
-           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+    return diti_attention_input(graph, q, shape, shape->heads, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->kv_heads, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
            diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
                                 before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
@@ -300,7 +309,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
            (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
-           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
+           (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -325,7 +335,8 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
-    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->cap > 0 ||
+        desc->scale <= 0)
         return false;
     for (i = 0; i < 3; i++)
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
@@ -371,7 +382,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -404,6 +415,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
+    dispatch.push[DITI_ATTENTION_KV_SHARE] = shape->heads / shape->kv_heads;
+    dispatch.push[DITI_ATTENTION_CAP] = diti_op_float(desc->cap);
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -428,7 +441,7 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
         diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;

@@ -361,14 +361,16 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
+    dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, desc->token_side != 0);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 2);
 }
 
 DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
@@ -546,7 +548,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);

@@ -33,7 +33,9 @@ enum {
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
     DITI_NORM_PART_MEASURE = 128,
-    DITI_NORM_PART_SILU = 256
+    DITI_NORM_PART_SILU = 256,
+    DITI_NORM_PART_FACTOR = 512,
+    DITI_NORM_PART_RESIDUAL = 1024
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -55,7 +57,8 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
         return false;
     }
     return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+           diti_norm_table(graph, desc->shift, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->residual, info->rows, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -72,6 +75,8 @@ static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *o
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
+
+static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
 
 /* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
    half of the shared memory that every device has. */
@@ -92,9 +97,11 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0) |
+           (desc->factor ? (uint32_t)DITI_NORM_PART_FACTOR : 0) |
+           (desc->residual ? (uint32_t)DITI_NORM_PART_RESIDUAL | (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
     dispatch->constant_count = 7;
 }
@@ -115,7 +122,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -126,7 +133,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 5, diti_norm_shift(desc), DITI_NORM_PUSH_SHIFT, true, false);
     diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
@@ -164,6 +171,26 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
         if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
         if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
     }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    desc.scale = factors;
+    desc.factor = true;
+    desc.rows_per_group = 1;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    op.x = diti_guard_release(graph, x, name);
+    info = *diti_tensor_get(graph, x);
+    op.name = name;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
     diti_norm_emit(graph, &op);
     return op.out;
 }

@@ -194,7 +194,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0];
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
@@ -233,7 +233,8 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
-        if (model->encoders[i].tokens) lengths[model->encoders[i].text] = tokens[i].lengths[0];
+        const diti_encoder *encoder = &model->encoders[i];
+        if (encoder->tokens) lengths[encoder->text] = tokens[i].lengths[0] - encoder->dropped;
     }
 }
 

@@ -86,11 +86,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -103,7 +104,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
              pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
@@ -297,6 +300,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {

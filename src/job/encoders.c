@@ -9,12 +9,21 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_QWEN3: return "Qwen3";
+    case DITI_ENCODER_QWEN2: return "Qwen2.5";
+    case DITI_ENCODER_GEMMA2: return "Gemma 2";
+    case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
     }
 }
 
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
+    return kind >= DITI_ENCODER_QWEN3 && kind <= DITI_ENCODER_LLAMA;
+}
+
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
+    if (diti_kind_is_decoder(kind)) return diti_decoder_type();
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
@@ -50,6 +59,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     dit_result result;
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
+    own.taps = &encoder->taps;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -59,6 +69,35 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+/* --- how a decoder language model is asked (docs/models.md 5.5) --- */
+
+/* The states that a repository names: Krea 2's "text_encoder_select_layers". */
+static dit_result diti_encoder_read_taps(const dit_model *model, diti_taps *taps, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    const diti_json *list = diti_setting_numbers(&settings, "text_encoder_select_layers"), *entry;
+    uint64_t state = 0;
+    if (settings.result < 0 || !list) return settings.result;
+    taps->count = taps->layers = 0;
+    for (entry = list->first; entry; entry = entry->next) {
+        if (taps->count == DITI_TAPS || !diti_json_u64(entry, &state) || state > 1024)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "model_index.json: text_encoder_select_layers must be at most %u numbers of states from 0 "
+                             "to 1024",
+                             DITI_TAPS);
+        taps->at[taps->count++] = (int32_t)state;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err) {
+    if (!diti_kind_is_decoder(encoder->kind)) return DIT_OK;
+    encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
+    if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
+    if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    encoder->taps = encoder->chat->taps;
+    return diti_encoder_read_taps(model, &encoder->taps, err);
 }
 
 /* --- where results belong (docs/models.md 3) --- */
@@ -72,11 +111,17 @@ static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encod
 
 /* Encoders alone: what the pipeline of the transformer that has such ones takes. */
 static void diti_encoders_guess_texts(dit_model *model) {
-    const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
+    const diti_encoder *first = &model->encoders[0], *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
                        *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
                        *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
                        *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
     diti_text_shape *texts = model->texts;
+    if (diti_kind_is_decoder(first->kind)) {
+        texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
+        texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
+        return;
+    }
     model->fixed_text = bert || l || g;
     texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
     texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_get_traits(bert)->columns
@@ -122,6 +167,21 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
     text->tokens = encoder->row + encoder->limit;
+}
+
+/* A decoder's rows are all of the first text. What stands in front of the prompt in its chat template has rows that
+   are left out; how many tells the tokenizer. */
+static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
+    diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+    encoder->text = DITI_TEXT_FIRST;
+    encoder->dropped = 0;
+    if (!encoder->chat) return DIT_OK;
+    if (!model->fixed_text) text->tokens = encoder->chat->tokens;
+    if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
+    if (encoder->tokenizer)
+        DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+    encoder->tokens = text->tokens + encoder->dropped;
+    return DIT_OK;
 }
 
 /* CLIP-G's columns come last, whether CLIP-L is there or not. */
@@ -179,6 +239,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
+        if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);

@@ -311,6 +311,8 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     uint32_t i;
     out->shape.loop_count = 1;
+    if (!out->shape.clip && model->transformer->traits.references)
+        return diti_job_request_references(model, desc, out, err);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "

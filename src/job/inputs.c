@@ -28,6 +28,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }
@@ -167,6 +169,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_references_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
@@ -179,6 +182,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;

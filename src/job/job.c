@@ -118,7 +118,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
@@ -173,9 +173,11 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
+           a->weighted == b->weighted &&
            a->null_text == b->null_text && a->loras == b->loras && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds);
+           !memcmp(a->holds, b->holds, sizeof a->holds) && a->reference_count == b->reference_count &&
+           !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */

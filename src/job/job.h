@@ -57,8 +57,11 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
+    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    diti_taps taps;        /* states of a decoder that are wanted */
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;     /* rows in front of each prompt that are no part of the text */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -151,6 +154,12 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
     uint32_t given, from, to, count;
 } diti_hold;
 
+/* A picture that a picture is made after, as it is encoded: pixels. */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u)
+typedef struct diti_reference_shape {
+    uint32_t width, height;
+} diti_reference_shape;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -166,13 +175,17 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
+    diti_reference_shape references[DITI_MOST_REFERENCES];
+    uint32_t reference_count;
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -238,6 +251,7 @@ typedef struct diti_job_request {
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -313,6 +327,7 @@ typedef struct diti_text_use {
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
+    diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
@@ -352,6 +367,8 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
@@ -456,6 +473,9 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
+/* Which chat template and which states the model's decoder gets, before it is loaded. */
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err);
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -512,6 +532,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* --- references.c: pictures that a picture is made after --- */
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */

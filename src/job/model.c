@@ -124,7 +124,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_LLAMA) return DIT_OK; /* whatever is there cannot be run */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat) return DIT_OK; /* its text is given */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
@@ -135,6 +135,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);
@@ -142,8 +143,9 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
-    /* A llama.cpp T5 brings its vocabulary along. */
-    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+    /* llama.cpp's files bring their vocabulary along. */
+    if (part.checkpoint && !encoder->tokenizer && encoder->self &&
+        (encoder->kind == DITI_ENCODER_T5 || diti_kind_is_decoder(encoder->kind)) &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
         return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     return DIT_OK;
@@ -278,7 +280,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = traits ? traits->scheduler : NULL;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }

@@ -80,6 +80,31 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
     return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
 
+/* Which decoder language model a layer is of: whether queries are normed or biased, and what stands behind the
+   feed-forward. LLaMA and Mistral have the same tensors. */
+static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+    static const char *const layers[] = {"model.layers.0.", "layers.0.", "model.language_model.layers.0.",
+                                         "language_model.model.layers.0.", "language_model.layers.0."};
+    char name[200];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(layers); i++) {
+        diti_format(name, sizeof name, "%s%sself_attn.", prefix, layers[i]);
+        if (!diti_part_has(checkpoint, name, "q_proj.weight")) continue;
+        if (diti_part_has(checkpoint, name, "q_norm.weight")) return DITI_ENCODER_QWEN3;
+        if (diti_part_has(checkpoint, name, "q_proj.bias")) return DITI_ENCODER_QWEN2;
+        diti_format(name, sizeof name, "%s%s", prefix, layers[i]);
+        return diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight") ? DITI_ENCODER_GEMMA2
+                                                                                   : DITI_ENCODER_LLAMA;
+    }
+    if (!diti_part_has(checkpoint, prefix, "token_embd.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.ffn_gate.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.attn_q.weight"))
+        return DITI_ENCODER_NONE;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight")) return DITI_ENCODER_QWEN3;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q.bias")) return DITI_ENCODER_QWEN2;
+    return diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight") ? DITI_ENCODER_GEMMA2 : DITI_ENCODER_LLAMA;
+}
+
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
         diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
@@ -91,7 +116,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
-    return DITI_ENCODER_NONE;
+    return diti_encoder_decoder_kind(checkpoint, prefix);
 }
 
 /* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
@@ -133,6 +158,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+    if (want->kind == DITI_ENCODER_MISTRAL && kind == DITI_ENCODER_LLAMA) return true;
     /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
@@ -191,6 +217,11 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     switch (kind) {
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+    case DITI_ENCODER_QWEN3:
+    case DITI_ENCODER_QWEN2:
+    case DITI_ENCODER_GEMMA2:
+    case DITI_ENCODER_MISTRAL:
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }
@@ -208,11 +239,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));

@@ -36,7 +36,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat) result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -45,7 +45,15 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+        if (encoder->chat) {
+            out.before = encoder->chat->before;
+            out.after = encoder->chat->after;
+            out.keeps_after = encoder->chat->keeps_after;
+        }
+        result = diti_prompt_encode(env, encoder, clean                      ? clean
+                                                  : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                              : prompt,
+                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -111,14 +119,24 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
     }
 }
 
+/* The rows of an encoder that are the text; 0 where all are. */
+static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                     const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
+    uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
+    if (!encoder->dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    return diti_gather_tensor(graph, states, *kept, "drop the system message");
+}
+
 /* Where prompts have unequal lengths, one item more names the rows of none. */
-static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-                                       const diti_text_use *text, diti_encoder_use *use) {
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, uint32_t index, diti_text_use *text) {
+    const diti_encoder *encoder = &model->encoders[index];
+    diti_encoder_use *use = &text->encoders[index];
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -126,7 +144,8 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
-    return encoder->type->encode(encoder->self, graph, use);
+    return diti_prompts_keep(model, graph, encoder, use, encoder->type->encode(encoder->self, graph, use),
+                             &text->kept[index]);
 }
 
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -144,13 +163,13 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
         if (!encoder->self) continue;
-        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        states = diti_prompts_encode(model, graph, i, use);
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
         if (encoder->text != DITI_TEXT_POOLED)
-            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
-                                 encoder->column);
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens - encoder->dropped, encoder->text,
+                                 encoder->row, encoder->column);
     }
 }
 
@@ -160,7 +179,7 @@ static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *
     uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
              counts[3] = {use->encoded_rows, use->given_rows, 0};
     diti_tensor parts[3] = {0, 0, 0}, text;
-    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (rows) parts[0] = diti_prompts_encode(model, graph, 0, use);
     if (use->given_rows)
         parts[1] = use->given[DITI_TEXT_FIRST] =
             diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
@@ -196,6 +215,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 
 typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
+    uint32_t *kept; /* rows that are the text */
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;
 } diti_prompt_input;
@@ -203,24 +223,28 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
-    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    const diti_encoder *encoder = &model->encoders[index];
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    bool masks = !model->fixed_text || diti_encoders_mask(model) || diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
-        for (i = 0; out->weights && i < count; i++) {
+        item[3] = masks ? tokens->lengths[branch] : count;
+        for (i = dropped; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first;
-            out->weights[first + i].rows = count;
+            out->weights[first + i].first = first + dropped;
+            out->weights[first + i].rows = count - dropped;
         }
+        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
         first += count;
         next++;
     }
     out->items[next][0] = first; /* the rows of none read nothing */
     out->items[next][1] = text->encoders[index].rows - first;
+    while (out->kept && first < text->encoders[index].rows) out->kept[kept++] = first++;
 }
 
 static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
@@ -232,7 +256,8 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     dit_result result = DIT_OK;
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
-    if (!input.ids || (use->weights && !input.weights))
+    if (text->kept[index]) input.kept = (uint32_t *)diti_alloc_array(env, use->rows, sizeof *input.kept);
+    if (!input.ids || (use->weights && !input.weights) || (text->kept[index] && !input.kept))
         result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
@@ -242,8 +267,12 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     if (result >= 0 && use->weights)
         result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
     if (result >= 0 && encoder->type->write_inputs)
-        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, input.items[0], err);
+    if (result >= 0 && text->kept[index])
+        result = diti_plan_write(plan, text->kept[index], input.kept,
+                                 plan->tensors[text->kept[index]].columns * sizeof *input.kept, err);
     diti_free(env, input.ids);
+    diti_free(env, input.kept);
     diti_free(env, input.weights);
     return result;
 }

@@ -260,7 +260,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
 
@@ -335,6 +335,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
+}
+
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
@@ -370,6 +380,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 
@@ -387,6 +398,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -427,7 +439,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
@@ -528,6 +540,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;

@@ -139,6 +139,16 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
+/* What the encoder gives becomes latents as the sampler has them. */
+static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
+    uint32_t columns = diti_tensor_columns(graph, to), i;
+    if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
+    for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i],
+                       -vae->shifts[i] * vae->scales[i]);
+}
+
 /* The picture's latents, one for each picture that is made. */
 static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
                                diti_tensor latents) {
@@ -150,8 +160,9 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+        diti_start_scale(graph, vae,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         diti_start_part(job, graph, latents, i));
 }
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {

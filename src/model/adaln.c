@@ -24,16 +24,19 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active,
+                                            uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
+    info = *diti_tensor_get(p->graph, active);
     adaln->items = items;
     adaln->group = diti_pass_tensor(p);
     adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
     adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {

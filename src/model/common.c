@@ -49,6 +49,18 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
     }
 }
 
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < count; axis++) {
+        for (i = 0; i < axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
+        }
+    }
+}
+
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
     size_t line = (size_t)grid->columns * dim;

@@ -18,10 +18,13 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
-    token_range->all = grid.frames * grid.rows * grid.columns;
+    token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
+    token_range->patch_lead = number ? 0 : denoise->lead;
+    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
+    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
     token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
@@ -31,7 +34,8 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
     const diti_token_range *token_range = &denoise->token_range;
-    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
+    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
+    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
 /* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
@@ -47,9 +51,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.width = denoise->width;
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
+    patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
 }
 
@@ -61,9 +66,16 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
-                                  at->patch_rows * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
+                                  at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -89,7 +101,7 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
-    uint32_t i, first = 0;
+    uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
@@ -101,7 +113,7 @@ static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], u
         desc.residual = i ? out : positions;
         desc.out = out;
         desc.name = "patch_embed";
-        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, rows, 0, columns), &layer->weight, &desc);
         first += columns;
     }
 }
@@ -111,7 +123,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     diti_graph *graph = p->graph;
     const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, width = p->width;
+    uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->denoise);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
     parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
@@ -125,10 +137,61 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
-                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
+        if (lead)
+            diti_add_rows(graph, diti_tensor_view(graph, p->denoise->lead_rows, at->first, lead, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows + p->text, lead, 0, width), "lead");
+        if (p->image > lead)
+            diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                               repeats ? 0 : positions,
+                               diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
 }
 
 /* ---- frames with timesteps of their own ---- */
@@ -270,6 +333,22 @@ static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
     return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
 }
 
+/* The rows of tokens alone: [items * tokens, columns] of [items * (lead + tokens), columns]. */
+static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x), i;
+    diti_tensor tokens;
+    if (!at->patch_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    for (i = 0; i < items; i++)
+        diti_copy(graph,
+                  diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+                  "predicted tokens");
+    return tokens;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
@@ -307,6 +386,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
         x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -323,8 +403,8 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
-                                   denoise->token_range.patch_rows * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
+                                   denoise->token_range.patch_tokens * area),
                   "prediction");
     }
     denoise->patch = 0;

@@ -205,6 +205,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_guidance = 1.0f;
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -249,7 +250,8 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens =
+        denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -266,35 +268,33 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
-static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
-    uint32_t axis, i, at = 0;
-    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
-        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
-            cosines[at] = (float)cos(angle);
-            sines[at] = (float)sin(angle);
-        }
-    }
-}
-
-/* Text stands at the origin, so that nothing rotates. */
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
+   i, y, x). */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
                                             const diti_flux_state *state, dit_error *err) {
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
     size_t count = (size_t)tokens * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
-        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
-        position[1] = image / columns;
-        position[2] = image % columns;
-        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);

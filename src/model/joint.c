@@ -73,10 +73,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -84,7 +84,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -102,16 +102,119 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers) 
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- texts of unequal length ---- */
+
+/* Devices that divide rows attend all of them: texts have to fill their places. */
+static bool diti_text_order_divided(const diti_denoise *denoise) {
+    return denoise->axes &&
+           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+}
+
+DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t prompts = denoise->text_batch;
+    out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
+    if (prompts > 1 && !diti_text_order_divided(denoise))
+        out->keys =
+            diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
+    return diti_gather_tensor(p->graph, table, order->order, "text_order");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
+    if (!order->keys) return 0;
+    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                            DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                               uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
+static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+                                    uint32_t filler) {
+    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
+    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    if (k < pad) return filler;
+    return k - pad < length ? first + k - pad : filler;
+}
+
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
+                                              uint32_t image, dit_error *err) {
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows, *places, *keys;
+    dit_result result;
+    for (i = 0; i < prompts && !order->keys; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        if (length == texts) continue;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+                         "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+                         (unsigned)length, (unsigned)texts);
+    }
+    rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    places = rows + text_words;
+    keys = places + order_words;
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
+    }
+    result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result == DIT_OK && order->keys)
+        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
 }
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */

@@ -14,7 +14,11 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_LLAMA /* not here: what it says is given */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_GEMMA2,
+    DITI_ENCODER_MISTRAL,
+    DITI_ENCODER_LLAMA
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -51,19 +55,28 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
+    const struct diti_chat *chat; /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                     model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
+    bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
+                                multiple, that the longest one fits: text_tokens */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -76,6 +89,8 @@ typedef struct diti_model_traits {
                      divide rows would have to exchange */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
+    void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
@@ -94,6 +109,7 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
 } diti_token_range;
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
@@ -111,6 +127,13 @@ typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
+
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -137,6 +160,8 @@ typedef struct diti_denoise {
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
         *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
+                                    text_tokens rows */
     diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
     diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;          /* distilled guidance; read by write_inputs */
@@ -150,6 +175,11 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
+                      group of tokens, tokens of pictures that are referred to */
+    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -195,6 +225,7 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
+    uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
     diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
                                    first on; 0: all its own */
 } diti_pass;
@@ -335,6 +366,11 @@ DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim
 DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
                                      float *sines);
 
+/* docs/models.md 2.5: cosines and sines, sum of axes / 2 each, of a token at that position: of axis a the angles
+   position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
+                                               const int32_t *position, float *cosines, float *sines);
+
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
  */
@@ -399,6 +435,7 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
+    const diti_layer *gate;       /* then the activation is of this one, and what it gives is multiplied with in's */
     const diti_layer *out; /* second layer */
     uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
     uint32_t head_dim;     /* 0: a feed-forward */
@@ -412,6 +449,7 @@ typedef struct diti_sublayer {
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float norm_eps;                  /* eps of norms; 0: 1e-6 */
     float eps;                       /* eps of the norm before the sublayer */
     bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
@@ -451,6 +489,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -478,6 +518,9 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
    that was written of desc->out must go through diti_column_shard_sum. */
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
+/* This device's part of desc->out = gate * layer(h), which goes through diti_column_shard_sum, too. */
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -502,6 +545,8 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+/* What the layers are linear in itself: F32 [steps * items, columns]. */
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -545,13 +590,22 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
+/* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an image's rows at hand stand in front of its tokens. */
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -602,6 +656,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -624,6 +679,29 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* Texts of unequal length in places of text_tokens rows: each at the end of its place, so that items attend the rows
+   from there on. */
+typedef struct diti_text_order {
+    diti_tensor items; /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of all places that each text fills */
+    diti_tensor order; /* input U32 [1, prompts * text_tokens]: rows of what is put in order */
+    diti_tensor keys;  /* input U32 [branches * batch, DITI_ITEM_WORDS]; 0: texts fill their places */
+} diti_text_order;
+DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_text_order *out);
+/* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
+                                                          diti_tensor table);
+/* diti_pass.keys of the items at hand. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
+/* Rows that a text fills: a multiple of unit. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+/* image: rows of an item behind its text. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                                          const diti_text_order *order, const diti_env *env,
+                                                          uint32_t unit, uint32_t image, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */

@@ -12,6 +12,9 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -75,6 +78,21 @@ static const diti_family_row diti_families[] = {
     {diti_wan_family, "Wan", NULL},
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
+#endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
+#endif
+#ifndef DIT_NO_FLUX2
+    {diti_flux2_family, "FLUX.2", NULL},
+#else
+    {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_QWENIMAGE
+    {diti_qwenimage_family, "Qwen-Image", NULL},
+#else
+    {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

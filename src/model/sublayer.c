@@ -156,8 +156,9 @@ static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which
 /* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
 static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
-    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0, groups = diti_modulation_groups(p);
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, groups > 1 ? item / (p->items / p->prompts) : 0, 1,
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
@@ -192,6 +193,9 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
             uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
             if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
+            if (!sublayer->gate) continue;
+            if (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1))
+                return NULL;
         }
     }
     return reader;
@@ -216,12 +220,10 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
     uint32_t i;
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_norm_desc desc = DITI_ZERO;
-        desc.eps = sublayer->eps;
         desc.shift = diti_modulation_item(p, i, shift);
         desc.scale = diti_modulation_item(p, i, scale);
         desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
-        desc.name = sublayer->norm_name;
-        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+        diti_sublayer_norm(p, diti_pass_image(p, x, i), &desc, sublayer);
     }
     return all;
 }
@@ -233,7 +235,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -268,6 +270,41 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
     desc.kind = kind;
     desc.out = out;
     diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
+/* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
+                                       diti_tensor multiply, diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
+    bool whole = diti_group_count(column_shard.in) == 1;
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
+    desc.multiply = whole ? multiply : 0;
+    desc.out = out;
+    if (sublayer->streams == DITI_STREAMS_TWO) desc.rows = diti_pass_rows(p, stream);
+    desc.name = multiply ? "ff_gate" : sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* activation(gate(h)) * in(h), of each stream with its weights. Where devices divide the columns that both read, the
+   sums are there before the activation. */
+static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    diti_element format = whole ? p->graph->activation : DITI_F32;
+    uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
+    diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
+    if (!gate || !whole) gate = diti_tensor_new(p->graph, format, rows, column_shard.count, "ff_gate");
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, 0, up);
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, up, gate);
+    if (whole) return gate;
+    diti_all_reduce(p->graph, column_shard.in, up, sublayer->in_name);
+    gate = diti_column_shard_end(p->graph, &column_shard, gate, sublayer->activation, 0, "ff_gate");
+    return diti_multiply(p->graph, gate, up, out, sublayer->in_name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -316,6 +353,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
+    if (sublayer->gate) return diti_sublayer_in_gated(p, h, sublayer, out);
     if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
@@ -324,6 +362,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
 }
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
@@ -341,7 +392,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-    post.eps = 1e-6f;
+    post.eps = sublayer->norm_eps > 0 ? sublayer->norm_eps : 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
     post.kind = kind;
@@ -353,6 +404,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -361,7 +413,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */
@@ -480,7 +535,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
@@ -515,6 +570,17 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
     case DITI_STREAMS_IMAGE: diti_sublayer_add_image(p, x, gate, sublayer, h); return;
     default: diti_sublayer_add_one(p, x, gate, sublayer, h); return;
     }
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
+    diti_tensor out =
+        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.name = sublayer->out_name;
+    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, out);
+    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {

@@ -178,13 +178,19 @@ static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weigh
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
+    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    diti_column_shard_make(p, h, layer, sublayer, desc);
+}
+
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;

@@ -424,6 +424,15 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
+/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
+   one line alone (docs/models.md 7.7). */
+static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -444,6 +453,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
+    else if (out->dynamic_shift && request->empirical)
+        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))

@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
-/* CLIP's byte-level BPE (docs/models.md 6.1). */
+/* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
+   front of them and do not end in a sign of their own. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -42,17 +43,29 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
     return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
+/* Language models have no text begin or end by itself; what pads is masked. */
+static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
+    static const char pad[] = "<|endoftext|>";
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+}
+
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     uint32_t byte;
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
-    tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    if (clip) {
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
+        tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    } else {
+        diti_bpe_finish_bytes(tokenizer);
+    }
     for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
         tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
-        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
+        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, clip ? length + 4 : length);
         if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
@@ -140,7 +153,23 @@ static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     }
     run->text[length] = ' ';
     for (i = 0; i < length; i = run->next[i])
-        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
+        diti_token_emit(sink, run->ids[i], run->text + i,
+                        run->next[i] - i + (run->next[i] == length && tokenizer->kind == DITI_TOKENIZER_CLIP));
+}
+
+/* The id of a word that the vocabulary has as a whole; -1: none. Every byte is at most two in the vocabulary. */
+static int32_t diti_bpe_whole(const diti_bpe_run *run) {
+    diti_piece_range range = diti_piece_range_all(&run->tokenizer->words);
+    const diti_piece *piece;
+    uint32_t i, j;
+    for (i = 0; i < run->length; i++) {
+        char letter[4];
+        uint32_t bytes = diti_utf8_encode(diti_bpe_letter((uint8_t)run->text[i]), letter);
+        for (j = 0; j < bytes; j++)
+            if (!diti_piece_range_narrow(&run->tokenizer->words, &range, letter[j])) return -1;
+    }
+    piece = diti_piece_range_exact(&run->tokenizer->words, &range);
+    return piece ? piece->id : -1;
 }
 
 /* --- splitting text into words --- */
@@ -173,15 +202,94 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
     return end;
 }
 
+/* --- words of language models: the alternatives of Qwen2's and LLaMA 3's pattern in their order (docs/models.md 6.4),
+   which differ in how many digits a word has --- */
+
+/* The pattern's white space, which is Unicode's; Python's has four codes more. */
+static bool diti_bpe_is_space(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_SPACE && !(text->at[at] >= 0x1c && text->at[at] <= 0x1f);
+}
+
+static bool diti_bpe_is_feed(const diti_codes *text, size_t at) {
+    return at < text->count && (text->at[at] == '\r' || text->at[at] == '\n');
+}
+
+static bool diti_bpe_is_letter(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_LETTER;
+}
+
+static bool diti_bpe_is_number(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_NUMBER;
+}
+
+/* Neither letter, number nor white space. */
+static bool diti_bpe_is_sign(const diti_codes *text, size_t at) {
+    return at < text->count && !diti_bpe_is_letter(text, at) && !diti_bpe_is_number(text, at) &&
+           !diti_bpe_is_space(text, at);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d): codes after the apostrophe, of which case folding makes U+017F an s, too. */
+static size_t diti_bpe_any_contraction(const diti_codes *text, size_t first) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    size_t i, j;
+    for (i = 0; i < DITI_COUNT(endings) && text->at[first] == '\''; i++) {
+        size_t length = strlen(endings[i]);
+        for (j = 0; j < length && first + 1 + j < text->count; j++) {
+            uint32_t code = text->at[first + 1 + j];
+            if (code == 0x17f) code = 's';
+            if (code >= 'A' && code <= 'Z') code += 32;
+            if (code != (uint32_t)endings[i][j]) break;
+        }
+        if (j == length) return 1 + length;
+    }
+    return 0;
+}
+
+/* White space: up to its last line feed, where there is one; else all that ends the text, or all but the last before a
+   word, or that one alone. */
+static size_t diti_bpe_space_end(const diti_codes *text, size_t first) {
+    size_t end = first, feed = 0;
+    for (; diti_bpe_is_space(text, end); end++)
+        if (diti_bpe_is_feed(text, end)) feed = end + 1;
+    if (feed) return feed;
+    return end == text->count || end == first + 1 ? end : end - 1;
+}
+
+static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_codes *text, size_t first) {
+    size_t end = first + diti_bpe_any_contraction(text, first);
+    bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
+    if (end > first) return end;
+    if (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1))) {
+        for (end = first + 1; diti_bpe_is_letter(text, end);) end++;
+        return end;
+    }
+    if (diti_bpe_is_number(text, first)) {
+        for (end = first + 1; end - first < tokenizer->digits && diti_bpe_is_number(text, end);) end++;
+        return end;
+    }
+    if (!diti_bpe_is_sign(text, first) && !(text->at[first] == ' ' && diti_bpe_is_sign(text, first + 1)))
+        return diti_bpe_space_end(text, first);
+    for (end = first + 1; diti_bpe_is_sign(text, end);) end++;
+    while (diti_bpe_is_feed(text, end)) end++;
+    return end;
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     size_t first, end, i;
     for (first = 0; first < text->count; first = end) {
+        int32_t whole = -1;
         end = first + 1;
-        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
-        end = diti_bpe_word_end(text, first);
+        if (clip && text->kinds[first] == DITI_UNICODE_SPACE) continue;
+        end = clip ? diti_bpe_word_end(text, first) : diti_bpe_bytes_end(tokenizer, text, first);
         run->length = 0;
         for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
-        diti_bpe_word(run, sink);
+        if (tokenizer->whole_words) whole = diti_bpe_whole(run);
+        if (whole >= 0)
+            diti_token_emit(sink, whole, run->text, run->length);
+        else
+            diti_bpe_word(run, sink);
     }
 }
 
@@ -207,9 +315,10 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
     diti_free(env, run->heap);
 }
 
-/* The most codes that stand without white space between them: no word is longer. */
-static size_t diti_bpe_longest(const diti_codes *text) {
+/* The most codes that stand without white space between them: no word of CLIP's is longer. */
+static size_t diti_bpe_longest(const diti_tokenizer *tokenizer, const diti_codes *text) {
     size_t i, start = 0, longest = 0;
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP) return text->count;
     for (i = 0; i <= text->count; i++) {
         if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
         if (i - start > longest) longest = i - start;
@@ -225,7 +334,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     dit_result result;
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
-    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
+    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
     if (result >= 0) diti_bpe_words(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);

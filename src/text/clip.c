@@ -388,7 +388,8 @@ static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, di
 }
 
 static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                       const int32_t *ids, dit_error *err) {
+                                       const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)items;
     return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
 }
 

@@ -8,7 +8,8 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -18,7 +19,8 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
                                              diti_token_sink *sink, dit_error *err) {
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -41,24 +43,108 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
 }
 
-static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-                                                 diti_token_sink *sink, dit_error *err) {
-    diti_prompt prompt = DITI_ZERO;
-    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+/* Text of one weight that waits: what stands side by side becomes tokens together. */
+typedef struct diti_encode_run {
+    const diti_tokenizer *tokenizer;
+    diti_token_sink *sink;
+    char *text;
+    size_t length;
+    double weight;
+} diti_encode_run;
+
+static dit_result diti_encode_flush(diti_encode_run *run, dit_error *err) {
+    size_t length = run->length;
+    run->length = 0;
+    run->sink->weight = (float)run->weight;
+    return diti_tokenizer_encode_part(run->tokenizer, run->text, length, run->sink, err);
+}
+
+static dit_result diti_encode_add(diti_encode_run *run, const char *text, size_t length, double weight,
+                                  dit_error *err) {
+    if (!length) return DIT_OK;
+    if (run->length && weight != run->weight) DITI_TRY(diti_encode_flush(run, err));
+    memcpy(run->text + run->length, text, length);
+    run->length += length;
+    run->weight = weight;
+    return DIT_OK;
+}
+
+static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const char *before,
+                                  const char *after, dit_error *err) {
     size_t i;
-    for (i = 0; i < prompt.count && result >= 0; i++) {
-        const diti_prompt_part *part = &prompt.parts[i];
-        sink->weight = (float)part->weight;
-        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    DITI_TRY(diti_encode_add(run, before, strlen(before), 1, err));
+    for (i = 0; i < prompt->count; i++) {
+        const diti_prompt_part *part = &prompt->parts[i];
+        DITI_TRY(diti_encode_add(run, prompt->text + part->first, part->length, part->weight, err));
     }
-    diti_prompt_free(&tokenizer->env, &prompt);
+    DITI_TRY(diti_encode_add(run, after, strlen(after), 1, err));
+    return diti_encode_flush(run, err);
+}
+
+/* The prompt with what is around it. What has to follow a prompt that is cut has its room kept. */
+static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
+                                     diti_token_sink *sink, dit_error *err) {
+    const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
+    diti_encode_run run = DITI_ZERO;
+    uint32_t kept = 0;
+    dit_result result;
+    if (tokens->keeps_after) {
+        apart = after;
+        after = "";
+        DITI_TRY(diti_tokenizer_count(tokenizer, apart, &kept, err));
+        if (kept > sink->room)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %u tokens have no room for the %u behind a prompt",
+                             tokenizer->name, sink->room, kept);
+    }
+    run.tokenizer = tokenizer;
+    run.sink = sink;
+    run.text = (char *)diti_alloc(&tokenizer->env, strlen(before) + prompt->size + strlen(after) + 1);
+    if (!run.text) return diti_fail_memory(err, "the prompt");
+    sink->room -= kept;
+    result = diti_encode_all(&run, prompt, before, after, err);
+    sink->room += kept;
+    sink->weight = 1;
+    if (result >= 0) result = diti_tokenizer_encode_part(tokenizer, apart, strlen(apart), sink, err);
+    diti_free(&tokenizer->env, run.text);
+    return result;
+}
+
+static dit_result diti_tokenizer_encode_prompt(const diti_tokenizer *tokenizer, const char *text, diti_token_sink *sink,
+                                               dit_error *err) {
+    diti_tokens *tokens = sink->tokens;
+    diti_prompt_part whole = DITI_ZERO;
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result;
+    if (tokens->weights) {
+        DITI_TRY(diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err));
+        result = diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+        diti_prompt_free(&tokenizer->env, &prompt);
+        return result;
+    }
+    if (!tokens->before && !tokens->after) return diti_tokenizer_encode_part(tokenizer, text, strlen(text), sink, err);
+    whole.length = prompt.size = strlen(text);
+    whole.weight = 1;
+    prompt.text = (char *)(uintptr_t)text;
+    prompt.parts = &whole;
+    prompt.count = 1;
+    return diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err) {
+    diti_tokens tokens = DITI_ZERO;
+    diti_token_sink sink = DITI_ZERO;
+    dit_result result;
+    sink.tokens = &tokens;
+    result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    *count = tokens.lost;
     return result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err) {
     diti_token_sink sink = DITI_ZERO;
-    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    uint32_t ends = tokenizer->end >= 0 ? 1 : 0, framing = ends + (tokenizer->begin >= 0 ? 1 : 0), i;
     dit_result result;
     if (out->capacity < framing)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
@@ -68,17 +154,14 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     out->lost_text[0] = 0;
     for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
     sink.tokens = out;
-    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.room = out->capacity - ends; /* the end token always fits */
     sink.weight = 1.0f;
     if (!text) text = "";
     if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
-    if (out->weights)
-        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
-    else
-        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    result = diti_tokenizer_encode_prompt(tokenizer, text, &sink, err);
     if (result < 0) return result;
     for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
-    out->ids[out->count++] = tokenizer->end;
+    if (ends) out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
 }

@@ -354,8 +354,9 @@ static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti
 }
 
 static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                                     dit_error *err) {
+                                     const uint32_t *items, dit_error *err) {
     (void)ids;
+    (void)items;
     return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
 }
 

@@ -7,6 +7,46 @@
 #include "text/tokenizer.h"
 #include "weights/component.h"
 
+/* --- chat templates (chat.c): how a prompt is put to a decoder language model, and which of its hidden states are the
+   text that a transformer reads (docs/models.md 5.5) --- */
+/* State k is what the first k layers make of the embeddings, which are state 0; the last is behind the final norm.
+   Layers behind the last state that is wanted are neither loaded nor computed. */
+#define DITI_TAPS 16u
+typedef struct diti_taps {
+    uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
+    uint32_t layers;       /* of the encoder whose states are numbered here; in one with other layers the states at the
+                              same fractions count; 0: any encoder's */
+    int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
+    bool unnormed;         /* the last state is before the final norm */
+} diti_taps;
+typedef struct diti_chat {
+    const char *classes;        /* of pipelines in model_index.json, with spaces between */
+    const char *before, *after; /* exact text around a prompt */
+    const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
+    const char *empty;          /* stands for an empty prompt */
+    uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
+    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    diti_taps taps;
+} diti_chat;
+typedef enum diti_chat_model {
+    DITI_CHAT_PLAIN, /* the prompt alone, the last state */
+    DITI_CHAT_ZIMAGE,
+    DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_QWEN_IMAGE,
+    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_21,
+    DITI_CHAT_KREA2,
+    DITI_CHAT_ANIMA,
+    DITI_CHATS
+} diti_chat_model;
+/* A family's traits name one: diti_model_traits.chat. */
+DIT_INTERNAL DITI_UNUSED const diti_chat *diti_chat_of(diti_chat_model model);
+/* The one of a pipeline's class; NULL: none is known for it. */
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name);
+/* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
+
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
@@ -37,13 +77,14 @@ typedef struct diti_encoder_type { /* each calls its own encoder self */
     const diti_weights *(*weights)(const void *self);
     /* States F32 [rows, columns], and use->pooled. */
     diti_tensor (*encode)(const void *self, diti_graph *graph, diti_encoder_use *use);
-    /* ids: what the tensor holds. NULL: the encoder has no inputs of its own. */
+    /* ids, items: what the tensors hold. NULL: the encoder has no inputs of its own. */
     dit_result (*write_inputs)(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                               dit_error *err);
+                               const uint32_t *items, dit_error *err);
 } diti_encoder_type;
 DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -80,4 +121,18 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
+
+/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
+typedef struct diti_decoder diti_decoder;
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL: sizes
+   from a GGUF's metadata. States are those of options->taps. */
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err);
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
+/* A row attends to those before it and to itself, as far as its item has them as keys: a padded row to all tokens. Its
+   position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
 #endif

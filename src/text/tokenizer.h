@@ -98,6 +98,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
+    DITI_TOKENIZER_BYTES, /* byte-level BPE of language models: GPT-2's and its kin */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -121,10 +122,12 @@ typedef struct diti_tokenizer {
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
-    int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
+    int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
+    uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
-    int32_t begin, unknown, end, padding; /* begin -1: none */
+    int32_t begin, unknown, end, padding; /* begin, end -1: none */
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
@@ -132,6 +135,8 @@ typedef struct diti_tokenizer {
 typedef struct diti_tokens {
     int32_t *ids;
     float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
+    bool keeps_after;    /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
     uint32_t capacity;   /* entries that ids and weights have room for */
     uint32_t count;      /* ids before the padding */
     uint32_t lost;       /* tokens that did not fit */
@@ -146,7 +151,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *dat
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
                                                    const char *merges, size_t merges_size, const char *name,
                                                    diti_tokenizer **out, dit_error *err);
-/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
+/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
+DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
+                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
+                                                       const diti_json *config, const char *name, diti_tokenizer **out,
+                                                       dit_error *err);
+/* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
 /* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
@@ -156,9 +166,13 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
+
+/* How many tokens a text has, without a begin and an end. */
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err);
 
 /* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
@@ -188,7 +202,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
+/* "left right" */
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err);
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens, or tokenizer_config.json's
+   added_tokens_decoder. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);

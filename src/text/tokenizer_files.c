@@ -67,24 +67,6 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     return result;
 }
 
-static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
-    char path[160], *vocabulary, *merges = NULL;
-    size_t vocabulary_size = 0, merges_size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
-    if (result < 0 || !merges) return result;
-    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
-    if (result >= 0 && vocabulary)
-        result =
-            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
-    else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
-    diti_free(from->env, vocabulary);
-    diti_free(from->env, merges);
-    return result;
-}
-
 static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
                                         dit_error *err) {
     char path[160], *data;
@@ -93,6 +75,27 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     if (result < 0 || !data) return result;
     result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    diti_json *config = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0 && vocabulary)
+        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
+                                                path, out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_json_free(from->env, config);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
     return result;
 }
 

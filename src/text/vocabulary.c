@@ -1,13 +1,22 @@
-/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...]. */
+/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...], or {"id": {"content": ...}}.
+ */
 #include "text/tokenizer.h"
 
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
     return diti_json_u64(value, id) && *id <= INT32_MAX;
 }
 
+static bool diti_vocabulary_key(const char *key, uint64_t *id) {
+    *id = 0;
+    if (!*key) return false;
+    for (; *key >= '0' && *key <= '9' && *id <= INT32_MAX; key++) *id = *id * 10 + (uint64_t)(*key - '0');
+    return !*key && *id <= INT32_MAX;
+}
+
 static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
     *content = diti_json_get(token, "content");
-    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+    if (!*content || (*content)->kind != DITI_JSON_STRING) return false;
+    return token->key ? diti_vocabulary_key(token->key, id) : diti_vocabulary_id(diti_json_get(token, "id"), id);
 }
 
 static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,

@@ -145,10 +145,12 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
     return channels;
 }
 
+/* Channels of what the decoder reads. */
+static uint32_t diti_kl_channels(const diti_vae *vae) { return vae->traits.latent_channels / (vae->packs ? 4 : 1); }
+
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->decoder;
-    uint32_t latent = vae->traits.latent_channels,
-             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    uint32_t latent = diti_kl_channels(vae), channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
     half->present = true;
     if (diti_loader_find(loader, "post_quant_conv.weight")) {
         diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -162,7 +164,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 
 static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->encoder;
-    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t moments = 2 * diti_kl_channels(vae);
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
@@ -190,6 +192,21 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
+/* FLUX.2's: the running statistics of a batch norm over pixels of 2 x 2 are the scale of its latents (docs/models.md
+   4.4). */
+static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) {
+    uint32_t i, channels = 4 * vae->traits.latent_channels;
+    vae->packs = diti_loader_dimension(loader, "bn.running_mean", 0) == channels && channels <= DITI_VAE_MAX_CHANNELS &&
+                 diti_loader_dimension(loader, "bn.running_var", 0) == channels;
+    if (!vae->packs) return;
+    vae->traits.latent_channels = channels;
+    vae->traits.by_channel = true;
+    diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
+    diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
+    for (i = 0; i < channels; i++)
+        vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+}
+
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
@@ -198,12 +215,13 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
-    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+    if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
+    diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));
     vae->wide = diti_setting_bool(&settings, "force_upcast", true);
     vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
     return settings.result;
@@ -266,7 +284,7 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
     if (result != DIT_OK) return result;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
     return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
@@ -355,15 +373,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -377,7 +397,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -412,10 +432,52 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
+/* Numbers of channels, lines and columns in a pixel of 2 x 2. */
+static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = row_band->images;
+    block.clip.height = lines;
+    block.clip.width = row_band->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = 2;
+    block.channel_step = block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = 1;
+    block.name = "vae_pack";
+    return block;
+}
+
+/* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+    uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
+    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    x = diti_spread_frames(graph, x, &block);
+    row_band->height *= 2;
+    row_band->width *= 2;
+    lines = row_band->above + row_band->height + row_band->below;
+    return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
+                            columns);
+}
+
+/* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
+static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
+    diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+    }
+    return packed;
+}
+
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
+    diti_row_band all;
     uint32_t i;
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &row_band);
+    all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
@@ -434,5 +496,6 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
     x = diti_kl_run_mid(graph, vae, x, half, &row_band);
     x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
+    if (quant) x = diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant");
+    return vae->packs ? diti_kl_pack(graph, vae, x, &row_band) : x;
 }

@@ -261,12 +261,6 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Numbers that the file holds, of which config.json knows nothing. */
-static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
 
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
@@ -325,14 +319,14 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
     own->residual = own->timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
-    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = vae->style.both = true;
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
-    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
-    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
     for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
     return settings.result;
 }

@@ -188,6 +188,7 @@ struct diti_vae {
     struct diti_ltx_vae *ltx;
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
@@ -273,6 +274,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
 
+/* Values that a file has as a tensor of so many; out stays as it is where it has none. */
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);
+/* Latents as the sampler leaves them, planar F32 [C, any], as rows [any, C] of what a decoder reads. */
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents);
 /* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,

@@ -92,26 +92,10 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
-    const diti_vae_traits *traits = &clip->vae->traits;
-    diti_graph *graph = clip->graph;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
-    diti_tensor scaled;
+    diti_elementwise_desc floats = DITI_ZERO;
     floats.out_f32 = true;
     floats.name = "latents of a clip";
-    if (!traits->by_channel) {
-        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-        return diti_elementwise(graph, scaled, &floats);
-    }
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+    return diti_elementwise(clip->graph, diti_vae_unscale(clip->vae, clip->graph, latents), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {

@@ -47,13 +47,13 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
-                                  uint32_t columns) {
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
     uint32_t i;
     if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
     else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
     for (i = 0; i < names->count && names->count > 1; i++) { /* the names that the file does not have */
         bool joined = out->count == 1;
         const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
@@ -63,6 +63,16 @@ DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, c
         else
             diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);
     }
+}
+
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {

@@ -41,6 +41,9 @@ typedef struct diti_fused {
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
 
 typedef struct diti_component diti_component;
 typedef struct diti_component_kind {

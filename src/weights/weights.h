@@ -223,6 +223,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                    every step; set where a value is too large for that: then loading fails and is done again without */
     bool adapts;                     /* modules are noted as targets of adapters */
@@ -257,6 +258,7 @@ typedef struct diti_loader {
     bool chosen;             /* streaming is decided for all of those matrices */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* diti_load_options.by_need */
+    const struct diti_taps *taps; /* diti_load_options.taps */
     bool *wide;              /* diti_load_options.wide */
     bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
     bool adapts;             /* diti_load_options.adapts */
@@ -336,6 +338,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,

@@ -10,6 +10,7 @@
 #include "text/t5.c"
 #include "text/clip.c"
 #include "text/bert.c"
+#include "text/decoder.c"
 #include "model/evaluate.c"
 #include "model/pixart.c"
 #include "model/dit.c"
@@ -22,19 +23,26 @@
 #include "model/ltx.c"
 #include "model/hunyuanvideo.c"
 #include "model/wan.c"
+#include "model/zimage.c"
+#include "model/flux2.c"
+#include "model/qwenimage.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
 #include "golden_bert.h"
+#include "golden_chats.h"
 #include "golden_clip.h"
 #include "golden_cogvideox.h"
+#include "golden_decoder.h"
 #include "golden_flux.h"
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
+#include "golden_calls.h"
 #include "golden_clips.h"
+#include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -48,6 +56,7 @@
 #include "golden_video.h"
 #include "golden_wan.h"
 #include "golden_wan_pipe.h"
+#include "golden_zimage.h"
 #include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
@@ -56,6 +65,7 @@
 static const golden_family families[] = {
     {"adapters", golden_is_lora, golden_run_lora},
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
@@ -77,6 +87,9 @@ static const golden_family families[] = {
     {"LTX-Video", golden_is_ltx, golden_run_ltx},
     {"HunyuanVideo", golden_is_hunyuanvideo, golden_run_hunyuanvideo},
     {"Wan", golden_is_wan, golden_run_wan},
+    {"latents as tokens", golden_is_packed, golden_run_packed},
+    {"Z-Image", golden_is_zimage, golden_run_zimage},
+    {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -89,10 +102,11 @@ static const golden_family families[] = {
 static const char *const own_folders[] = {
     "tests/fixtures/schedulers",      "tests/fixtures/tokenizers/t5", "tests/fixtures/tokenizers/clip",
     "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
+    "tests/fixtures/tokenizers/qwen2", "tests/fixtures/tokenizers/scripts",
 };
 
 /* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
-enum { FEW_FOLDERS = 16, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 20 };
+enum { FEW_FOLDERS = 17, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS, PIPE_FOLDER = 21 };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
     "tests/fixtures/pixart_alpha_orig",
@@ -110,6 +124,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/ltx",
     "tests/fixtures/hunyuanvideo",
     "tests/fixtures/wan22_ti2v",
+    "tests/fixtures/qwen3_text",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
@@ -121,6 +136,10 @@ static const char *const model_folders[] = {
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
     "tests/fixtures/pipe_wan22_i2v_a14b",
+    "tests/fixtures/qwen3_text_gguf",
+    "tests/fixtures/qwen2_text",
+    "tests/fixtures/gemma2_text",
+    "tests/fixtures/mistral_text",
 };
 
 /* The other pipelines of clips, in full sweeps. */
@@ -146,9 +165,12 @@ static void run_folder(golden *g, const char *path) {
     golden_open(&g->env, path, &folder);
     family = find_family(&folder);
     if (family) {
+        if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);
+    } else if (golden_is_chats(&folder)) {
+        golden_run_asked(g, &folder);
     } else if (g->allow_unsupported) {
         fprintf(stderr, "%s: unsupported\n", path);
     } else {
@@ -189,8 +211,7 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
 
 /* Folders of video models and of image models to come; schedulers are all there. */
 static bool is_later_work(const char *path) {
-    static const char *const later[] = {"flux2", "gemma2_text", "lumina2",   "mistral_text", "qwen*",
-                                        "sana*", "vae_dcae",    "vae_flux2", "zimage"};
+    static const char *const later[] = {"lumina2", "sana*", "vae_dcae"};
     char name[256];
     size_t length = strlen(path), start, i;
     if (strstr(path, "schedulers/")) return false;

@@ -14,12 +14,17 @@
 #define GOLDEN_PSNR_Q8 40.0
 #define GOLDEN_PSNR_FP16 35.0
 
+#define GOLDEN_REFERENCES 2u
 typedef struct golden_pipe {
     golden *g;
     const golden_folder *folder;
     dit_context *context;
     dit_model *model;
     bool quantized;
+    float shift; /* dit_job_desc.shift */
+    dit_image pictures[GOLDEN_REFERENCES];
+    dit_reference references[GOLDEN_REFERENCES];
+    uint32_t reference_count;
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -51,12 +56,18 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->class_labels = i ? labels : NULL;
     desc->image_count = i;
     desc->model = p->model;
+    desc->shift = p->shift;
+    desc->references = p->reference_count ? p->references : NULL;
+    desc->reference_count = p->reference_count;
     desc->prompt = diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
     desc->height = (uint32_t)diti_json_number(call, "height", 0);
     desc->steps = (uint32_t)diti_json_number(call, "num_inference_steps", diti_json_number(call, "steps", 0));
     desc->guidance.scale = (float)diti_json_number(call, "guidance_scale", diti_json_number(call, "guidance", 0));
+    if (diti_json_get(call, "guidance_scale") && p->model->transformer->traits.guides_beyond)
+        desc->guidance.scale += 1; /* away from the prompt's own prediction */
+    if (diti_json_get(call, "true_cfg_scale")) desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
     if (p->model->transformer->traits.wants_guidance) {
         desc->guidance.distilled = desc->guidance.scale;
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
@@ -85,21 +96,26 @@ static inline float *golden_pipe_part(golden_pipe *p, const char *name, uint32_t
     return out;
 }
 
-/* FLUX's latents are recorded as patches of 2 x 2, columns (c, dy, dx); the comparison wants planes. */
-static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job, const char *name, float *values,
-                                        uint64_t count) {
-    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
-    uint32_t width = job->request.latent_width, height = job->request.latent_height, i;
-    float *planes;
-    if (!stored || stored->rank != 3) return values;
-    planes = (float *)calloc((size_t)count, sizeof *planes);
+/* Tokens, patches with columns (c, dy, dx), become planes. */
+static inline float *golden_pipe_unpack(float *values, uint64_t count, uint32_t height, uint32_t width, uint32_t side) {
+    float *planes = (float *)calloc((size_t)count, sizeof *planes);
+    uint32_t i;
     for (i = 0; i < count; i++) {
         uint32_t plane = i / (width * height), y = i / width % height, x = i % width;
-        planes[i] =
-            values[(y / 2 * (width / 2) + x / 2) * 4 * (count / (width * height)) + plane * 4 + y % 2 * 2 + x % 2];
+        planes[i] = values[(y / side * (width / side) + x / side) * side * side * (count / (width * height)) +
+                           plane * side * side + y % side * side + x % side];
     }
     free(values);
     return planes;
+}
+
+/* Latents of FLUX and those after it are recorded as tokens; the comparison wants planes. */
+static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job, const char *name, float *values,
+                                        uint64_t count) {
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
+    if (!stored || stored->rank != 3) return values;
+    return golden_pipe_unpack(values, count, job->request.latent_height, job->request.latent_width,
+                              p->model->transformer->traits.patch);
 }
 
 static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t image, uint64_t count) {
@@ -179,9 +195,17 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
     input.data = values;
     desc.inputs = &input;
     desc.input_count = 1;
-    if (golden_require(p->g, values && stored && stored->rank == 4, "%s is there", noise)) {
+    if (golden_require(p->g, values && stored && (stored->rank == 4 || stored->rank == 3), "%s is there", noise)) {
+        uint32_t side = p->model->transformer->traits.patch, factor = diti_model_factor(p->model);
         input.rank = 4;
         memcpy(input.shape, stored->shape, sizeof input.shape);
+        if (stored->rank == 3) { /* tokens */
+            input.shape[1] = stored->shape[2] / (side * side);
+            input.shape[2] = desc.height / factor;
+            input.shape[3] = desc.width / factor;
+            input.data = values = golden_pipe_unpack(values, count, (uint32_t)input.shape[2], (uint32_t)input.shape[3],
+                                                     side);
+        }
         result = dit_job_create(p->context, &desc, &job, &err);
         if (result == DIT_OK) golden_pipe_step_noise(p, job);
         if (result == DIT_OK) {

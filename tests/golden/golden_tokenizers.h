@@ -57,6 +57,8 @@ static inline void golden_tokenizer_cases(const diti_tokenizer *tokenizer, const
                                           golden_tokenizer_result *result) {
     const diti_json *cases = diti_json_get(golden, "cases"), *item;
     for (item = cases ? cases->first : NULL; item; item = item->next) {
+        const diti_json *text = diti_json_get(item, "text");
+        if (text && text->text_length != strlen(text->text)) continue; /* a prompt ends where a C string does */
         result->cases++;
         if (golden_tokenizer_case(tokenizer, item, (uint32_t)diti_json_number(golden, "max_length", 0))) continue;
         if (result->wrong++ == 0)
@@ -82,6 +84,34 @@ static inline golden_tokenizer_result golden_tokenizer(const diti_env *env, cons
     return result;
 }
 
+/* vocab.json and merges.txt, with the added tokens of tokenizer_config.json. */
+static inline golden_tokenizer_result golden_tokenizer_merges(const diti_env *env, const char *path,
+                                                              const char *golden_file) {
+    static const char *const names[] = {"vocab.json", "merges.txt"};
+    golden_tokenizer_result result = {0, 0, ""};
+    dit_error err = DITI_ZERO;
+    diti_tokenizer *tokenizer = NULL;
+    diti_json *golden = test_read_json(env, golden_file),
+              *config = golden_open_json(env, path, "tokenizer_config.json");
+    char file[1024], *data[2];
+    size_t sizes[2], i;
+    for (i = 0; i < 2; i++) {
+        golden_join(file, sizeof file, path, names[i]);
+        data[i] = test_read_file(file, &sizes[i]);
+    }
+    if (data[0] && data[1] &&
+        diti_tokenizer_load_vocabulary(env, data[0], sizes[0], data[1], sizes[1], config, path, &tokenizer, &err) ==
+            DIT_OK)
+        golden_tokenizer_cases(tokenizer, golden, &result);
+    else
+        snprintf(result.message, sizeof result.message, "%s", err.message);
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(env, golden);
+    diti_json_free(env, config);
+    for (i = 0; i < 2; i++) free(data[i]);
+    return result;
+}
+
 /* The folder of golden.json itself: vocab.json and merges.txt, vocab.txt, whatever it holds. */
 static inline golden_tokenizer_result golden_tokenizer_folder(const diti_env *env, const char *path,
                                                               const char *golden_file) {
@@ -102,6 +132,100 @@ static inline golden_tokenizer_result golden_tokenizer_folder(const diti_env *en
     diti_package_close(package);
     diti_json_free(env, golden);
     return result;
+}
+
+/* --- chat templates: the exact text, and its ids --- */
+static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_json *item) {
+    static const struct {
+        const char *name;
+        diti_chat_model model;
+        double dropped; /* with the published words, where the golden does not say */
+    } chats[] = {{"zimage", DITI_CHAT_ZIMAGE, 0},
+                 {"flux2_klein", DITI_CHAT_FLUX2_KLEIN, 0},
+                 {"qwenimage", DITI_CHAT_QWEN_IMAGE, 34},
+                 {"qwenimage_edit", DITI_CHAT_QWEN_IMAGE_EDIT, 64},
+                 {"qwenimage21", DITI_CHAT_QWEN_IMAGE_21, -1},
+                 {"krea2", DITI_CHAT_KREA2, -1},
+                 {"anima", DITI_CHAT_ANIMA, 0}};
+    const char *name = diti_json_string(item, "model", ""), *prompt = diti_json_string(item, "prompt", NULL);
+    const diti_json *ids = diti_json_get(item, "ids"), *wanted;
+    char text[4096];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(chats); i++) {
+        const diti_chat *chat = diti_chat_of(chats[i].model);
+        diti_tokens tokens = DITI_ZERO;
+        uint32_t dropped = 0, k = 0;
+        bool good;
+        if (!diti_equal(chats[i].name, name) || !prompt || !ids) continue;
+        tokens.capacity = ids->count + 3;
+        tokens.ids = (int32_t *)malloc(tokens.capacity * sizeof *tokens.ids);
+        tokens.before = chat->before;
+        tokens.after = chat->after;
+        tokens.keeps_after = chat->keeps_after;
+        good = diti_format(text, sizeof text, "%s%s%s", chat->before, prompt, chat->after) &&
+               diti_equal(text, diti_json_string(item, "text", "")) &&
+               diti_tokenizer_encode(tokenizer, prompt, &tokens, NULL) == DIT_OK && tokens.count == ids->count &&
+               diti_tokenizer_count(tokenizer, chat->dropped, &dropped, NULL) == DIT_OK &&
+               dropped == diti_json_number(item, "dropped", chats[i].dropped);
+        for (wanted = ids->first; good && wanted; wanted = wanted->next, k++)
+            good = tokens.ids[k] == (int32_t)wanted->number;
+        free(tokens.ids);
+        return good;
+    }
+    return false;
+}
+
+/* llama3.json: the same pieces, split and framed as LLaMA 3 does. */
+static inline void golden_run_llama3(golden *g, const golden_folder *folder, const char *golden_file) {
+    diti_json *golden;
+    const diti_json *cases, *item;
+    golden_tokenizer_result result = {0, 0, ""};
+    diti_tokenizer *tokenizer = NULL;
+    dit_error err = DITI_ZERO;
+    char file[1024];
+    size_t size;
+    char *data;
+    if (!golden_has(folder->path, "llama3.json")) return;
+    golden = test_read_json(&g->env, golden_file);
+    cases = diti_json_get(golden, "cases");
+    golden_join(file, sizeof file, folder->path, "llama3.json");
+    data = test_read_file(file, &size);
+    if (data) diti_tokenizer_load(&g->env, data, size, file, &tokenizer, &err);
+    for (item = cases && tokenizer ? cases->first : NULL; item; item = item->next) {
+        const char *text = diti_json_string(item, "text", "");
+        result.cases++;
+        if (golden_ids_equal(tokenizer, text, diti_json_get(item, "llama3"), 0)) continue;
+        if (result.wrong++ == 0) snprintf(result.message, sizeof result.message, "\"%s\"", text);
+    }
+    golden_check(g, result.cases > 0 && result.wrong == 0, "llama3.json: %d of %d texts give the same ids %s%s",
+                 result.cases - result.wrong, result.cases, result.message, err.message);
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(&g->env, golden);
+    free(data);
+}
+
+static inline void golden_run_chats(golden *g, const golden_folder *folder, const char *golden_file) {
+    diti_json *golden = test_read_json(&g->env, golden_file);
+    const diti_json *chats = diti_json_get(golden, "chat"), *item;
+    golden_tokenizer_result result = {0, 0, ""};
+    diti_tokenizer *tokenizer = NULL;
+    char file[1024];
+    size_t size;
+    char *data = NULL;
+    if (chats && golden_join(file, sizeof file, folder->path, "tokenizer.json")) data = test_read_file(file, &size);
+    if (data) diti_tokenizer_load(&g->env, data, size, file, &tokenizer, NULL);
+    for (item = chats && tokenizer ? chats->first : NULL; item; item = item->next) {
+        result.cases++;
+        if (golden_chat_case(tokenizer, item)) continue;
+        if (result.wrong++ == 0)
+            snprintf(result.message, sizeof result.message, "%s", diti_json_string(item, "model", "?"));
+    }
+    if (chats)
+        golden_check(g, result.cases > 0 && result.wrong == 0, "%d of %d chats have the same text and ids %s",
+                     result.cases - result.wrong, result.cases, result.message);
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(&g->env, golden);
+    free(data);
 }
 
 /* --- the family --- */
@@ -126,5 +250,9 @@ static inline void golden_run_tokenizer(golden *g, const golden_folder *folder) 
         if (golden_has(folder->path, files[i]) && golden_join(file, sizeof file, folder->path, files[i]))
             golden_report_tokenizer(g, files[i], golden_tokenizer(&g->env, file, golden_file));
     }
+    if (golden_has(folder->path, "vocab.json") && golden_has(folder->path, "tokenizer.json"))
+        golden_report_tokenizer(g, "vocab.json", golden_tokenizer_merges(&g->env, folder->path, golden_file));
+    golden_run_chats(g, folder, golden_file);
+    golden_run_llama3(g, folder, golden_file);
 }
 #endif

@@ -16,7 +16,11 @@ typedef struct problem {
     uint32_t query_rows, key_rows;
     bool int8, f32; /* f32: the output */
     uint32_t max_us, row_step;
+    uint32_t kv_heads; /* 0: heads */
 } problem;
+
+static uint32_t kv_width(const problem *p) { return (p->kv_heads ? p->kv_heads : p->heads) * p->head_dim; }
+
 
 typedef struct answer {
     float *out, *lse;
@@ -55,7 +59,7 @@ static void read_floats(diti_plan *plan, diti_tensor tensor, float *out, size_t 
 static void describe(const problem *p, char *text, size_t size) {
     snprintf(text, size, "%u heads of %u, %u items, %u queries, %u keys, size %g, values %g%s%s%s%s", p->heads,
              p->head_dim, p->batch, p->queries, p->keys, (double)p->size, (double)p->values, p->items ? ", items" : "",
-             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "", p->row_step ? ", interleaved" : "");
+             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "", p->row_step ? ", interleaved" : p->kv_heads ? ", shared keys" : "");
 }
 
 /* module: what must have been chosen. */
@@ -73,11 +77,12 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     if (p->f32) graph.activation = DITI_F32;
     diti_graph_segment(&graph, "test", false);
     inputs[0] = diti_tensor_input(&graph, DITI_F16, p->query_rows, width, "q");
-    inputs[1] = diti_tensor_input(&graph, DITI_F16, p->key_rows, width, "k");
-    inputs[2] = diti_tensor_input(&graph, DITI_F16, p->key_rows, width, "v");
+    inputs[1] = diti_tensor_input(&graph, DITI_F16, p->key_rows, kv_width(p), "k");
+    inputs[2] = diti_tensor_input(&graph, DITI_F16, p->key_rows, kv_width(p), "v");
     if (p->items) items = diti_tensor_input(&graph, DITI_U32, p->batch, DITI_ITEM_WORDS, "items");
     desc.batch = p->batch;
     desc.heads = p->heads;
+    desc.kv_heads = p->kv_heads;
     desc.head_dim = p->head_dim;
     desc.scale = 1 / sqrtf((float)p->head_dim);
     desc.items = items;
@@ -96,8 +101,8 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) >= 0, "%s", err.message)) {
         CHECK(!p->max_us || plan->dispatch_count > graph.dispatch_count);
         write_halves(plan, inputs[0], q, a.count);
-        write_halves(plan, inputs[1], k, (size_t)p->key_rows * width);
-        write_halves(plan, inputs[2], v, (size_t)p->key_rows * width);
+        write_halves(plan, inputs[1], k, (size_t)p->key_rows * kv_width(p));
+        write_halves(plan, inputs[2], v, (size_t)p->key_rows * kv_width(p));
         if (items)
             CHECK(diti_plan_write(plan, items, p->items, p->batch * DITI_ITEM_WORDS * sizeof(uint32_t), &err) >= 0);
         CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) >= 0, "%s", err.message);
@@ -114,19 +119,20 @@ static void answer_free(answer *a) { free(a->out), free(a->lse); }
 /* Output row (query, head) in double precision; returns its LSE. */
 static double exact_row(const problem *p, const float *q, const float *k, const float *v, uint32_t query, uint32_t head,
                         uint32_t first, uint32_t count, double *out) {
-    uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
+    uint32_t width = p->heads * p->head_dim, at = head * p->head_dim, shared = kv_width(p);
+    uint32_t kv = p->kv_heads ? head / (p->heads / p->kv_heads) * p->head_dim : at;
     double *w = malloc((count + 1) * sizeof *w), top = -1e300, sum = 0, scale = 1 / sqrt((double)p->head_dim);
     uint32_t step = p->row_step ? p->row_step : 1;
     for (uint32_t j = 0; j < count; j++) {
         w[j] = 0;
         for (uint32_t d = 0; d < p->head_dim; d++)
-            w[j] += scale * q[(size_t)query * width + at + d] * (double)k[(size_t)(first + j * step) * width + at + d];
+            w[j] += scale * q[(size_t)query * width + at + d] * (double)k[(size_t)(first + j * step) * shared + kv + d];
         if (w[j] > top) top = w[j];
     }
     for (uint32_t j = 0; j < count; j++) sum += w[j] = exp(w[j] - top);
     for (uint32_t d = 0; d < p->head_dim; d++) {
         out[d] = 0;
-        for (uint32_t j = 0; j < count; j++) out[d] += w[j] / sum * v[(size_t)(first + j * step) * width + at + d];
+        for (uint32_t j = 0; j < count; j++) out[d] += w[j] / sum * v[(size_t)(first + j * step) * shared + kv + d];
     }
     free(w);
     return count ? top + log(sum) : -3e38;
@@ -171,7 +177,7 @@ static errors compare(const problem *p, const answer *a, const float *q, const f
 }
 
 static void fill(const problem *p, float **q, float **k, float **v) {
-    size_t width = (size_t)p->heads * p->head_dim, keys = p->key_rows * width;
+    size_t width = (size_t)p->heads * p->head_dim, keys = p->key_rows * (size_t)kv_width(p);
     random_state = 1;
     *q = random_halves(p->query_rows * width, p->size);
     *k = random_halves(keys, p->size);
@@ -250,6 +256,10 @@ static void test_shapes(diti_device *device, const char *module) {
     check(device,
           (problem){
               .head_dim = 16, .heads = 2, .batch = 6, .queries = 17, .keys = 19, .size = 2, .values = 1, .row_step = 3},
+          module);
+    check(device,
+          (problem){
+              .head_dim = 16, .heads = 6, .batch = 2, .queries = 17, .keys = 77, .size = 2, .values = 1, .kv_heads = 2},
           module);
     if (!sweep) return;
     check(device,

@@ -595,6 +595,8 @@ typedef struct attention_case {
     float size;                                     /* of queries and keys */
     bool lengths, bias, lse, packed;
     uint32_t extra, row_step;
+    uint32_t kv_heads; /* 0: heads */
+    float cap;
 } attention_case;
 
 /* First query row, queries, first key row, keys of every item. lengths: the second has no keys, the others not all.
@@ -629,19 +631,21 @@ static void reference_attention(const attention_case *c, const matrix *q, const 
         for (uint32_t h = 0; h < c->heads; h++)
             for (uint32_t i = 0; i < items[b][1]; i++) {
                 uint32_t keys = items[b][3], first = h * c->head_dim, step = c->row_step ? c->row_step : 1;
+                uint32_t kv = c->kv_heads ? h / (c->heads / c->kv_heads) * c->head_dim : first;
                 uint32_t row = items[b][0] + i * step, from = items[b][2];
                 double top = -1e300, sum = 0;
                 for (uint32_t j = 0; j < keys; j++) {
                     double s = 0;
                     for (uint32_t d = 0; d < c->head_dim; d++)
-                        s += (double)at(q, row, first + d) * at(k, from + j * step, first + d);
-                    p[j] = s * scale + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
+                        s += (double)at(q, row, first + d) * at(k, from + j * step, kv + d);
+                    s = c->cap > 0 ? (double)c->cap * tanh(s * (double)scale / (double)c->cap) : s * (double)scale;
+                    p[j] = s + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
                     if (p[j] > top) top = p[j];
                 }
                 for (uint32_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - top);
                 for (uint32_t d = 0; d < c->head_dim; d++) {
                     double o = 0;
-                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, from + j * step, first + d);
+                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, from + j * step, kv + d);
                     out[(size_t)row * c->heads * c->head_dim + first + d] = keys ? o / sum : 0;
                 }
                 lse[(size_t)row * c->heads + h] = keys ? top + log(sum) : -3e38;
@@ -660,6 +664,7 @@ static void check_attention(diti_device *device, const attention_case *c) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     uint32_t width = c->heads * c->head_dim, items[8][4], queries, keys;
+    uint32_t kv_width = (c->kv_heads ? c->kv_heads : c->heads) * c->head_dim;
     float size = c->size > 0 ? c->size : 1;
     matrix q, k, v, bias;
     diti_attention_desc desc = {0};
@@ -670,8 +675,8 @@ static void check_attention(diti_device *device, const attention_case *c) {
     queries = c->packed ? attention_rows(c, items, 0) : c->batch * c->queries;
     keys = c->packed ? attention_rows(c, items, 2) : c->batch * c->keys;
     q = matrix_random(queries, width, size, act);
-    k = matrix_random(keys, width, size, act);
-    v = matrix_random(keys, width, 1, act);
+    k = matrix_random(keys, kv_width, size, act);
+    v = matrix_random(keys, kv_width, 1, act);
     bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
     wanted = malloc((size_t)queries * width * sizeof(double));
     wanted_lse = malloc((size_t)queries * c->heads * sizeof(double));
@@ -682,6 +687,8 @@ static void check_attention(diti_device *device, const attention_case *c) {
     desc.packed = c->packed;
     desc.most_keys = c->keys;
     desc.row_step = c->row_step;
+    desc.kv_heads = c->kv_heads;
+    desc.cap = c->cap;
     if (c->lengths || c->packed) {
         desc.items = input_words(items[0], c->batch * DITI_ITEM_WORDS, "items");
         desc.items = diti_tensor_reshape(graph, desc.items, c->batch, DITI_ITEM_WORDS);
@@ -693,10 +700,10 @@ static void check_attention(diti_device *device, const attention_case *c) {
     tv = input(&v, act, c->extra, "v");
     out = diti_attention(graph, tq, tk, tv, &desc);
     reference_attention(c, &q, &k, &v, items, &bias, desc.scale, wanted, wanted_lse);
-    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s%s",
+    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s%s%s%s",
              diti_rung_name(device->rung), device->is_cpu, c->batch, c->heads, c->head_dim, c->queries, c->keys,
              (double)size, c->lengths ? " lengths" : "", c->packed ? " packed" : "", c->bias ? " bias" : "",
-             c->lse ? " lse" : "", c->row_step ? " interleaved" : "");
+             c->lse ? " lse" : "", c->row_step ? " interleaved" : "", c->kv_heads ? " shared keys" : "", c->cap > 0 ? " capped" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
@@ -735,6 +742,7 @@ static void test_attention_few(diti_device *device) {
         {.batch = 1, .heads = 1, .head_dim = 16, .queries = 16, .keys = 300, .size = 100, .lse = true},
         {3, 2, 64, 17, 77, .lengths = true, .bias = true, .lse = true, .extra = 8},
         {5, 2, 16, 120, 120, .packed = true, .bias = true, .lse = true},
+        {4, 6, 16, 33, 33, .packed = true, .bias = true, .lse = true, .kv_heads = 2, .cap = 0.25f},
         {6, 2, 24, 17, 19, .row_step = 3, .lse = true, .extra = 8},
         {5, 1, 7, 2, 2, .row_step = 5},
     };
@@ -772,6 +780,18 @@ static void test_attention(diti_device *device) {
     check_attention(device, &c);
     c = (attention_case){
         .batch = 3, .heads = 2, .head_dim = 72, .queries = 17, .keys = 17, .packed = true, .lse = true};
+    check_attention(device, &c);
+    c = (attention_case){.batch = 2, .heads = 6, .head_dim = 64, .queries = 33, .keys = 70, .kv_heads = 2, .lse = true};
+    check_attention(device, &c);
+    c = (attention_case){.batch = 3,
+                         .heads = 4,
+                         .head_dim = 72,
+                         .queries = 33,
+                         .keys = 33,
+                         .packed = true,
+                         .bias = true,
+                         .kv_heads = 1,
+                         .cap = 0.25f};
     check_attention(device, &c);
     c = (attention_case){.batch = 1,
                          .heads = 1,

@@ -345,6 +345,150 @@ static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, 
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
 
+/* Matrices without biases that originals hold as one: real_joined. */
+static inline void real_joined_bare(real_file *file, const char *letters, uint64_t rows, uint64_t columns,
+                                    const char *diffusers, const char *original, uint32_t block) {
+    char name[112];
+    size_t i;
+    if (file->original) {
+        real_matrix(file, strlen(letters) * rows, columns, NULL, original, block);
+        return;
+    }
+    for (i = 0; letters[i]; i++) {
+        diti_format(name, sizeof name, diffusers, block, letters[i]);
+        real_matrix(file, rows, columns, name, NULL, block);
+    }
+}
+
+/* Z-Image; list: "layers", "noise_refiner" or "context_refiner". */
+static inline void real_zimage_block(real_file *file, uint64_t width, const char *list, uint32_t i) {
+    static const char *const norms[] = {"attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"};
+    char names[2][112];
+    uint32_t k;
+#define NAME(WHICH, REST) (diti_format(names[WHICH], sizeof names[WHICH], "%s.%%u.%s", list, REST), names[WHICH])
+    if (strcmp(list, "context_refiner"))
+        real_layer(file, 4 * width, 256, NAME(0, "adaLN_modulation.0"), NAME(1, "adaLN_modulation.0"), i);
+    real_joined_bare(file, "qkv", width, width, NAME(0, "attention.to_%c"), NAME(1, "attention.qkv"), i);
+    real_vector(file, 128, 1, NAME(0, "attention.norm_q.weight"), NAME(1, "attention.q_norm.weight"), i, "");
+    real_vector(file, 128, 1, NAME(0, "attention.norm_k.weight"), NAME(1, "attention.k_norm.weight"), i, "");
+    real_matrix(file, width, width, NAME(0, "attention.to_out.0"), NAME(1, "attention.out"), i);
+    real_matrix(file, width * 8 / 3, width, NAME(0, "feed_forward.w1"), NAME(1, "feed_forward.w1"), i);
+    real_matrix(file, width, width * 8 / 3, NAME(0, "feed_forward.w2"), NAME(1, "feed_forward.w2"), i);
+    real_matrix(file, width * 8 / 3, width, NAME(0, "feed_forward.w3"), NAME(1, "feed_forward.w3"), i);
+    for (k = 0; k < 4; k++) real_norm(file, width, false, NAME(0, norms[k]), NAME(1, norms[k]), i);
+#undef NAME
+}
+
+static inline void real_zimage(real_file *file, uint64_t width, uint32_t refiners, uint32_t blocks) {
+    uint32_t i;
+    real_layer(file, width, 64, "all_x_embedder.2-1", "x_embedder", 0);
+    real_norm(file, 2560, false, "cap_embedder.0", "cap_embedder.0", 0);
+    real_layer(file, width, 2560, "cap_embedder.1", "cap_embedder.1", 0);
+    real_table(file, 1, width, "cap_pad_token", "cap_pad_token", 0);
+    real_table(file, 1, width, "x_pad_token", "x_pad_token", 0);
+    real_layer(file, 1024, 256, "t_embedder.mlp.0", "t_embedder.mlp.0", 0);
+    real_layer(file, 256, 1024, "t_embedder.mlp.2", "t_embedder.mlp.2", 0);
+    for (i = 0; i < refiners; i++) real_zimage_block(file, width, "context_refiner", i);
+    for (i = 0; i < refiners; i++) real_zimage_block(file, width, "noise_refiner", i);
+    for (i = 0; i < blocks; i++) real_zimage_block(file, width, "layers", i);
+    real_layer(file, width, 256, "all_final_layer.2-1.adaLN_modulation.1", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 64, width, "all_final_layer.2-1.linear", "final_layer.linear", 0);
+}
+
+static inline void real_flux2_embedder(real_file *file, uint64_t width, const char *diffusers, const char *original) {
+    char names[4][112];
+    diti_format(names[0], sizeof names[0], "time_guidance_embed.%s.linear_1", diffusers);
+    diti_format(names[1], sizeof names[1], "%s.in_layer", original);
+    diti_format(names[2], sizeof names[2], "time_guidance_embed.%s.linear_2", diffusers);
+    diti_format(names[3], sizeof names[3], "%s.out_layer", original);
+    real_matrix(file, width, 256, names[0], names[1], 0);
+    real_matrix(file, width, width, names[2], names[3], 0);
+}
+
+static inline void real_flux2_double(real_file *file, uint64_t width, uint32_t i) {
+    real_joined_bare(file, "qkv", width, width, "transformer_blocks.%u.attn.to_%c", "double_blocks.%u.img_attn.qkv", i);
+    real_joined_bare(file, "qkv", width, width, "transformer_blocks.%u.attn.add_%c_proj",
+                     "double_blocks.%u.txt_attn.qkv", i);
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_q.weight",
+                "double_blocks.%u.img_attn.norm.query_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_k.weight",
+                "double_blocks.%u.img_attn.norm.key_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_added_q.weight",
+                "double_blocks.%u.txt_attn.norm.query_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_added_k.weight",
+                "double_blocks.%u.txt_attn.norm.key_norm.scale", i, "");
+    real_matrix(file, width, width, "transformer_blocks.%u.attn.to_out.0", "double_blocks.%u.img_attn.proj", i);
+    real_matrix(file, width, width, "transformer_blocks.%u.attn.to_add_out", "double_blocks.%u.txt_attn.proj", i);
+    real_matrix(file, 6 * width, width, "transformer_blocks.%u.ff.linear_in", "double_blocks.%u.img_mlp.0", i);
+    real_matrix(file, width, 3 * width, "transformer_blocks.%u.ff.linear_out", "double_blocks.%u.img_mlp.2", i);
+    real_matrix(file, 6 * width, width, "transformer_blocks.%u.ff_context.linear_in", "double_blocks.%u.txt_mlp.0", i);
+    real_matrix(file, width, 3 * width, "transformer_blocks.%u.ff_context.linear_out", "double_blocks.%u.txt_mlp.2", i);
+}
+
+/* FLUX.2. */
+static inline void real_flux2(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles, uint64_t text,
+                              bool guided) {
+    uint32_t i;
+    real_matrix(file, width, 128, "x_embedder", "img_in", 0);
+    real_matrix(file, width, text, "context_embedder", "txt_in", 0);
+    real_flux2_embedder(file, width, "timestep_embedder", "time_in");
+    if (guided) real_flux2_embedder(file, width, "guidance_embedder", "guidance_in");
+    real_matrix(file, 6 * width, width, "double_stream_modulation_img.linear", "double_stream_modulation_img.lin", 0);
+    real_matrix(file, 6 * width, width, "double_stream_modulation_txt.linear", "double_stream_modulation_txt.lin", 0);
+    real_matrix(file, 3 * width, width, "single_stream_modulation.linear", "single_stream_modulation.lin", 0);
+    for (i = 0; i < doubles; i++) real_flux2_double(file, width, i);
+    for (i = 0; i < singles; i++) {
+        real_matrix(file, 9 * width, width, "single_transformer_blocks.%u.attn.to_qkv_mlp_proj",
+                    "single_blocks.%u.linear1", i);
+        real_matrix(file, width, 4 * width, "single_transformer_blocks.%u.attn.to_out", "single_blocks.%u.linear2", i);
+        real_vector(file, 128, 1, "single_transformer_blocks.%u.attn.norm_q.weight",
+                    "single_blocks.%u.norm.query_norm.scale", i, "");
+        real_vector(file, 128, 1, "single_transformer_blocks.%u.attn.norm_k.weight",
+                    "single_blocks.%u.norm.key_norm.scale", i, "");
+    }
+    real_matrix(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_matrix(file, 128, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* Qwen-Image; single files have diffusers' names. */
+static inline void real_qwenimage_part(real_file *file, uint64_t rows, uint64_t columns, const char *name, uint32_t i) {
+    real_layer(file, rows, columns, name, name, i);
+}
+
+static inline void real_qwenimage(real_file *file, uint64_t width, uint32_t blocks) {
+    static const char *const squares[] = {"attn.to_q",       "attn.to_k",       "attn.to_v",       "attn.to_out.0",
+                                          "attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj", "attn.to_add_out"};
+    static const char *const norms[] = {"norm_q", "norm_k", "norm_added_q", "norm_added_k"};
+    char name[112];
+    uint32_t i, k;
+    real_qwenimage_part(file, width, 64, "img_in", 0);
+    real_norm(file, 3584, false, "txt_norm", "txt_norm", 0);
+    real_qwenimage_part(file, width, 3584, "txt_in", 0);
+    real_qwenimage_part(file, width, 256, "time_text_embed.timestep_embedder.linear_1", 0);
+    real_qwenimage_part(file, width, width, "time_text_embed.timestep_embedder.linear_2", 0);
+    for (i = 0; i < blocks; i++) {
+        for (k = 0; k < 8; k++) {
+            diti_format(name, sizeof name, "transformer_blocks.%%u.%s", squares[k]);
+            real_qwenimage_part(file, width, width, name, i);
+        }
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, "transformer_blocks.%%u.attn.%s", norms[k]);
+            real_norm(file, 128, false, name, name, i);
+        }
+        for (k = 0; k < 2; k++) {
+            const char *stream = k ? "txt" : "img";
+            diti_format(name, sizeof name, "transformer_blocks.%%u.%s_mod.1", stream);
+            real_qwenimage_part(file, 6 * width, width, name, i);
+            diti_format(name, sizeof name, "transformer_blocks.%%u.%s_mlp.net.0.proj", stream);
+            real_qwenimage_part(file, 4 * width, width, name, i);
+            diti_format(name, sizeof name, "transformer_blocks.%%u.%s_mlp.net.2", stream);
+            real_qwenimage_part(file, width, 4 * width, name, i);
+        }
+    }
+    real_qwenimage_part(file, 2 * width, width, "norm_out.linear", 0);
+    real_qwenimage_part(file, 64, width, "proj_out", 0);
+}
+
 static inline void real_hunyuandit_attention(real_file *file, uint64_t width, uint32_t i, bool cross) {
     if (cross) {
         real_layer(file, width, width, "blocks.%u.attn2.to_q", "blocks.%u.attn2.q_proj", i);
@@ -886,6 +1030,11 @@ static inline void published_sd35_large(real_file *file) { real_sd3(file, 38, 19
 static inline void published_flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
 static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
+static inline void published_zimage(real_file *file) { real_zimage(file, 3840, 2, 30); }
+static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 5, 20, 7680, false); }
+static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }
+static inline void published_flux2_dev(real_file *file) { real_flux2(file, 6144, 8, 48, 15360, true); }
+static inline void published_qwenimage(real_file *file) { real_qwenimage(file, 3072, 60); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120, 28); }

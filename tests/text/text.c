@@ -320,7 +320,8 @@ static void test_words_refused(const diti_env *env) {
     check_merges(env, "[]", "", "no object of pieces");
     check_merges(env, "{}", "", "vocabulary is empty");
     check_merges(env, "{\"a\":-1}", "", "has no id");
-    check_merges(env, "{\"a\":1}", "", "no <|startoftext|>");
+    check_merges(env, "{\"a</w>\":1}", "", "no <|startoftext|>");
+    check_merges(env, "{\"a\":1}", "", "no piece for byte 0"); /* a language model's */
     check_merges(env, "{\"<|startoftext|>\":0,\"<|endoftext|>\":1,\"!\":2}", "", "no piece for byte 0");
     check_merges(env, vocabulary, "#version\nab\n", "merge 1 is no pair");
     check_merges(env, vocabulary, "#version\ni n\r\nxq qx\n", "merge 2 joins or makes a piece");
@@ -652,7 +653,7 @@ static void test_damaged_bytes(const diti_env *env, const char *file, size_t str
 
 static void test_json_refused(const diti_env *env) {
     static const char *const cases[][2] = {
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", "end_of_word_suffix"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"end_of_word_suffix\":\"@\"}}", "end_of_word_suffix"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[],\"unk_id\":0}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":null}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "no [text, score]"},

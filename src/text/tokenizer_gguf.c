@@ -48,6 +48,7 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
         if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
                              (unsigned long long)i, type);
+        if (tokenizer->kind == DITI_TOKENIZER_BYTES && type == DITI_PIECE_USER) type = DITI_PIECE_CONTROL; /* added */
         result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
     }
     return result;
@@ -100,23 +101,70 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
     return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
+/* --- byte-level BPE: the words that a text is split into have a name --- */
+typedef struct diti_ggml_split {
+    const char *name;
+    uint32_t digits;
+    bool composes, whole_words;
+} diti_ggml_split;
+
+static dit_result diti_ggml_read_split(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const diti_ggml_split splits[] = {{"qwen2", 1, true, false}, {"llama-bpe", 3, false, true}};
+    const char *name = diti_checkpoint_text(checkpoint, "tokenizer.ggml.pre");
+    size_t i;
+    for (i = 0; i < DITI_COUNT(splits); i++) {
+        if (!diti_equal(name, splits[i].name)) continue;
+        tokenizer->digits = splits[i].digits;
+        tokenizer->rules = splits[i].composes ? DITI_CLEAN_COMPOSE : 0;
+        tokenizer->whole_words = splits[i].whole_words;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\" and \"llama-bpe\" are supported",
+                     name ? name : "(absent)");
+}
+
+static dit_result diti_ggml_read_merges(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const char key[] = "tokenizer.ggml.merges";
+    const char *line;
+    size_t length = 0;
+    uint64_t i;
+    for (i = 0; (line = diti_checkpoint_array_text(checkpoint, key, i, &length)) != NULL; i++)
+        DITI_TRY(diti_merge_add_line(tokenizer, line, length, err));
+    if (!i) return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is missing", key);
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_ggml_fill_bytes(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                       diti_tokenizer *tokenizer, dit_error *err) {
+    DITI_TRY(diti_ggml_read_split(checkpoint, tokenizer, err));
+    DITI_TRY(diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err));
+    DITI_TRY(diti_tokenizer_finish(tokenizer, err));
+    DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err));
+    if (diti_ggml_flag(checkpoint, "tokenizer.ggml.add_bos_token", tokenizer->whole_words))
+        DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.bos_token_id", tokenizer, &tokenizer->begin, err));
+    return diti_ggml_read_merges(checkpoint, tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err) {
     const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
+    bool bytes_bpe = diti_equal(model, "gpt2");
     diti_ggml_vocabulary vocabulary = DITI_ZERO;
     diti_tokenizer *tokenizer;
     uint64_t bytes = 0;
     dit_result result;
-    if (!diti_equal(model, "t5"))
+    if (!bytes_bpe && !diti_equal(model, "t5"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" and \"gpt2\" are supported",
                          model ? model : "(absent)");
     result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
     if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
-                                       &tokenizer, err);
+        result = diti_tokenizer_create(env, bytes_bpe ? DITI_TOKENIZER_BYTES : DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer",
+                                       vocabulary.count, bytes, &tokenizer, err);
     if (result < 0) return result;
-    result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
+    result = bytes_bpe ? diti_ggml_fill_bytes(checkpoint, &vocabulary, tokenizer, err)
+                       : diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)
         *out = tokenizer;
     else

@@ -1,0 +1,352 @@
+/* Qwen-Image: docs/models.md 3.14. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
+
+   FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
+   the text's on the diagonal behind its edge. */
+#include "model/model.h"
+#include "text/text.h"
+
+#define DITI_QWENIMAGE_MAX_BLOCKS 128u
+#define DITI_QWENIMAGE_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+} diti_qwenimage_config;
+
+/* ---- weights; single files and GGUF have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage {
+    diti_transformer base;
+    diti_qwenimage_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_qwenimage;
+
+static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
+}
+
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
+                                       uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks     ? "transformer_blocks"
+                         : !config->text     ? "txt_in"
+                         : !config->head_dim ? "norms of queries"
+                                             : "img_in or proj_out");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
+        {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    return diti_qwenimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *block,
+                                      const diti_qwenimage_config *config, uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {{"txt_mod.1", {"txt_mod.1", NULL, NULL}, 1},
+                                                              {"img_mod.1", {"img_mod.1", NULL, NULL}, 1}};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_qwenimage_set_traits(diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+    traits->norms_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage *model = (diti_qwenimage *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage_load_weights(loader, model);
+    diti_qwenimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_qwenimage_state;
+
+static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
+    return (diti_qwenimage_state *)denoise->family;
+}
+
+/* F32 [rows, 12D], of the last norm [rows, 2D]. */
+static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]. */
+static diti_tensor diti_qwenimage_text(const diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    text = diti_norm(p->graph, text, &norm);
+    text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+}
+
+static void diti_qwenimage_prepare(diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
+    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    state->text = diti_qwenimage_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
+            position[i] = (int32_t)(behind + row - pad);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        }
+        diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan,
+                                              const diti_denoise *denoise, const diti_qwenimage_state *state,
+                                              dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++)
+        diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_qwenimage *model = diti_qwenimage_of(transformer);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage_begin(diti_pass *p) {
+    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_qwenimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE_PLACE "Qwen/Qwen-Image"
+static const diti_place diti_qwenimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
+    static const diti_family family = {
+        "qwenimage",
+        "Qwen-Image",
+        {"QwenImageTransformer2DModel",
+         NULL,
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage), diti_qwenimage_read, diti_qwenimage_load, NULL},
+        NULL,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_places,
+        sizeof(diti_qwenimage_state),
+        diti_qwenimage_prepare,
+        diti_qwenimage_begin,
+        diti_qwenimage_embed,
+        diti_qwenimage_run_block,
+        diti_qwenimage_final,
+        diti_qwenimage_write_inputs};
+    return &family;
+}

@@ -1,0 +1,600 @@
+/* Z-Image: docs/models.md 3.12. Originals: https://github.com/Tongyi-MAI/Z-Image and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_z_image.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
+   behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
+#include "model/model.h"
+#include "text/text.h"
+
+#define DITI_ZIMAGE_MAX_BLOCKS 128u
+#define DITI_ZIMAGE_AXES 3u
+#define DITI_ZIMAGE_UNIT 32u /* tokens of a stream are filled up to a multiple */
+
+/* ---- configuration ---- */
+
+typedef struct diti_zimage_config {
+    uint32_t refiners, blocks; /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed;   /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;         /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];         /* channels of a head that rotate with each coordinate */
+    float theta, eps, time_scale;
+} diti_zimage_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_zimage_keys[][2] = {
+    {"all_x_embedder.2-1", "x_embedder"},
+    {"all_final_layer.2-1", "final_layer"},
+    {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},
+    {"x_pad_token", "x_pad_token"},
+    {"cap_pad_token", "cap_pad_token"},
+};
+static const char *const diti_zimage_block_keys[][2] = {
+    {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attention.to_out.0", "attention.out"},
+    {"attention.norm_q", "attention.q_norm"},
+    {"attention.norm_k", "attention.k_norm"},
+    {"attention_norm1", "attention_norm1"},
+    {"attention_norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward", "feed_forward"},
+    {"adaLN_modulation", "adaLN_modulation"},
+};
+
+static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {NULL, NULL, diti_zimage_keys, DITI_COUNT(diti_zimage_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_zimage_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: q, k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_zimage_block;
+
+typedef struct diti_zimage {
+    diti_transformer base;
+    diti_zimage_config config;
+    diti_layer patch;                    /* [D, 4 * channels] */
+    diti_weight text_norm;               /* F32 [text] */
+    diti_layer text;                     /* [D, text] */
+    diti_weight text_filler, filler;     /* F32 [1, D] */
+    diti_embedder time;                  /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;           /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;         /* [D, time]: scale */
+    diti_layer proj_out;                 /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_zimage;
+
+static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
+    return (const diti_zimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims are even and add up to it",
+                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
+}
+
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Z-Image transformer without %s: the file is incomplete",
+                         file,
+                         !config->blocks || !config->feed ? "layers"
+                         : !config->text                  ? "cap_embedder"
+                         : !config->time                  ? "t_embedder"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "x_embedder or final_layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS ||
+        config->width % 4 || config->time % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
+        {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
+        {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
+        {offsetof(diti_zimage_config, time), "t_embedder.mlp.2.weight", 0},
+        {offsetof(diti_zimage_config, feed), "layers.0.feed_forward.w1.weight", 0},
+        {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
+    diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
+    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
+    if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
+    return diti_zimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
+                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
+    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
+    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
+    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
+    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
+    for (i = 0; i < 2; i++) {
+        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
+        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    }
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = config->eps;
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
+    diti_load_vector(loader, &model->text_filler, 1, width, "cap_pad_token");
+    diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
+    diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
+    diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+#define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"
+
+/* The two models have the same tensors: the distilled one comes with a shift of 3, the other one with 6. */
+static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)index;
+    if (diti_json_number(scheduler, "shift", 3) < 4.5) return;
+    traits->variant = "base";
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+}
+
+static void diti_zimage_set_traits(diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = DITI_ZIMAGE_UNIT;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("3.0");
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->channels_last = true;
+    traits->settle = diti_zimage_settle;
+}
+
+static void diti_zimage_load(diti_component *component, diti_loader *loader) {
+    diti_zimage *model = (diti_zimage *)(void *)component;
+    model->blocks = (diti_zimage_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_zimage_load_weights(loader, model);
+    diti_zimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_zimage_state;
+
+static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                   const diti_weight *reader) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = "refiner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                            diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+                               diti_tensor sines) {
+    const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), width = p->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_qkv_desc post = DITI_ZERO;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_tensor h, up;
+    linear.name = "refiner_qkv";
+    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_linear_fused(graph, h, &w->qkv, &linear);
+    post.heads = 2 * config->heads;
+    post.head_dim = config->head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = &w->norms;
+    post.kinds = 2;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = rows;
+    post.name = "refiner_heads";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
+    attention.batch = p->denoise->text_batch;
+    attention.heads = config->heads;
+    attention.head_dim = config->head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->head_dim);
+    attention.items = diti_zimage_at(p->denoise)->order.items;
+    attention.most_keys = p->denoise->text_tokens;
+    attention.name = "refiner_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                       diti_tensor_view(graph, h, 0, rows, width, width),
+                       diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
+    h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
+    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
+    memset(&linear, 0, sizeof linear);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = up;
+    linear.name = "refiner_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
+    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
+static diti_tensor diti_zimage_text(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
+    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(graph, all, 0, rows, 0, p->width), "context");
+    diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
+              diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
+    all = diti_text_order_rows(p, &state->order, all);
+    cosines = diti_zimage_text_table(p, state->cosines);
+    sines = diti_zimage_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
+    return all;
+}
+
+/* Rows that fill the image's last group of tokens, F32 [lead, D]. */
+static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, lead, p->width, "filler");
+    diti_fill_zeros(p->graph, rows);
+    return diti_add_rows(p->graph, rows, diti_tensor_weight(p->graph, &diti_zimage_of(p->model)->filler, 0), 0,
+                         "filler");
+}
+
+static void diti_zimage_prepare(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_at(denoise);
+    diti_tensor time;
+    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = denoise->text_tokens + denoise->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines =
+        diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
+                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_zimage_text(p);
+    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
+static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                              float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
+        if (row >= texts + denoise->lead) {
+            uint32_t token = row - texts - denoise->lead;
+            position[0] = (int32_t)(length + 1);
+            position[1] = (int32_t)(token / columns);
+            position[2] = (int32_t)(token % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_ZIMAGE_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                           const diti_zimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++)
+        diti_zimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_zimage *model = diti_zimage_of(transformer);
+    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    float *times;
+    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++)
+        times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_zimage_begin(diti_pass *p) {
+    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream;
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_zimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_zimage_gates(const diti_pass *p) {
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                               const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_zimage_add(p->graph,
+                        diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+                        diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_block *w = &model->blocks[p->index];
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h;
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    p->cosines = state->tables[0][stream];
+    p->sines = state->tables[1][stream];
+    p->table_items = state->table_items;
+    if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
+    gates = diti_zimage_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ZIMAGE_TURBO "Tongyi-MAI/Z-Image-Turbo"
+static const diti_place diti_zimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ZIMAGE_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ZIMAGE_TURBO ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_ZIMAGE_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_ZIMAGE_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_ZIMAGE_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_zimage_family(void) {
+    static const diti_family family = {
+        "zimage",
+        "Z-Image",
+        {"ZImageTransformer2DModel",
+         NULL,
+         {"all_x_embedder.2-1.weight", "cap_pad_token", "layers.0.attention.to_q.weight", NULL},
+         {"x_pad_token", "cap_embedder.1.weight", "layers.0.attention.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_zimage), diti_zimage_read, diti_zimage_load, NULL},
+        diti_zimage_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_zimage_places,
+        sizeof(diti_zimage_state),
+        diti_zimage_prepare,
+        diti_zimage_begin,
+        diti_zimage_embed,
+        diti_zimage_run_block,
+        diti_zimage_final,
+        diti_zimage_write_inputs};
+    return &family;
+}

@@ -1,0 +1,100 @@
+#include "text/text.h"
+
+/* Chat templates: the exact text that pipelines put around a prompt for a decoder language model, and which of its
+   hidden states they take (docs/models.md 5.5). */
+
+#define DITI_CHAT_SYSTEM "<|im_start|>system\n"
+#define DITI_CHAT_USER "<|im_start|>user\n"
+#define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+#define DITI_CHAT_EDIT                                                                                                 \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+#define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_chats[DITI_CHATS] = {
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     "",
+     "",
+     512,
+     true,
+     false,
+     {3, 36, {9, 18, 27}, false}},
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
+     DITI_CHAT_EDIT,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_EDIT,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImage21Pipeline",
+     DITI_CHAT_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_COMPREHEND,
+     " ",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, true}},
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     true,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}}};
+
+DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
+
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name) {
+    size_t i, length = strlen(class_name);
+    for (i = 0; i < DITI_CHATS && length; i++) {
+        const char *at = diti_chats[i].classes;
+        while ((at = strstr(at, class_name)) != NULL) {
+            bool begins = at == diti_chats[i].classes || at[-1] == ' ';
+            if (begins && (at[length] == 0 || at[length] == ' ')) return &diti_chats[i];
+            at += length;
+        }
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count) {
+    uint32_t i;
+    *count = taps && taps->count ? taps->count : 1;
+    out[0] = own;
+    for (i = 0; taps && i < taps->count; i++) {
+        int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
+        if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {
+            if (at * own % taps->layers) return false;
+            at = at * own / taps->layers;
+        }
+        if (at < 0 || at > (int64_t)own || (i && at <= (int64_t)out[i - 1])) return false;
+        out[i] = (uint32_t)at;
+    }
+    return true;
+}
