@@ -12935,8 +12935,8 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
     const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
-    dit_type merged;                       /* the type that they have then, F32, F16 or BF16, or i8 */
-    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
+    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -14201,9 +14201,9 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
-/* The type of a matrix with adapters in it: its own, but for packed ones, which nothing packs here. */
+/* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
 static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
-    if (type <= DIT_TYPE_BF16 || diti_type_is_i8(type)) return type;
+    if (type == DIT_TYPE_F32 || diti_type_is_i8(type)) return type;
     return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
 }
 
@@ -14212,15 +14212,13 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
-    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
-    if (merged) type = diti_loader_merged_type(loader, type);
+    if (!table && diti_lora_merges_has(loader->merges, tensor)) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader))
-        type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -14279,9 +14277,9 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
-    loader->taps = options->taps;
     loader->adapts = options->adapts;
     loader->merges = options->merges;
+    loader->taps = options->taps;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -14789,15 +14787,19 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
                         (unsigned char *)out, err);
 }
 
-static void diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+/* F32, or F16, which a value may be too large for: then false. */
+static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    bool fits = true;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        uint16_t small = type == DIT_TYPE_F16 ? diti_float_to_half(values[i]) : diti_float_to_bfloat(values[i]);
+        uint16_t half = diti_float_to_half(values[i]);
         if (type == DIT_TYPE_F32)
             memcpy(out + 4 * (size_t)i, &values[i], 4);
         else
-            memcpy(out + 2 * (size_t)i, &small, 2);
+            memcpy(out + 2 * (size_t)i, &half, 2);
+        fits = fits && (type == DIT_TYPE_F32 || fabsf(values[i]) < 65520.0f);
     }
+    return fits;
 }
 
 /* Whole rows of floats or blocks with adapters added. */
@@ -14820,7 +14822,10 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
         if (result < 0) break;
         diti_type_to_float(upload->tensor->type, stored, columns, values);
         diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
-        diti_upload_put_floats(upload->merged, values, columns, out);
+        if (!diti_upload_put_floats(upload->merged, values, columns, out))
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "tensor %.200s has values beyond F16 with LoRAs merged into it; have them beside it",
+                               upload->tensor->name);
     }
     diti_free(env, stored);
     diti_free(env, values);
@@ -33772,8 +33777,8 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
             uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
             if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
-            if (sublayer->gate &&
-                (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1)))
+            if (!sublayer->gate) continue;
+            if (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1))
                 return NULL;
         }
     }
@@ -41460,9 +41465,14 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
     for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
     for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
     model->final_modulation.count = 2;
-    for (i = 0; i < 2; i++) /* the original has shift first */
+    for (i = 0; i < 2; i++) { /* the original has shift first */
+        loader->names = original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS;
         diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
                             2 * width, width, "norm_out.linear");
+        diti_loader_alias(loader, &model->final_modulation.layers[i].weight, 0, width, "norm_out.linear",
+                          (original ? 1 - i : i) * width, 2 * width, DITI_NAMES_ALL - loader->names);
+        loader->names = 0;
+    }
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

@@ -278,9 +278,9 @@ static bool diti_emit_agrees(const diti_share *share) {
 }
 
 /* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
-   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and values
-   kept for patches differ when a step runs again, and stages would wait for each other in every step: the job goes back
-   to its start (run.c), and nobody asks the others before. */
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
+   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
+   goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);

@@ -247,9 +247,14 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
     for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
     for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
     model->final_modulation.count = 2;
-    for (i = 0; i < 2; i++) /* the original has shift first */
+    for (i = 0; i < 2; i++) { /* the original has shift first */
+        loader->names = original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS;
         diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
                             2 * width, width, "norm_out.linear");
+        diti_loader_alias(loader, &model->final_modulation.layers[i].weight, 0, width, "norm_out.linear",
+                          (original ? 1 - i : i) * width, 2 * width, DITI_NAMES_ALL - loader->names);
+        loader->names = 0;
+    }
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

@@ -69,11 +69,11 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
-    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
-    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* guidance that distilled models get by default */
+    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
@@ -97,7 +97,8 @@ typedef struct diti_model_traits {
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
-    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does. */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does.
+     */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */

@@ -199,8 +199,8 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
             uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
             if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
-            if (sublayer->gate &&
-                (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1)))
+            if (!sublayer->gate) continue;
+            if (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1))
                 return NULL;
         }
     }
@@ -742,8 +742,7 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    diti_tensor out =
-        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
     desc.out = out;
     desc.name = sublayer->out_name;

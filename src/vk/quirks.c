@@ -24,8 +24,8 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
-/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor Lake,
-   and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor
+   Lake, and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
 #define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
 
 static const diti_quirk diti_quirk_table[] = {

@@ -409,9 +409,9 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
-/* The type of a matrix with adapters in it: its own, but for packed ones, which nothing packs here. */
+/* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
 static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
-    if (type <= DIT_TYPE_BF16 || diti_type_is_i8(type)) return type;
+    if (type == DIT_TYPE_F32 || diti_type_is_i8(type)) return type;
     return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
 }
 
@@ -420,15 +420,13 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
-    bool merged = !table && diti_lora_merges_has(loader->merges, tensor);
-    if (merged) type = diti_loader_merged_type(loader, type);
+    if (!table && diti_lora_merges_has(loader->merges, tensor)) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
-    if (type == DIT_TYPE_BF16 && !table && !merged && diti_loader_halves(loader))
-        type = DIT_TYPE_F16; /* as many bytes */
+    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -487,9 +485,9 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
-    loader->taps = options->taps;
     loader->adapts = options->adapts;
     loader->merges = options->merges;
+    loader->taps = options->taps;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {

@@ -33,15 +33,19 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
                         (unsigned char *)out, err);
 }
 
-static void diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+/* F32, or F16, which a value may be too large for: then false. */
+static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    bool fits = true;
     uint32_t i;
     for (i = 0; i < count; i++) {
-        uint16_t small = type == DIT_TYPE_F16 ? diti_float_to_half(values[i]) : diti_float_to_bfloat(values[i]);
+        uint16_t half = diti_float_to_half(values[i]);
         if (type == DIT_TYPE_F32)
             memcpy(out + 4 * (size_t)i, &values[i], 4);
         else
-            memcpy(out + 2 * (size_t)i, &small, 2);
+            memcpy(out + 2 * (size_t)i, &half, 2);
+        fits = fits && (type == DIT_TYPE_F32 || fabsf(values[i]) < 65520.0f);
     }
+    return fits;
 }
 
 /* Whole rows of floats or blocks with adapters added. */
@@ -64,7 +68,10 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
         if (result < 0) break;
         diti_type_to_float(upload->tensor->type, stored, columns, values);
         diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
-        diti_upload_put_floats(upload->merged, values, columns, out);
+        if (!diti_upload_put_floats(upload->merged, values, columns, out))
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "tensor %.200s has values beyond F16 with LoRAs merged into it; have them beside it",
+                               upload->tensor->name);
     }
     diti_free(env, stored);
     diti_free(env, values);

@@ -96,7 +96,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
     const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
-    dit_type merged;                       /* the type that they have then, F32, F16 or BF16, or i8 */
+    dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */

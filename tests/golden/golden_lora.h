@@ -5,6 +5,7 @@
 #include "golden_flux.h"
 #include "golden_pixart.h"
 #include "golden_sd3.h"
+#include "golden_zimage.h"
 #include "weights/lora.h"
 
 #define GOLDEN_LORAS 2
@@ -32,18 +33,15 @@ static inline bool golden_is_lora(const golden_folder *folder) {
 /* --- the adapters of a tag: "kohya", "peft_w0.5", "two_0.8_-0.5" --- */
 
 static inline diti_lora_file *golden_lora_open(golden_lora_run *r, const char *name) {
-    static const char *const forms[] = {"%s/%s.safetensors", "%s/%s_lycoris.safetensors", "%s/%s"};
+    static const char *const endings[] = {".safetensors", "_lycoris.safetensors", "_diffusion_model.safetensors", ""};
     char path[1024];
     dit_source source = DITI_ZERO;
     diti_lora_file *file = NULL;
     dit_error err = DITI_ZERO;
     size_t i;
-    for (i = 0; i < DITI_COUNT(forms); i++) {
+    for (i = 0; i < DITI_COUNT(endings); i++) {
         struct stat status;
-        char *at = path;
-        const char *form = forms[i];
-        at += snprintf(at, sizeof path, "%s/%s", r->folder->path, name);
-        snprintf(at, sizeof path - (size_t)(at - path), "%s", form + strlen("%s/%s"));
+        diti_format(path, sizeof path, "%s/%s%s", r->folder->path, name, endings[i]);
         if (stat(path, &status) != 0) continue;
         source.path = path;
         golden_require(r->g, diti_lora_open(&r->g->env, &source, &file, &err) == DIT_OK, "opens %s", err.message);
@@ -54,14 +52,28 @@ static inline diti_lora_file *golden_lora_open(golden_lora_run *r, const char *n
 }
 
 static inline bool golden_lora_choose(golden_lora_run *r, const char *output) {
-    const char *pair[2] = {"peft", "kohya"}, *weight;
+    static const char *const pairs[][2] = {{"peft", "kohya"},     {"peft", "kohya_fused"}, {"lora", "lora_rs"},
+                                           {"lightning", "kohya"}, {"bfl", "kohya"},        {"aitoolkit", "comfy"}};
+    const char *const *pair = pairs[0], *weight;
+    char path[96];
     char name[64];
     uint32_t i;
     diti_format(r->tag, sizeof r->tag, "%.*s", (int)(strlen(output) - strlen(".out")), output);
     r->count = 0;
     if (diti_equal(r->tag, "base")) return true;
     if (diti_starts_with(r->tag, "two_")) {
-        if (!golden_has(r->folder->path, "peft.safetensors")) pair[0] = "lora", pair[1] = "lora_rs";
+        for (i = 0; i < DITI_COUNT(pairs); i++) { /* the first of which both are there */
+            bool both = true;
+            uint32_t k;
+            for (k = 0; k < 2; k++) {
+                diti_format(path, sizeof path, "%s.safetensors", pairs[i][k]);
+                if (golden_has(r->folder->path, path)) continue;
+                diti_format(path, sizeof path, "%s/adapter_config.json", pairs[i][k]);
+                both = both && golden_has(r->folder->path, path);
+            }
+            pair = pairs[i];
+            if (both) break;
+        }
         r->weights[0] = (float)atof(r->tag + strlen("two_"));
         r->weights[1] = (float)atof(strrchr(r->tag, '_') + 1);
         for (i = 0; i < 2; i++)
@@ -221,6 +233,73 @@ static inline void golden_lora_pixart(golden_lora_run *r, const char *label) {
     }
 }
 
+static inline void golden_lora_zimage(golden_lora_run *r, const char *label) {
+    const diti_stored_tensor *text = diti_checkpoint_find(r->folder->golden, "case0.in.cap_feats0");
+    uint32_t lengths[2], firsts[2], i, channels = r->model->traits.latent_channels;
+    golden_zimage c;
+    diti_denoise *d = &c.base.denoise;
+    diti_tensor out;
+    float *reference;
+    memset(&c, 0, sizeof c);
+    c.kind = "";
+    c.samples = 1;
+    c.rows[0] = (uint32_t)text->shape[0];
+    golden_graph_begin(&c.base.m, r->g, r->folder);
+    golden_zimage_inputs(&c, r->model, lengths, firsts);
+    golden_lora_give(r, &c.base.m);
+    diti_transformer_prepare(r->model, &c.base.m.graph, d);
+    diti_graph_segment(&c.base.m.graph, "step", true);
+    out = diti_transformer_step(r->model, &c.base.m.graph, d);
+    reference = golden_lora_expected(r, &c.base.m, 0, channels, d->height, d->width);
+    for (i = 0; i < channels * d->height * d->width; i++) reference[i] = -reference[i]; /* the pipeline's next step */
+    golden_expect(&c.base.m, label, out, reference, GOLDEN_MODEL);
+    golden_case_run(&c.base, r->model);
+}
+
+/* Models that read text and image alone: 24 tokens are 4 lines of 6. FLUX.2's are its latent's pixels. */
+static inline void golden_lora_tokens(golden_lora_run *r, const char *label) {
+    const diti_stored_tensor *text = diti_checkpoint_find(r->folder->golden, "case0.in.encoder_hidden_states");
+    uint32_t channels = r->model->traits.latent_channels, patch = r->model->traits.patch, pixels;
+    golden_joint_case c;
+    diti_denoise *d = &c.base.denoise;
+    float timesteps[1], *recorded, *reference;
+    memset(&c, 0, sizeof c);
+    d->height = 4 * patch;
+    d->width = 6 * patch;
+    pixels = d->height * d->width;
+    d->text_tokens = (uint32_t)text->shape[1];
+    golden_graph_begin(&c.base.m, r->g, r->folder);
+    recorded = golden_case_rows(&c.base, "in.timestep", 1, 1);
+    timesteps[0] = recorded[0] * 1000;
+    free(recorded);
+    c.base.timesteps = timesteps;
+    d->steps = d->batch = d->branches = d->text_batch = 1;
+    d->text_lengths = &d->text_tokens;
+    if (patch == 1) {
+        recorded = golden_transpose(golden_case_rows(&c.base, "in.hidden_states", pixels, channels), pixels, channels);
+    } else {
+        recorded = golden_case_rows(&c.base, "in.hidden_states", channels, pixels);
+        golden_lora_unpatch(recorded, channels, d->height, d->width);
+    }
+    d->latent = golden_give(&c.base.m, DITI_F32, channels, pixels, recorded);
+    d->text = golden_give(&c.base.m, DITI_F32, d->text_tokens, r->model->traits.text_columns,
+                          golden_case_rows(&c.base, "in.encoder_hidden_states", d->text_tokens,
+                                           r->model->traits.text_columns));
+    d->step = golden_give_u32(&c.base.m, 0);
+    golden_lora_give(r, &c.base.m);
+    diti_transformer_prepare(r->model, &c.base.m.graph, d);
+    diti_graph_segment(&c.base.m.graph, "step", true);
+    if (patch == 1) {
+        char name[96];
+        diti_format(name, sizeof name, "%s.out", r->tag);
+        reference = golden_transpose(golden_item(&c.base.m, name, 0, pixels, channels), pixels, channels);
+    } else {
+        reference = golden_lora_expected(r, &c.base.m, 0, channels, d->height, d->width);
+    }
+    golden_expect(&c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, d), reference, GOLDEN_MODEL);
+    golden_case_run(&c.base, r->model);
+}
+
 /* --- the folder --- */
 
 static inline void golden_lora_tag(golden_lora_run *r, const char *output, bool merged) {
@@ -230,6 +309,10 @@ static inline void golden_lora_tag(golden_lora_run *r, const char *output, bool 
         diti_format(label, sizeof label, "%s%s", r->tag, merged ? ", merged" : "");
         if (diti_equal(r->model->traits.family, "pixart"))
             golden_lora_pixart(r, label);
+        else if (diti_equal(r->model->traits.family, "zimage"))
+            golden_lora_zimage(r, label);
+        else if (!diti_checkpoint_find(r->folder->golden, "case0.in.pooled_projections"))
+            golden_lora_tokens(r, label);
         else
             golden_lora_joint(r, label);
     }
