@@ -22,8 +22,8 @@ typedef struct options {
         *encode_prompt;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
         *made_by; /* these come from a PNG's text alone */
-    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, list_models,
-        doctor, json, man, verbose, quiet, help, help_all, version;
+    bool resume, plain_prompt, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
+        list_models, doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -412,7 +412,8 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
     if (!attached && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
         const char *usual = value_left_out(entry);
         if (usual) return *option_text(o, entry) = usual, EXIT_GOOD;
-        return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text, entry->name);
+        return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text,
+                        entry->name);
     }
     *option_text(o, entry) = attached ? attached : argv[++*i];
     return EXIT_GOOD;
