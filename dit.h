@@ -7700,8 +7700,8 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
-/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor Lake,
-   and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor
+   Lake, and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
 #define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
 
 static const diti_quirk diti_quirk_table[] = {
@@ -12936,7 +12936,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     VkDeviceSize target;
     const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -17250,7 +17250,8 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
-    bool guard_blind; /* what travels has exponents that rise by a fixed amount, since some device's peaks are unknown */
+    bool
+        guard_blind; /* what travels has exponents that rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -32436,11 +32437,11 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
-    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
-    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;  /* guidance that distilled models get by default */
+    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
@@ -32464,7 +32465,8 @@ typedef struct diti_model_traits {
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
-    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does. */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does.
+     */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
@@ -34320,8 +34322,7 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    diti_tensor out =
-        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
     desc.out = out;
     desc.name = sublayer->out_name;
@@ -40480,8 +40481,7 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens =
-        denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -52956,7 +52956,7 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
@@ -58220,9 +58220,10 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
-                         (unsigned)index);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+            (unsigned)index);
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
@@ -58278,9 +58279,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     diti_tensor moments, planes;
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments = diti_vae_encode(job->model->vae, graph,
-                              diti_image_in(graph, share->program.reference_pixels[index], false), shape->height,
-                              shape->width, job->request.shape.vae_tile);
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
@@ -58332,7 +58333,8 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
         dit_result result;
         if (!image) return DIT_OK; /* written before */
         pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-        from = image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
         packed = (uint8_t *)diti_alloc(&job->env, bytes);
         if (!packed) return diti_fail_memory(err, "a reference");
         for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
@@ -59723,9 +59725,9 @@ static bool diti_emit_agrees(const diti_share *share) {
 }
 
 /* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
-   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and values
-   kept for patches differ when a step runs again, and stages would wait for each other in every step: the job goes back
-   to its start (run.c), and nobody asks the others before. */
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
+   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
+   goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);

@@ -1,6 +1,7 @@
-/* What requests to dit --serve mean, and their answers: OpenAI's images (generations, edits, models) and AUTOMATIC1111's
-   txt2img, img2img, progress, interrupt, options, sd-models, samplers and schedulers. A request's members become the
-   options of the command line, which are checked where those are. server.h includes it. Not part of dit.h. */
+/* What requests to dit --serve mean, and their answers: OpenAI's images (generations, edits, models) and
+   AUTOMATIC1111's txt2img, img2img, progress, interrupt, options, sd-models, samplers and schedulers. A request's
+   members become the options of the command line, which are checked where those are. server.h includes it. Not part of
+   dit.h. */
 #ifndef API_H
 #define API_H
 #include "queue.h"
@@ -36,13 +37,14 @@ static unsigned status_of(int code) {
 
 /* ---- Members of a request ---- */
 
-/* A member that becomes an option: a text, or a number as text. False: the answer says what is wrong. Absent members and
-   null are the same. */
+/* A member that becomes an option: a text, or a number as text. False: the answer says what is wrong. Absent members
+   and null are the same. */
 static bool take_member(exchange *e, const json_t *from, const char *name, const char **option, bool number) {
     const json_t *value = json_object_get(from, name);
     char digits[40] = "";
     if (!value || json_is_null(value)) return true;
-    if (number && json_is_integer(value)) snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    if (number && json_is_integer(value))
+        snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     if (number && json_is_real(value)) snprintf(digits, sizeof digits, "%.9g", json_real_value(value));
     if (number ? !digits[0] : !json_is_string(value)) {
         answer_error(e, e->ticket->openai, 400, "%s must be a %s", name, number ? "number" : "text");
@@ -227,13 +229,15 @@ static bool take_edits(exchange *e) {
             const double number = strcmp(numbers[k], f->name) == 0 ? strtod((const char *)f->bytes, &end) : 0;
             if (!end || *end || end == (char *)f->bytes) continue;
             json_decref(value);
-            value = number == floor(number) && fabs(number) < 9e15 ? json_integer((json_int_t)number) : json_real(number);
+            value =
+                number == floor(number) && fabs(number) < 9e15 ? json_integer((json_int_t)number) : json_real(number);
             break;
         }
         if (json_object_set_new(object, f->name, value) != 0)
             answer_error(e, true, 400, "%s is no text in UTF-8", f->name), good = false;
     }
-    if (good && !e->ticket->start.size) answer_error(e, true, 400, "image is missing: a PNG or JPEG to edit"), good = false;
+    if (good && !e->ticket->start.size)
+        answer_error(e, true, 400, "image is missing: a PNG or JPEG to edit"), good = false;
     if (good) {
         e->ticket->o.init_image = "image";
         e->ticket->o.mask = e->ticket->mask.size ? "mask" : NULL;
@@ -292,7 +296,8 @@ static void answer_models(exchange *e) {
 
 static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     ticket *t = e->ticket;
-    const json_t *settings = json_object_get(from, "override_settings"), *pictures = json_object_get(from, "init_images");
+    const json_t *settings = json_object_get(from, "override_settings"),
+                 *pictures = json_object_get(from, "init_images");
     const json_t *first = json_array_get(pictures, 0), *mask = json_object_get(from, "mask");
     const char *model = NULL, *scheduler = NULL;
     uint32_t size = 1, runs = 1;
@@ -305,7 +310,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         !take_member(e, from, "sampler_name", &t->o.sampler, false) ||
         !take_member(e, from, "scheduler", &scheduler, false) ||
         !take_member(e, settings, "sd_model_checkpoint", &model, false) ||
-        !take_small(e, from, "batch_size", MOST_PICTURES, &size) || !take_small(e, from, "n_iter", MOST_PICTURES, &runs))
+        !take_small(e, from, "batch_size", MOST_PICTURES, &size) ||
+        !take_small(e, from, "n_iter", MOST_PICTURES, &runs))
         return false;
     if (size * runs > MOST_PICTURES)
         return answer_error(e, false, 400, "batch_size times n_iter must be %d at most", MOST_PICTURES), false;
@@ -314,8 +320,10 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     if (t->o.sampler && !*t->o.sampler) t->o.sampler = NULL;
     if (scheduler && *scheduler) t->o.schedule = scheduler;
     if (begins) {
-        if (!json_is_string(first)) return answer_error(e, false, 400, "init_images must hold a picture in base64"), false;
-        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->start)) return false;
+        if (!json_is_string(first))
+            return answer_error(e, false, 400, "init_images must hold a picture in base64"), false;
+        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->start))
+            return false;
         t->o.init_image = "init_images";
         t->o.strength = "0.75";
         if (!take_member(e, from, "denoising_strength", &t->o.strength, true)) return false;

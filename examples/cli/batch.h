@@ -14,7 +14,7 @@ static const char *kept_text(const char *text) {
     static struct kept {
         struct kept *next;
         char text[1];
-    } *all;
+    } * all;
     struct kept *k;
     for (k = all; k; k = k->next)
         if (strcmp(k->text, text) == 0) return k->text;
@@ -28,10 +28,10 @@ static const char *kept_text(const char *text) {
 
 /* Options that are about the run, not about a picture, are no part of a request. */
 static bool is_request_option(const option_entry *entry) {
-    static const char *const others[] = {"--batch",      "--grid",    "--repeat-from",  "--json",      "--serve",
-                                         "--completion", "--man",     "--doctor",       "--help",      "--help-all",
-                                         "--version",    "--info",    "--list-devices", "--info-level", "--list-models",
-                                         "--trace",      "--verbose", "--quiet",        "--preview",   "--encode-prompt"};
+    static const char *const others[] = {
+        "--batch",       "--grid",  "--repeat-from", "--json",    "--serve",   "--completion",   "--man",
+        "--doctor",      "--help",  "--help-all",    "--version", "--info",    "--list-devices", "--info-level",
+        "--list-models", "--trace", "--verbose",     "--quiet",   "--preview", "--encode-prompt"};
     size_t i;
     for (i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(others[i], entry->name) == 0) return false;
@@ -83,7 +83,8 @@ static int read_json_line(const char *line, const char *where, options *o, param
     const char *name;
     int code = EXIT_GOOD;
     if (!json_is_object(object)) {
-        code = complain(EXIT_USAGE, "%sthis is no object of JSON: %s", where, object ? "it begins otherwise" : wrong.text);
+        code =
+            complain(EXIT_USAGE, "%sthis is no object of JSON: %s", where, object ? "it begins otherwise" : wrong.text);
         json_decref(object);
         return code;
     }
@@ -105,7 +106,8 @@ static int read_json_line(const char *line, const char *where, options *o, param
 #else
 static int read_json_line(const char *line, const char *where, options *o, parameter_text *entry) {
     (void)line, (void)o, (void)entry;
-    return complain(EXIT_USAGE, "%sthis program was built without jansson, and reads no JSON; write a prompt a line", where);
+    return complain(EXIT_USAGE, "%sthis program was built without jansson, and reads no JSON; write a prompt a line",
+                    where);
 }
 #endif
 

@@ -118,7 +118,8 @@ static void add_hub(const char *path, void *user) {
     }
     entry.all = (catalogue *)user;
     entry.name = name;
-    if (snprintf(inner, sizeof inner, "%s/snapshots", path) < (int)sizeof inner) each_entry(inner, add_snapshot, &entry);
+    if (snprintf(inner, sizeof inner, "%s/snapshots", path) < (int)sizeof inner)
+        each_entry(inner, add_snapshot, &entry);
 }
 
 /* The usual folders: this one and models/ in it, those of the bundled model (bundled: its path, or empty), the user's,

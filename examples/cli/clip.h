@@ -266,33 +266,9 @@ static bool clip_apng_put(clip *c, const unsigned char *rgba) {
     return good || clip_fail_errno(c);
 }
 
-/* ---- Animated WebP, without loss ---- */
-#ifdef DIT_WEBP
-static int clip_milliseconds(const clip *c, uint32_t frame) { return (int)lrint(1000.0 * frame * c->scale / c->rate); }
+/* ---- Text as Exif ---- */
 
-static bool clip_webp_begin(clip *c) {
-    WebPAnimEncoderOptions options;
-    if (!WebPAnimEncoderOptionsInit(&options)) return clip_fail(c, "libwebp is of another version than its header");
-    c->webp = WebPAnimEncoderNew((int)c->width, (int)c->height, &options);
-    return c->webp || clip_fail(c, "libwebp takes no frames of this size; its sides are 1 to 16383");
-}
-
-static bool clip_webp_put(clip *c, const unsigned char *rgba) {
-    WebPConfig config;
-    WebPPicture picture;
-    bool good = WebPConfigInit(&config) && WebPConfigLosslessPreset(&config, 6) && WebPPictureInit(&picture);
-    if (!good) return clip_fail(c, "libwebp is of another version than its header");
-    config.exact = 1;
-    picture.use_argb = 1;
-    picture.width = (int)c->width;
-    picture.height = (int)c->height;
-    good = WebPPictureImportRGBX(&picture, rgba, (int)c->width * 4) &&
-           WebPAnimEncoderAdd(c->webp, &picture, clip_milliseconds(c, c->written), &config);
-    WebPPictureFree(&picture);
-    return good || clip_fail(c, WebPAnimEncoderGetError(c->webp));
-}
-
-/* The text as Exif (CIPA DC-008, 4.6): a directory of one entry that leads to one of Exif's own with a UserComment, in
+/* Exif (CIPA DC-008, 4.6): a directory of one entry that leads to one of Exif's own with a UserComment, in
    UTF-16. Freed with free; NULL without memory. */
 static unsigned char *clip_exif(const char *text, size_t *size) {
     static const unsigned char head[] = {'M', 'M', 0,    42,   0,   0,   0,   8, /* big-endian; the directory's place */
@@ -322,6 +298,32 @@ static unsigned char *clip_exif(const char *text, size_t *size) {
     *size = (size_t)(to - exif);
     store_be32(exif + 32, (uint32_t)(*size - 44));
     return exif;
+}
+
+/* ---- Animated WebP, without loss ---- */
+#ifdef DIT_WEBP
+static int clip_milliseconds(const clip *c, uint32_t frame) { return (int)lrint(1000.0 * frame * c->scale / c->rate); }
+
+static bool clip_webp_begin(clip *c) {
+    WebPAnimEncoderOptions options;
+    if (!WebPAnimEncoderOptionsInit(&options)) return clip_fail(c, "libwebp is of another version than its header");
+    c->webp = WebPAnimEncoderNew((int)c->width, (int)c->height, &options);
+    return c->webp || clip_fail(c, "libwebp takes no frames of this size; its sides are 1 to 16383");
+}
+
+static bool clip_webp_put(clip *c, const unsigned char *rgba) {
+    WebPConfig config;
+    WebPPicture picture;
+    bool good = WebPConfigInit(&config) && WebPConfigLosslessPreset(&config, 6) && WebPPictureInit(&picture);
+    if (!good) return clip_fail(c, "libwebp is of another version than its header");
+    config.exact = 1;
+    picture.use_argb = 1;
+    picture.width = (int)c->width;
+    picture.height = (int)c->height;
+    good = WebPPictureImportRGBX(&picture, rgba, (int)c->width * 4) &&
+           WebPAnimEncoderAdd(c->webp, &picture, clip_milliseconds(c, c->written), &config);
+    WebPPictureFree(&picture);
+    return good || clip_fail(c, WebPAnimEncoderGetError(c->webp));
 }
 
 /* The assembled clip with its text. */

@@ -1,5 +1,5 @@
-/* `dit doctor`: what is installed, which devices there are, how fast each draws and with how much memory, what is wrong,
-   and the command that mends it. txt2img.c includes it behind what makes pictures. Not part of dit.h. */
+/* `dit doctor`: what is installed, which devices there are, how fast each draws and with how much memory, what is
+   wrong, and the command that mends it. txt2img.c includes it behind what makes pictures. Not part of dit.h. */
 #ifndef DOCTOR_H
 #define DOCTOR_H
 #include "catalogue.h"

@@ -1,6 +1,6 @@
-/* Prompts that are typed, one after the other, with one loaded model: what dit does on a terminal without --prompt. With
-   libedit (-DDIT_EDIT) a line is edited, and lines before are found again; else it is read as the terminal gives it.
-   txt2img.c includes it behind batch.h. Not part of dit.h. */
+/* Prompts that are typed, one after the other, with one loaded model: what dit does on a terminal without --prompt.
+   With libedit (-DDIT_EDIT) a line is edited, and lines before are found again; else it is read as the terminal gives
+   it. txt2img.c includes it behind batch.h. Not part of dit.h. */
 #ifndef INTERACTIVE_H
 #define INTERACTIVE_H
 #ifdef DIT_EDIT
@@ -8,14 +8,13 @@
 #include <wchar.h>
 #endif
 
-static const char interactive_help[] =
-    "  a red heart          makes a picture of that\n"
-    "  $3 in winter         begins with picture 3; $ alone with the last one\n"
-    "  !last [WORDS]        the last prompt again, with more words behind it\n"
-    "  !size 256x128        !seed 7   !steps 20   !model PATH   !strength 0.6\n"
-    "  !NAME VALUE          any option of --help-all; !NAME alone: as at the start\n"
-    "  !settings            what is set\n"
-    "  !help, !quit         Ctrl-C stops a picture, Ctrl-D quits\n";
+static const char interactive_help[] = "  a red heart          makes a picture of that\n"
+                                       "  $3 in winter         begins with picture 3; $ alone with the last one\n"
+                                       "  !last [WORDS]        the last prompt again, with more words behind it\n"
+                                       "  !size 256x128        !seed 7   !steps 20   !model PATH   !strength 0.6\n"
+                                       "  !NAME VALUE          any option of --help-all; !NAME alone: as at the start\n"
+                                       "  !settings            what is set\n"
+                                       "  !help, !quit         Ctrl-C stops a picture, Ctrl-D quits\n";
 
 typedef struct prompt_line {
     char text[16384]; /* as UTF-8 */

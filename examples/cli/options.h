@@ -422,7 +422,8 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
     if (!attached && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
         const char *usual = value_left_out(entry);
         if (usual) return *option_text(o, entry) = usual, EXIT_GOOD;
-        return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text, entry->name);
+        return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text,
+                        entry->name);
     }
     *option_text(o, entry) = attached ? attached : argv[++*i];
     if (option_text(o, entry) != &o->lora) return EXIT_GOOD;

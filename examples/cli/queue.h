@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 
 enum {
-    MOST_BODY = 64 << 20,   /* bytes of a request */
+    MOST_BODY = 64 << 20,    /* bytes of a request */
     MOST_BODIES = 256 << 20, /* bytes of all requests that are there at a time */
-    MOST_WAITING = 32,      /* requests in the queue; further ones are told to come later */
+    MOST_WAITING = 32,       /* requests in the queue; further ones are told to come later */
     MOST_CONNECTIONS = 256,
     MOST_FIELDS = 64,   /* of a form */
     MOST_PICTURES = 64, /* of a request, and of the gallery */
@@ -41,7 +41,7 @@ typedef struct ticket {
     options o;
     char *texts[48]; /* that o points to; freed with free */
     uint32_t text_count;
-    field start, mask; /* files of pictures */
+    field start, mask;  /* files of pictures */
     bool mask_is_alpha; /* transparent is repainted, as OpenAI has it; else white */
     bool previews, as_url, openai;
     still_kind kind;
@@ -78,7 +78,7 @@ typedef struct server {
     options usual; /* as the program was called, but for the model */
     struct MHD_Daemon *daemon;
     catalogue models;
-    bool local; /* only this machine reaches it */
+    bool local;           /* only this machine reaches it */
     pthread_mutex_t lock; /* around all that follows, and usual.model */
     pthread_cond_t work;
     ticket *first, **last, *running;

@@ -1,6 +1,6 @@
 /* Pictures on a terminal: by Kitty's protocol, iTerm2's or Sixel (-DDIT_SIXEL, by libsixel), else as half blocks in
-   colours. The terminal is asked what it can do. A picture stands above the line of the cursor, and the next one is drawn
-   over it until screen_leave. Include it after sheet.h and wire.h. Not part of dit.h. */
+   colours. The terminal is asked what it can do. A picture stands above the line of the cursor, and the next one is
+   drawn over it until screen_leave. Include it after sheet.h and wire.h. Not part of dit.h. */
 #ifndef SCREEN_H
 #define SCREEN_H
 #include "sheet.h"
@@ -17,7 +17,14 @@
 #include <sixel.h>
 #endif
 
-typedef enum screen_kind { SCREEN_NONE, SCREEN_ASKED, SCREEN_KITTY, SCREEN_ITERM2, SCREEN_SIXEL, SCREEN_BLOCKS } screen_kind;
+typedef enum screen_kind {
+    SCREEN_NONE,
+    SCREEN_ASKED,
+    SCREEN_KITTY,
+    SCREEN_ITERM2,
+    SCREEN_SIXEL,
+    SCREEN_BLOCKS
+} screen_kind;
 
 /* As --preview calls them; the first one has the terminal asked. */
 static const char *const screen_names[] = {"terminal", "kitty", "iterm2", "sixel", "blocks"};
@@ -55,8 +62,8 @@ static void screen_leave(screen *s) { s->rows = 0; }
 
 /* ---- What the terminal can do ---- */
 
-/* Kitty's test of a picture; iTerm2's size of a letter; the usual size of a letter in pixels; the terminal's kind, which
-   every terminal answers, so that no answer that comes before is waited for longer. */
+/* Kitty's test of a picture; iTerm2's size of a letter; the usual size of a letter in pixels; the terminal's kind,
+   which every terminal answers, so that no answer that comes before is waited for longer. */
 static const char screen_question[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\"
                                       "\033]1337;ReportCellSize\033\\"
                                       "\033[16t"
@@ -176,7 +183,8 @@ static unsigned char *screen_scale(const unsigned char *rgba, uint32_t width, ui
     uint32_t x, y, i, k, c;
     for (y = 0; rgb && y < to_height; y++)
         for (x = 0; x < to_width; x++) {
-            const uint32_t left = (uint32_t)((uint64_t)x * width / to_width), top = (uint32_t)((uint64_t)y * height / to_height);
+            const uint32_t left = (uint32_t)((uint64_t)x * width / to_width),
+                           top = (uint32_t)((uint64_t)y * height / to_height);
             uint32_t right = (uint32_t)((uint64_t)(x + 1) * width / to_width),
                      bottom = (uint32_t)((uint64_t)(y + 1) * height / to_height);
             for (c = 0; c < 3; c++) {
@@ -195,12 +203,14 @@ static void screen_fit(uint32_t width, uint32_t height, uint32_t most_width, uin
     *to_width = width;
     *to_height = height;
     if (*to_width > most_width) *to_height = (uint32_t)((uint64_t)height * most_width / width), *to_width = most_width;
-    if (*to_height > most_height) *to_width = (uint32_t)((uint64_t)width * most_height / height), *to_height = most_height;
+    if (*to_height > most_height)
+        *to_width = (uint32_t)((uint64_t)width * most_height / height), *to_height = most_height;
     if (*to_width < 1) *to_width = 1;
     if (*to_height < 1) *to_height = 1;
 }
 
-/* https://sw.kovidgoyal.net/kitty/graphics-protocol: a PNG in parts of 4096 letters; C=1: the cursor stays; q=2: no answer. */
+/* https://sw.kovidgoyal.net/kitty/graphics-protocol: a PNG in parts of 4096 letters; C=1: the cursor stays; q=2: no
+ * answer. */
 static void screen_kitty(screen *s, parameter_text *out, const unsigned char *png, size_t size, int rows, bool shrunk) {
     enum { PART = 4096 / 4 * 3 };
     char head[96], fit[24] = "";
@@ -259,9 +269,16 @@ static void screen_colour(const screen *s, parameter_text *out, int ground, cons
         snprintf(code, sizeof code, "\033[%d;2;%d;%d;%dm", ground, c[0], c[1], c[2]);
     else /* a cube of six levels: 0, 95, 135, 175, 215, 255 */
         snprintf(code, sizeof code, "\033[%d;5;%dm", ground,
-                 16 + 36 * (c[0] < 48 ? 0 : c[0] < 115 ? 1 : (c[0] - 35) / 40) +
-                     6 * (c[1] < 48 ? 0 : c[1] < 115 ? 1 : (c[1] - 35) / 40) +
-                     (c[2] < 48 ? 0 : c[2] < 115 ? 1 : (c[2] - 35) / 40));
+                 16 +
+                     36 * (c[0] < 48    ? 0
+                           : c[0] < 115 ? 1
+                                        : (c[0] - 35) / 40) +
+                     6 * (c[1] < 48    ? 0
+                          : c[1] < 115 ? 1
+                                       : (c[1] - 35) / 40) +
+                     (c[2] < 48    ? 0
+                      : c[2] < 115 ? 1
+                                   : (c[2] - 35) / 40));
     json_raw(out, code);
 }
 

@@ -171,7 +171,8 @@ static enum MHD_Result answer_post(struct MHD_Connection *connection, exchange *
     if (strcmp(path, "/v1/images/generations") == 0)
         good = take_generations(e);
     else if (strcmp(path, "/v1/images/edits") == 0)
-        good = e->was_form ? take_edits(e) : (answer_error(e, true, 400, "the body must be a form: multipart/form-data"), false);
+        good = e->was_form ? take_edits(e)
+                           : (answer_error(e, true, 400, "the body must be a form: multipart/form-data"), false);
     else if (strcmp(path, "/sdapi/v1/txt2img") == 0)
         good = take_txt2img(e, false);
     else if (strcmp(path, "/sdapi/v1/img2img") == 0)
@@ -216,8 +217,8 @@ static exchange *begin_exchange(server *s, struct MHD_Connection *connection, co
     return e;
 }
 
-/* libmicrohttpd calls this when the headers are there, for each part of the body, at its end, and when a connection wakes
-   up. */
+/* libmicrohttpd calls this when the headers are there, for each part of the body, at its end, and when a connection
+   wakes up. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **state) {
     server *s = (server *)user;
@@ -318,11 +319,13 @@ static int start_daemon(server *s, const char *where) {
     info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT);
     snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - where) : 9, colon ? where : "127.0.0.1");
     if (!s->a->o.quiet) {
-        fprintf(stderr, "dit: http://%s:%u/ has a page, OpenAI's images under /v1 and A1111's API under /sdapi/v1; Ctrl-C "
-                        "ends it\n",
+        fprintf(stderr,
+                "dit: http://%s:%u/ has a page, OpenAI's images under /v1 and A1111's API under /sdapi/v1; Ctrl-C "
+                "ends it\n",
                 host, info ? (unsigned)info->port : 0);
         if (!s->local)
-            fprintf(stderr, "dit: everybody who reaches %s may make pictures here; say --serve PORT for this machine alone\n",
+            fprintf(stderr,
+                    "dit: everybody who reaches %s may make pictures here; say --serve PORT for this machine alone\n",
                     host);
     }
     return EXIT_GOOD;
@@ -423,8 +426,9 @@ static int serve(app *a) {
 }
 #else
 static int serve(app *a) {
-    return complain(EXIT_USAGE, "--serve %s: this program was built without libmicrohttpd or jansson, which a server "
-                                "needs; dit doctor tells how to get them",
+    return complain(EXIT_USAGE,
+                    "--serve %s: this program was built without libmicrohttpd or jansson, which a server "
+                    "needs; dit doctor tells how to get them",
                     a->o.serve);
 }
 #endif

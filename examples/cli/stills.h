@@ -166,8 +166,8 @@ static unsigned char *encode_still(still_kind kind, const unsigned char *rgba, u
 
 /* ---- The text of a picture, read back ---- */
 
-/* The UserComment of Exif's bytes as UTF-8, freed with free: letters of ASCII, or UTF-16 in the order of the file. NULL:
-   there is none, or no memory. */
+/* The UserComment of Exif's bytes as UTF-8, freed with free: letters of ASCII, or UTF-16 in the order of the file.
+   NULL: there is none, or no memory. */
 static char *exif_comment(const unsigned char *exif, size_t size) {
     const bool big = size > 2 && exif[0] == 'M';
     parameter_text out = {0};
@@ -175,8 +175,9 @@ static char *exif_comment(const unsigned char *exif, size_t size) {
     for (i = 8; i + 12 <= size && !at; i++) /* the entry: tag, type 7, count, place */
         if (memcmp(exif + i, big ? "\x92\x86\x00\x07" : "\x86\x92\x07\x00", 4) == 0) {
             const unsigned char *count = exif + i + 4, *place = exif + i + 8;
-            const size_t bytes = big ? load_be32(count)
-                                     : (size_t)count[3] << 24 | (size_t)count[2] << 16 | (size_t)count[1] << 8 | count[0];
+            const size_t bytes =
+                big ? load_be32(count)
+                    : (size_t)count[3] << 24 | (size_t)count[2] << 16 | (size_t)count[1] << 8 | count[0];
             at = big ? load_be32(place)
                      : (size_t)place[3] << 24 | (size_t)place[2] << 16 | (size_t)place[1] << 8 | place[0];
             if (at < 8 || at > size || bytes < 8 || bytes > size - at) return NULL;

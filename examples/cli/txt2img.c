@@ -107,9 +107,9 @@ typedef struct app {
     uint32_t loop, shown; /* number of the clip that continues others, and its frames that were taken */
     unsigned char *strip; /* frames of a clip, for --preview; freed with free */
     uint32_t strip_width, strip_height, strip_frames;
-    char *loop_prompt;        /* freed with free */
-    char *loaded;             /* the options that context and model were made with (loading_text); freed with free */
-    struct {                  /* what relieve() had to change for this model */
+    char *loop_prompt; /* freed with free */
+    char *loaded;      /* the options that context and model were made with (loading_text); freed with free */
+    struct {           /* what relieve() had to change for this model */
         uint32_t vae_tile;
         uint64_t weight_budget;
         bool offload;
@@ -117,14 +117,14 @@ typedef struct app {
     struct { /* seconds of this picture */
         double ready, prompt, steps, decode, total;
     } took;
-    follower follow;        /* who hears of the request besides the terminal */
-    picture handed[2];      /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
-    sheet grid;             /* of --grid */
-    screen screen;          /* where --preview draws */
-    uint32_t first_picture; /* pictures that this run has made in requests before */
-    const char *entry;      /* of a batch: members that begin each line of its JSON; NULL: none */
-    char title[16];         /* stands before a picture's name when it is told: "$3  " */
-    uint32_t told_step;     /* of the last line in JSON */
+    follower follow;          /* who hears of the request besides the terminal */
+    picture handed[2];        /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
+    sheet grid;               /* of --grid */
+    screen screen;            /* where --preview draws */
+    uint32_t first_picture;   /* pictures that this run has made in requests before */
+    const char *entry;        /* of a batch: members that begin each line of its JSON; NULL: none */
+    char title[16];           /* stands before a picture's name when it is told: "$3  " */
+    uint32_t told_step;       /* of the last line in JSON */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     bool open_out;            /* standard output is open */
     double started, told;     /* seconds: begin of this picture, last progress */
@@ -239,7 +239,10 @@ static void tell_step(app *a, const dit_status *s, uint32_t picture) {
     begin_event(a, &out, "progress");
     json_count(&out, "picture", picture + 1);
     json_count(&out, "pictures", a->r.count);
-    json_text(&out, "stage", s->stage == DIT_STAGE_DECODE ? "decode" : s->stage == DIT_STAGE_DENOISE ? "steps" : "prompt");
+    json_text(&out, "stage",
+              s->stage == DIT_STAGE_DECODE    ? "decode"
+              : s->stage == DIT_STAGE_DENOISE ? "steps"
+                                              : "prompt");
     json_count(&out, "step", s->step);
     json_count(&out, "steps", s->step_count);
     json_number(&out, "fraction", (double)s->fraction);
@@ -425,7 +428,8 @@ static int check_model_path(app *a) {
                             "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
         return check_parts(a);
     }
-    if (a->o.model && !file_exists(path)) return complain(EXIT_INPUT, "--model %s: %s; --list-models shows those that are found", path, strerror(errno));
+    if (a->o.model && !file_exists(path))
+        return complain(EXIT_INPUT, "--model %s: %s; --list-models shows those that are found", path, strerror(errno));
     snprintf(a->model_path, sizeof a->model_path, "%s", path);
     return check_parts(a);
 }
@@ -1025,8 +1029,8 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->seed = a->r.seed + i;
     desc->rng = a->r.rng;
     if (wants_previews(a))
-        desc->preview_interval = a->r.preview_interval ? a->r.preview_interval
-                                                       : (a->r.steps + 4) / 5; /* decoding takes about a step */
+        desc->preview_interval =
+            a->r.preview_interval ? a->r.preview_interval : (a->r.steps + 4) / 5; /* decoding takes about a step */
     desc->vae_tile = a->r.vae_tile;
     desc->split = a->o.split;
     desc->resume_on_loss = a->o.resume;
@@ -1854,7 +1858,9 @@ static void add_to_strip(app *a, uint32_t frame, uint32_t all) {
     const size_t size = (size_t)a->r.width * a->r.height * 4;
     uint32_t width = a->r.width, height = a->r.height, y;
     unsigned char *tile;
-    if ((!a->o.preview_path && a->screen.kind == SCREEN_NONE) || n >= tiles || frame != (tiles > 1 ? (uint64_t)n * (all - 1) / (tiles - 1) : 0)) return;
+    if ((!a->o.preview_path && a->screen.kind == SCREEN_NONE) || n >= tiles ||
+        frame != (tiles > 1 ? (uint64_t)n * (all - 1) / (tiles - 1) : 0))
+        return;
     tile = malloc(size);
     if (!tile) return;
     memcpy(tile, a->rgba, size);
@@ -2183,9 +2189,11 @@ static void tell_counters(const app *a) {
 
 /* Options that shape the context, the model and its parts. */
 static const char *const loading_options[] = {
-    "--model", "--diffusion-model", "--clip-l", "--clip-g", "--t5", "--vae", "--taesd", "--tokenizer", "--type",
-    "--tensor-type-rules", "--weight-budget", "--device-memory", "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
-    "--split", "--device", "--conditioning", "--encode-prompt", "--trace", "--tune"};
+    "--model",         "--diffusion-model", "--clip-l",         "--clip-g",        "--t5",
+    "--vae",           "--taesd",           "--tokenizer",      "--type",          "--tensor-type-rules",
+    "--weight-budget", "--device-memory",   "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
+    "--split",         "--device",          "--conditioning",   "--encode-prompt", "--trace",
+    "--tune"};
 
 /* Their values, one after the other; freed with free, NULL without memory. */
 static char *loading_text(options *o) {

@@ -1,5 +1,5 @@
-/* Text that other programs read: JSON is written, base64 is written and read. Include it after parameters.h. Not part of
-   dit.h. */
+/* Text that other programs read: JSON is written, base64 is written and read. Include it after parameters.h. Not part
+   of dit.h. */
 #ifndef WIRE_H
 #define WIRE_H
 #include "parameters.h"

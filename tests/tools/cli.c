@@ -912,15 +912,16 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
-static char *const of_terminal[] = {"--batch",        "--grid",  "--json",    "--preview-path", "--preview-interval",
-                                    "--serve",        "--quality", NULL}; /* tests/tools/terminal.c, server.c */
+static char *const of_terminal[] = {"--batch", "--grid",    "--json", "--preview-path", "--preview-interval",
+                                    "--serve", "--quality", NULL}; /* tests/tools/terminal.c, server.c */
 static char *const of_clips[] = {"--frames",        "--fps",          "--init-video",
                                  "--mask-strategy", "--loop",         "--loop-frames",
                                  "--loop-edit",     "--conditioning", NULL}; /* test_clip, test_conditioning */
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow, of_clips, of_terminal};
+    char *const *const lists[] = {told_args,   unchanging, split_args, told_by_text,
+                                  pictureless, slow,       of_clips,   of_terminal};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)

@@ -1,5 +1,5 @@
-/* libFuzzer: any bytes as a PNG, JPEG or WebP whose text --repeat-from reads, and as that text itself. Options that are read are
-   written again, and read back as the same. */
+/* libFuzzer: any bytes as a PNG, JPEG or WebP whose text --repeat-from reads, and as that text itself. Options that are
+   read are written again, and read back as the same. */
 #include "examples/cli/stills.h"
 
 static void read_text(char *text) {

@@ -2,7 +2,8 @@
    around them: every option of the table is told or is declared as one that no picture depends on, and is read back as
    it was. */
 #include "library.h"
-#include "examples/cli/parameters.h"
+#include "examples/cli/stills.h"
+#include "examples/cli/wire.h"
 #include "test.h"
 
 /* Texts that separate, quote or end values in one format or another. */
@@ -260,6 +261,65 @@ static void test_words(void) {
     CHECK(strlen(out) == 7);
 }
 
+/* The text in Exif, as JPEG and WebP carry it: read back whole; cut off anywhere it is shorter or none. */
+static void test_exif(void) {
+    size_t size, i, k;
+    for (i = 0; i < sizeof awkward / sizeof awkward[0]; i++) {
+        unsigned char *exif = clip_exif(awkward[i], &size);
+        char *text = exif ? exif_comment(exif, size) : NULL;
+        CHECK_MESSAGE(text && strcmp(text, awkward[i]) == 0, "'%s'", awkward[i]);
+        free(text);
+        for (k = 0; k < size; k++) {
+            unsigned char *part = test_block(k, 16);
+            memcpy(part, exif, k);
+            free(exif_comment(part, k));
+            free(part);
+        }
+        free(exif);
+    }
+    {
+        unsigned char *exif = clip_exif("\xf0\x9f\xa6\x8a \xe2\x99\xa5", &size); /* a surrogate pair in UTF-16 */
+        char *text = exif_comment(exif, size);
+        CHECK(text && strcmp(text, "\xf0\x9f\xa6\x8a \xe2\x99\xa5") == 0);
+        free(text);
+        free(exif);
+    }
+}
+
+/* base64 of every length, and texts that are none; JSON's strings. */
+static void test_wire(void) {
+    static const char *const wrong[] = {"A", "=", "AB=", "AB===", "A===", "AB=C", "ABC=D", "AB*D", "ABCDE", "\xc3\xbc"};
+    unsigned char bytes[70], *read;
+    char letters[100];
+    size_t size, i, k;
+    parameter_text out = {0};
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * 37 + 5);
+    for (i = 0; i < sizeof bytes; i++) {
+        base64_write(bytes, i, letters);
+        read = base64_read(letters, base64_length(i), &size);
+        CHECK(read && size == i && memcmp(read, bytes, i) == 0);
+        free(read);
+    }
+    base64_write((const unsigned char *)"dit.h", 5, letters);
+    CHECK(memcmp(letters, "ZGl0Lmg=", 8) == 0);
+    read = base64_read("ZGl0\r\n Lmg", 10, &size); /* lines, and an end that was left out */
+    CHECK(read && size == 5 && memcmp(read, "dit.h", 5) == 0);
+    free(read);
+    for (k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
+        CHECK_MESSAGE(!base64_read(wrong[k], strlen(wrong[k]), &size), "%s is no base64", wrong[k]);
+    json_raw(&out, "{");
+    json_text(&out, "a\"b", "\\ \x01\n gr\xc3\xbcn \xff\xf0\x9f \xf0\x9f\xa6\x8a");
+    json_number(&out, "n", 0.25);
+    json_number(&out, "inf", (double)INFINITY);
+    json_count(&out, "c", UINT64_MAX);
+    json_flag(&out, "f", true);
+    json_raw(&out, "}");
+    CHECK_MESSAGE(strcmp(out.at, "{\"a\\\"b\":\"\\\\ \\u0001\\u000a gr\xc3\xbcn \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "
+                                 "\xf0\x9f\xa6\x8a\",\"n\":0.25,\"inf\":0,\"c\":18446744073709551615,\"f\":true}") == 0,
+                  "%s", out.at);
+    free(out.at);
+}
+
 int main(void) {
     test_every_option();
     test_all_together();
@@ -270,5 +330,7 @@ int main(void) {
     test_forms();
     test_seeds();
     test_words();
+    test_exif();
+    test_wire();
     return TEST_END("parameters");
 }

@@ -1,6 +1,6 @@
-/* build/dit --serve: pictures by OpenAI's and A1111's API equal those of the command line; what is malformed, too large,
-   too slow or too much is refused in a sentence; clients that leave end their work. DIT_TEST_ALL adds OpenAI's own client,
-   a browser, and a hundred clients at a time with AddressSanitizer in the server.   test-runs: lavapipe */
+/* build/dit --serve: pictures by OpenAI's and A1111's API equal those of the command line; what is malformed, too
+   large, too slow or too much is refused in a sentence; clients that leave end their work. DIT_TEST_ALL adds OpenAI's
+   own client, a browser, and a hundred clients at a time with AddressSanitizer in the server.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
 #include "test.h"
@@ -17,6 +17,22 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#define STBI_ONLY_PNG
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+#include <stb/stb_image.h>
+#include <stb/stb_image_write.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
 
@@ -56,7 +72,8 @@ typedef struct served {
 /* Starts program and waits until it says where it listens; port 0: it did not. */
 static served start(const char *program) {
     served s = {0, 0};
-    char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "", *at;
+    char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "",
+         *at;
     const double begin = seconds();
     remove(in_work("log"));
     s.pid = fork();
@@ -155,8 +172,9 @@ static int request(const served *s, const char *method, const char *path, const 
                    size_t size) {
     char head[1000];
     int fd = dial(s);
-    snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n",
-             method, path, s->port, size, headers);
+    snprintf(head, sizeof head,
+             "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n", method, path,
+             s->port, size, headers);
     if (fd >= 0 && (!say(fd, head, strlen(head)) || !say(fd, body, size))) fprintf(stderr, "    nobody listens\n");
     return fd;
 }
@@ -209,25 +227,76 @@ static int shell(const char *format, ...) {
     va_start(args, format);
     vsnprintf(command, sizeof command, format, args);
     va_end(args);
-    snprintf(whole, sizeof whole, "export XDG_CACHE_HOME=%s/cache WORK=%s DIT='build/dit -m " MODEL " --steps 2 -W 32 -H 32'; %s",
-             work, work, command);
+    snprintf(whole, sizeof whole,
+             "export XDG_CACHE_HOME=%s/cache WORK=%s DIT='build/dit -m " MODEL " --steps 2 -W 32 -H 32'; %s", work,
+             work, command);
     return WEXITSTATUS(system(whole));
 }
 
 /* ---- Pictures ---- */
 
+#define FORM "Content-Type: multipart/form-data; boundary=cut\r\n"
+
+static char *add_file(char *p, const char *field, const char *name) {
+    FILE *file = fopen(in_work(name), "rb");
+    p += sprintf(p,
+                 "--cut\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"a.png\"\r\n"
+                 "Content-Type: image/png\r\n\r\n",
+                 field);
+    if (file) p += fread(p, 1, 15000, file);
+    if (file) fclose(file);
+    return p + sprintf(p, "\r\n");
+}
+
+/* A form that has fox.png edited, with a mask or without; gives its size. */
+static size_t make_form(char *form, const char *mask) {
+    char *p =
+        form + sprintf(form, "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\n"
+                             "Content-Disposition: form-data; name=\"seed\"\r\n\r\n7\r\n");
+    p = add_file(p, "image", "fox.png");
+    if (mask) p = add_file(p, "mask", mask);
+    p += sprintf(p, "--cut--\r\n");
+    return (size_t)(p - form);
+}
+
+/* The left half transparent; the left half white. */
+static void make_masks(void) {
+    static unsigned char alpha[32][32][4], white[32][32][3];
+    for (int y = 0; y < 32; y++)
+        for (int x = 0; x < 32; x++) alpha[y][x][3] = x < 16 ? 0 : 255, memset(white[y][x], x < 16 ? 255 : 0, 3);
+    CHECK(stbi_write_png(in_work("alpha.png"), 32, 32, 4, alpha, 0) &&
+          stbi_write_png(in_work("white.png"), 32, 32, 3, white, 0));
+}
+
+/* Whether the picture behind key has the pixels of a file; their texts may differ. */
+static bool same_pixels(const char *text, const char *key, const char *name) {
+    size_t size;
+    int w = 0, h = 0, w2 = 0, h2 = 0, n;
+    unsigned char *bytes = unbase64(text, key, &size), *a = stbi_load_from_memory(bytes, (int)size, &w, &h, &n, 3),
+                  *b = stbi_load(in_work(name), &w2, &h2, &n, 3);
+    const bool same = a && b && w == w2 && h == h2 && memcmp(a, b, (size_t)w * (size_t)h * 3) == 0;
+    free(bytes);
+    free(a);
+    free(b);
+    return same;
+}
+
 static void test_openai(const served *s) {
     reply r;
-    char form[40000], *p = form;
+    char form[40000];
     size_t size;
     FILE *file;
     CHECK(shell("$DIT -p 'a red fox' -s 7 -o $WORK/fox.png -q") == 0);
-    r = post(s, "/v1/images/generations", "{\"model\":\"dall-e-2\",\"prompt\":\"a red fox\",\"seed\":7,\"size\":\"32x32\"}");
-    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"b64_json\":\"", in_work("fox.png")), "%d %.200s", r.status, r.body);
-    free(r.text);
     r = post(s, "/v1/images/generations",
-             "{\"prompt\":\"a red fox\",\"seed\":7,\"n\":2,\"size\":\"auto\",\"response_format\":\"url\",\"user\":null}");
-    CHECK_MESSAGE(r.status == 200 && strstr(r.body, "{\"url\":\"http://127.0.0.1:") && strstr(r.body, "/pictures/3\"}]}"),
+             "{\"model\":\"dall-e-2\",\"prompt\":\"a red fox\",\"seed\":7,\"size\":\"32x32\"}");
+    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"b64_json\":\"", in_work("fox.png")), "%d %.200s", r.status,
+                  r.body);
+    free(r.text);
+    r = post(
+        s, "/v1/images/generations",
+        "{\"prompt\":\"a red fox\",\"seed\":7,\"n\":2,\"size\":\"auto\",\"response_format\":\"url\",\"user\":null}");
+    CHECK_MESSAGE(r.status == 200 && strstr(r.body, "{\"url\":\"http://127.0.0.1:") &&
+                      strstr(r.body, "/pictures/3\"}]}"),
                   "%s", r.body);
     free(r.text);
     r = get(s, "/pictures/2");
@@ -240,66 +309,62 @@ static void test_openai(const served *s) {
     CHECK(says(get(s, "/pictures/99"), 404, "not kept"));
     CHECK(says(get(s, "/pictures"), 200, "{\"number\":3,\"text\":\"a red fox\\u000aSteps: 2"));
     CHECK(says(get(s, "/v1/models"), 200, "\"id\":\"pipe_pixart_sigma\""));
-    /* a form: a picture to edit, and a mask that is transparent everywhere, as that of a PNG without alpha never is */
-    p += sprintf(p, "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\nContent-Disposition: "
-                    "form-data; name=\"seed\"\r\n\r\n7\r\n--cut\r\nContent-Disposition: form-data; name=\"image\"; "
-                    "filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n");
-    file = fopen(in_work("fox.png"), "rb");
-    size = fread(p, 1, 30000, file);
-    fclose(file);
-    p += size;
-    p += sprintf(p, "\r\n--cut--\r\n");
-    r = hear(request(s, "POST", "/v1/images/edits", "Content-Type: multipart/form-data; boundary=cut\r\n", form,
-                     (size_t)(p - form)));
-    CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png -q -o $WORK/snow.png && cd $WORK && "
-                "python3 -c \"import zlib\" 2>/dev/null; true") == 0);
-    CHECK_MESSAGE(r.status == 200 && strstr(r.body, "b64_json"), "%d %.300s", r.status, r.body);
+    /* Edits: --strength 0.75 without a mask, 1 with one, and what is transparent is repainted. */
+    size = make_form(form, NULL);
+    r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
+    CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png -q -o $WORK/snow.png") == 0);
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "snow.png"), "%d %.300s", r.status, r.body);
     free(r.text);
-    CHECK(says(hear(request(s, "POST", "/v1/images/edits", "Content-Type: multipart/form-data; boundary=cut\r\n", form, 90)),
-               400, "image is missing"));
+    make_masks();
+    size = make_form(form, "alpha.png");
+    r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
+    CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png --mask $WORK/white.png --strength 1 -q -o $WORK/half.png") ==
+          0);
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "half.png"), "%d %.300s", r.status, r.body);
+    free(r.text);
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, 90)), 400, "image is missing"));
     CHECK(says(post(s, "/v1/images/edits", "{}"), 400, "must be a form"));
     CHECK(says(post(s, "/v1/images/generations", "{}"), 400, "\"error\":{\"message\":\"prompt is missing"));
-    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"n\":11}"), 400, "n must be a whole number from 1 to 10"));
-    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"big\"}"), 400, "size must be WIDTHxHEIGHT"));
-    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"model\":\"none\"}"), 404, "there is no model 'none'"));
-    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"33x32\"}"), 400, "nearest valid value is 32"));
-    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"output_format\":\"bmp\"}"), 400, "output_format"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"n\":11}"), 400,
+               "n must be a whole number from 1 to 10"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"big\"}"), 400,
+               "size must be WIDTHxHEIGHT"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"model\":\"none\"}"), 404,
+               "there is no model 'none'"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"33x32\"}"), 400,
+               "nearest valid value is 32"));
+    CHECK(
+        says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"output_format\":\"bmp\"}"), 400, "output_format"));
 }
 
 static void test_a1111(const served *s) {
-    reply r = post(s, "/sdapi/v1/txt2img",
-                   "{\"prompt\":\"a red fox\",\"negative_prompt\":\"\",\"seed\":7,\"width\":32,\"height\":32,\"steps\":2,"
-                   "\"sampler_name\":\"\",\"batch_size\":1,\"n_iter\":2,\"restore_faces\":false,\"alwayson_scripts\":{}}");
-    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"images\":[\"", in_work("fox.png")), "%d %.200s", r.status, r.body);
-    CHECK_MESSAGE(strstr(r.body, "\\\"all_seeds\\\":[7,8]") && strstr(r.body, "\\\"infotexts\\\":[\\\"a red fox\\\\u000aSteps: 2"),
+    reply r =
+        post(s, "/sdapi/v1/txt2img",
+             "{\"prompt\":\"a red fox\",\"negative_prompt\":\"\",\"seed\":7,\"width\":32,\"height\":32,\"steps\":2,"
+             "\"sampler_name\":\"\",\"batch_size\":1,\"n_iter\":2,\"restore_faces\":false,\"alwayson_scripts\":{}}");
+    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"images\":[\"", in_work("fox.png")), "%d %.200s", r.status,
+                  r.body);
+    CHECK_MESSAGE(strstr(r.body, "\\\"all_seeds\\\":[7,8]") &&
+                      strstr(r.body, "\\\"infotexts\\\":[\\\"a red fox\\\\u000aSteps: 2"),
                   "%.100s", r.body);
     free(r.text);
     {
-        size_t size;
         char json[60000], *p = json, *end;
-        unsigned char *bytes;
         FILE *base64;
-        p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"denoising_strength\":0.75,\"init_images\":[\"data:image/png;base64,");
+        p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"init_images\":[\"data:image/png;base64,");
         base64 = popen("base64 -w 0 \"$WORK_FOX\"", "r");
         end = p + fread(p, 1, 50000, base64);
         pclose(base64);
         sprintf(end, "\"]}");
         r = post(s, "/sdapi/v1/img2img", json);
         CHECK_MESSAGE(r.status == 200, "%d %.300s", r.status, r.body);
-        bytes = unbase64(r.body, "\"images\":[\"", &size);
-        base64 = fopen(in_work("begun.png"), "wb");
-        fwrite(bytes, 1, size, base64);
-        fclose(base64);
-        free(bytes);
+        CHECK_MESSAGE(same_pixels(r.body, "\"images\":[\"", "snow.png"), "img2img begins otherwise than --init-img");
         free(r.text);
-        /* texts differ in the picture's name and hash; pixels do not */
-        CHECK(shell("cd $WORK && for f in begun snow; do tail -c +8 $f.png | tr -d '\\n' | grep -aob IDAT | head -n 1 | cut -d: -f1 "
-                    ">$f.at; tail -c +$(($(LC_ALL=C grep -abo IDAT $f.png | head -n 1 | cut -d: -f1) + 1)) $f.png >$f.data; done; "
-                    "cmp begun.data snow.data") == 0);
     }
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\"}"), 400, "init_images must hold a picture"));
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"%%%\"]}"), 400, "in base64"));
-    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"]}"), 400, "no PNG or JPEG"));
+    CHECK(
+        says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"]}"), 400, "no PNG or JPEG"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":\"many\"}"), 400, "steps must be a number"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":5000}"), 400, "--steps '5000'"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"sampler_name\":\"warp\"}"), 400, "--sampler 'warp'"));
@@ -309,7 +374,8 @@ static void test_a1111(const served *s) {
     CHECK(says(get(s, "/sdapi/v1/sd-models"), 200, "\"model_name\":\"pipe_pixart_sigma\""));
     CHECK(says(get(s, "/sdapi/v1/options"), 200, "\"sd_model_checkpoint\":\"pipe_pixart_sigma\""));
     CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"none\"}"), 404, "no model 'none'"));
-    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"pipe_pixart_sigma\",\"other\":1}"), 200, "null"));
+    CHECK(
+        says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"pipe_pixart_sigma\",\"other\":1}"), 200, "null"));
     CHECK(says(get(s, "/sdapi/v1/progress"), 200, "{\"progress\":0,\"eta_relative\":0,\"state\":{"));
     CHECK(says(post(s, "/sdapi/v1/interrupt", "{}"), 200, "{}"));
 }
@@ -317,12 +383,28 @@ static void test_a1111(const served *s) {
 /* ---- Requests that are malformed, large, slow or foreign ---- */
 
 static void test_malformed(const served *s) {
-    static const char *const bodies[] = {"", "{", "[]", "null", "7", "\"x\"", "{\"prompt\":}", "{\"prompt\":7}", "{\"prompt\":[\"x\"]}",
-                                         "{\"prompt\":\"\xff\"}", "{\"prompt\":\"x\\ud800\"}", "{\"prompt\":\"x\"} x",
+    static const char *const bodies[] = {"",
+                                         "{",
+                                         "[]",
+                                         "null",
+                                         "7",
+                                         "\"x\"",
+                                         "{\"prompt\":}",
+                                         "{\"prompt\":7}",
+                                         "{\"prompt\":[\"x\"]}",
+                                         "{\"prompt\":\"\xff\"}",
+                                         "{\"prompt\":\"x\\ud800\"}",
+                                         "{\"prompt\":\"x\"} x",
                                          "{\"prompt\":\"x\\u0000y\"}"};
-    static const char *const raw[] = {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /v1/images/generations HTTP/1.1\r\nHost: "
-                                      "localhost\r\nContent-Length: -5\r\n\r\n", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
-                                      "chunked\r\n\r\nzz\r\n", "\x16\x03\x01\x02", "GET /%ff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"};
+    static const char *const raw[] = {"\r\n\r\n",
+                                      "GET\r\n\r\n",
+                                      "GET / HTTP/9.9\r\n\r\n",
+                                      "POST /v1/images/generations HTTP/1.1\r\nHost: "
+                                      "localhost\r\nContent-Length: -5\r\n\r\n",
+                                      "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+                                      "chunked\r\n\r\nzz\r\n",
+                                      "\x16\x03\x01\x02",
+                                      "GET /%ff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"};
     char *deep = malloc(1000001);
     size_t i;
     for (i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
@@ -365,16 +447,19 @@ static void test_huge(const served *s) {
     bool heard = true;
     int fd = dial(s), i;
     reply r;
-    snprintf(head, sizeof head, "POST /v1/images/generations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
+    snprintf(head, sizeof head,
+             "POST /v1/images/generations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
     say(fd, head, strlen(head));
     r = hear(fd);
     CHECK_MESSAGE(r.status == 413 && strstr(r.body, "larger than 64 MB"), "%d", r.status);
     free(r.text);
-    snprintf(head, sizeof head, "POST /sdapi/v1/txt2img HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    snprintf(head, sizeof head,
+             "POST /sdapi/v1/txt2img HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
     fd = dial(s); /* without end */
     heard = say(fd, head, strlen(head));
     memset(chunk, ' ', 1 << 20);
-    for (i = 0; i < 200 && heard; i++) heard = say(fd, "100000\r\n", 8) && say(fd, chunk, 1 << 20) && say(fd, "\r\n", 2);
+    for (i = 0; i < 200 && heard; i++)
+        heard = say(fd, "100000\r\n", 8) && say(fd, chunk, 1 << 20) && say(fd, "\r\n", 2);
     CHECK_MESSAGE(!heard && i >= 60, "%d MB were taken", i);
     close(fd);
     free(chunk);
@@ -393,8 +478,10 @@ static void test_slow(const served *s) {
     for (i = 0; i < 20; i++) close(slow[i]);
 }
 
-static const char *const long_job = "{\"prompt\":\"x\",\"steps\":400,\"sampler_name\":\"Euler\",\"width\":96,\"height\":96,\"preview\":true}",
-                  *const long_openai = "{\"prompt\":\"x\",\"steps\":400,\"size\":\"96x96\"}";
+static const char *const
+    long_job =
+        "{\"prompt\":\"x\",\"steps\":400,\"sampler_name\":\"Euler\",\"width\":96,\"height\":96,\"preview\":true}",
+    *const long_openai = "{\"prompt\":\"x\",\"steps\":400,\"size\":\"96x96\"}";
 
 static bool idle(const served *s) {
     reply r = get(s, "/sdapi/v1/progress?skip_current_image=true");
@@ -463,7 +550,8 @@ static void test_queue(served *s) {
         other += r.status == 409;
         free(r.text);
     }
-    CHECK_MESSAGE(full == 7 && ended == 32 && other == 1, "%d were too many, %d waited, %d was made", full, ended, other);
+    CHECK_MESSAGE(full == 7 && ended == 32 && other == 1, "%d were too many, %d waited, %d was made", full, ended,
+                  other);
 }
 
 /* ---- make test-all ---- */
@@ -480,7 +568,8 @@ static void *one_of_many(void *user) {
         int fd;
         reply r;
         snprintf(body, sizeof body, "{\"prompt\":\"number %d\",\"seed\":%d}", c->number, c->number);
-        fd = request(c->server, "POST", c->number % 2 ? "/v1/images/generations" : "/sdapi/v1/txt2img", "", body, strlen(body));
+        fd = request(c->server, "POST", c->number % 2 ? "/v1/images/generations" : "/sdapi/v1/txt2img", "", body,
+                     strlen(body));
         if (c->number % 10 == 9) { /* some leave at once */
             close(fd);
             c->good++;
@@ -553,8 +642,9 @@ static void test_openai_client(const served *s) {
     FILE *file = fopen(in_work("client.py"), "w");
     fputs(program, file);
     fclose(file);
-    if (shell("test -x build/openai/bin/python || { python3 -m venv build/openai && build/openai/bin/pip install -q openai; } "
-              ">$WORK/pip.log 2>&1; build/openai/bin/python -c 'import openai' 2>/dev/null") != 0) {
+    if (shell(
+            "test -x build/openai/bin/python || { python3 -m venv build/openai && build/openai/bin/pip install -q openai; } "
+            ">$WORK/pip.log 2>&1; build/openai/bin/python -c 'import openai' 2>/dev/null") != 0) {
         printf("skipped: OpenAI's client: it cannot be installed (build/openai)\n");
         return;
     }
@@ -591,7 +681,8 @@ int main(int argc, char **argv) {
         return TEST_END("server");
     }
     if (!CHECK_MESSAGE(s.port, "the server did not start")) return TEST_END("server");
-    CHECK(shell("build/dit --serve nowhere 2>$WORK/said") == 2 && shell("grep -q \"must be .HOST:.PORT\" $WORK/said") == 0);
+    CHECK(shell("build/dit --serve nowhere 2>$WORK/said") == 2 &&
+          shell("grep -q \"must be .HOST:.PORT\" $WORK/said") == 0);
     CHECK(shell("build/dit --serve %d 2>$WORK/said", s.port) == 4 && shell("grep -q 'choose another' $WORK/said") == 0);
     CHECK(shell("build/dit --serve 0 -m nothing 2>$WORK/said") == 3 && shell("grep -q 'No such file' $WORK/said") == 0);
     test_openai(&s);
