@@ -24966,15 +24966,11 @@ typedef struct diti_tokens {
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
+/* vocab.json and merges.txt of CLIP, or of a language model, whose added tokens tokenizer_config.json has. config NULL:
+   there are none. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err);
-/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err);
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err);
 /* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
@@ -27766,21 +27762,14 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
     return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err) {
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err) {
     diti_json *root = NULL;
     dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
     if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
     diti_json_free(env, root);
     return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
 }
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
@@ -28286,8 +28275,8 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
     if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
     if (result >= 0 && vocabulary)
-        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
-                                                path, out, err);
+        result = diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, config, path,
+                                            out, err);
     else if (result >= 0)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
     diti_json_free(from->env, config);
@@ -30080,7 +30069,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
 static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
     diti_elementwise_desc desc = DITI_ZERO;
-    if (!decoder->config.embedding_scale) return x;
+    if (!(decoder->config.embedding_scale > 0)) return x;
     desc.scale = decoder->config.embedding_scale;
     desc.out_f32 = true;
     desc.name = "decoder_embedding_scale";

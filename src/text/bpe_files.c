@@ -82,21 +82,14 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
     return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err) {
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err) {
     diti_json *root = NULL;
     dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
     if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
     diti_json_free(env, root);
     return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
 }
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */

@@ -149,15 +149,11 @@ typedef struct diti_tokens {
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
+/* vocab.json and merges.txt of CLIP, or of a language model, whose added tokens tokenizer_config.json has. config NULL:
+   there are none. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err);
-/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
-DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
-                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
-                                                       const diti_json *config, const char *name, diti_tokenizer **out,
-                                                       dit_error *err);
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err);
 /* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);

@@ -89,8 +89,8 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
     if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
     if (result >= 0 && vocabulary)
-        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
-                                                path, out, err);
+        result = diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, config, path,
+                                            out, err);
     else if (result >= 0)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
     diti_json_free(from->env, config);

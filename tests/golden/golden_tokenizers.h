@@ -100,8 +100,7 @@ static inline golden_tokenizer_result golden_tokenizer_merges(const diti_env *en
         data[i] = test_read_file(file, &sizes[i]);
     }
     if (data[0] && data[1] &&
-        diti_tokenizer_load_vocabulary(env, data[0], sizes[0], data[1], sizes[1], config, path, &tokenizer, &err) ==
-            DIT_OK)
+        diti_tokenizer_load_merges(env, data[0], sizes[0], data[1], sizes[1], config, path, &tokenizer, &err) == DIT_OK)
         golden_tokenizer_cases(tokenizer, golden, &result);
     else
         snprintf(result.message, sizeof result.message, "%s", err.message);

@@ -44,8 +44,8 @@ static dit_result load(const diti_env *env, const uint8_t *data, size_t size, di
     if (!merges) merges = end - 1;
     config = (const char *)memchr(merges + 1, 0, (size_t)(end - merges) - 1);
     if (config && diti_json_parse(env, config + 1, (size_t)(end - config) - 1, "fuzz", &root, err) < 0) root = NULL;
-    result = diti_tokenizer_load_vocabulary(env, text + 1, (size_t)(merges - text) - (merges > text), merges + 1,
-                                            (size_t)((config ? config : end) - merges) - 1, root, "fuzz", out, err);
+    result = diti_tokenizer_load_merges(env, text + 1, (size_t)(merges - text) - (merges > text), merges + 1,
+                                        (size_t)((config ? config : end) - merges) - 1, root, "fuzz", out, err);
     diti_json_free(env, root);
     return result;
 }

@@ -308,8 +308,8 @@ static void test_lost_words(const diti_env *env) {
 static void check_merges(const diti_env *env, const char *vocabulary, const char *merges, const char *words) {
     dit_error err = DITI_ZERO;
     diti_tokenizer *tokenizer = NULL;
-    dit_result result = diti_tokenizer_load_merges(env, vocabulary, strlen(vocabulary), merges, strlen(merges), "test",
-                                                   &tokenizer, &err);
+    dit_result result = diti_tokenizer_load_merges(env, vocabulary, strlen(vocabulary), merges, strlen(merges), NULL,
+                                                   "test", &tokenizer, &err);
     CHECK_MESSAGE(result < 0 && !tokenizer && strstr(err.message, words), "wanted \"%s\", got \"%s\"", words,
                   err.message);
     diti_tokenizer_free(tokenizer);
@@ -383,7 +383,7 @@ static void test_bundled(const diti_env *env) {
     char *merges = test_read_file("models/clip/merges.txt", &sizes[1]);
     diti_tokenizer *clip = NULL, *t5 = load_file(env, "models/t5/tokenizer.json");
     if (CHECK(vocabulary && merges))
-        diti_tokenizer_load_merges(env, vocabulary, sizes[0], merges, sizes[1], "models/clip", &clip, NULL);
+        diti_tokenizer_load_merges(env, vocabulary, sizes[0], merges, sizes[1], NULL, "models/clip", &clip, NULL);
     check_bundled(clip, words, clip_words, DITI_COUNT(clip_words));
     check_bundled(clip, marks, clip_marks, DITI_COUNT(clip_marks));
     check_bundled(t5, words, t5_words, DITI_COUNT(t5_words));
