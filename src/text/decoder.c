@@ -548,7 +548,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
 static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
     diti_elementwise_desc desc = DITI_ZERO;
-    if (!decoder->config.embedding_scale) return x;
+    if (!(decoder->config.embedding_scale > 0)) return x;
     desc.scale = decoder->config.embedding_scale;
     desc.out_f32 = true;
     desc.name = "decoder_embedding_scale";
