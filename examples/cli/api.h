@@ -1,4 +1,4 @@
-/* What requests to dit --serve mean, and their answers: OpenAI's images (generations, edits, models) and
+/* Requests to dit --serve and their answers: OpenAI's images (generations, edits, models) and
    AUTOMATIC1111's txt2img, img2img, progress, interrupt, options, sd-models, samplers and schedulers. A request's
    members become the options of the command line, which are checked where those are. server.h includes it. Not part of
    dit.h. */
@@ -30,7 +30,7 @@ static void answer_error(exchange *e, bool openai, unsigned status, const char *
     json_raw(&e->answer, "}");
 }
 
-/* What the exit code of the command line means to a client. */
+/* The exit code of the command line, as a client is told it. */
 static unsigned status_of(int code) {
     return code == EXIT_USAGE ? 400 : code >= 128 ? 409 : code == EXIT_MEMORY ? 507 : code == EXIT_DEVICE ? 503 : 500;
 }
@@ -177,7 +177,7 @@ static bool take_format(exchange *e, const char *response, const char *format) {
     return !format;
 }
 
-/* What generations and edits have in common, as an object. Members beyond OpenAI's own have A1111's names. */
+/* Members that generations and edits have in common. Members beyond OpenAI's own have A1111's names. */
 static bool take_openai(exchange *e, const json_t *from) {
     ticket *t = e->ticket;
     const char *size = NULL, *model = NULL, *response = NULL, *format = NULL;

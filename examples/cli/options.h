@@ -388,7 +388,7 @@ static int unknown_argument(const char *name) {
     return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help-all lists all)", name, nearest);
 }
 
-/* What an option means whose value is left out; NULL: it needs one. */
+/* The value of an option that is given without one; NULL: it needs one. */
 static const char *value_left_out(const option_entry *entry) {
     if (strcmp(entry->name, "--info") == 0) return "";
     if (strcmp(entry->name, "--preview") == 0) return "terminal";

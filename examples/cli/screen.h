@@ -60,7 +60,7 @@ static void screen_draw(screen *s, const unsigned char *rgba, uint32_t width, ui
 static void screen_leave(screen *s) { s->rows = 0; }
 #else
 
-/* ---- What the terminal can do ---- */
+/* ---- Asking the terminal ---- */
 
 /* Kitty's test of a picture; iTerm2's size of a letter; the usual size of a letter in pixels; the terminal's kind,
    which every terminal answers, so that no answer that comes before is waited for longer. */

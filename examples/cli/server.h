@@ -358,7 +358,7 @@ static void tell_ticket(const app *a, const ticket *t, int code, double seconds)
         fprintf(stderr, "dit: %u picture%s in %.2f s\n", t->made_count, t->made_count == 1 ? "" : "s", seconds);
 }
 
-/* Those who wait are told that it is over, and have two seconds to hear it. */
+/* Clients that wait are told that it is over, and have two seconds to hear it. */
 static void end_server(server *s) {
     const struct timespec moment = {0, 10000000};
     const double begun = now();

@@ -4,9 +4,12 @@
    Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for
    --init-img, stb_image.h; with -DDIT_WEBP and libwebpmux it writes animated WebP)
 
-   A run goes like this: everything the user typed is checked before any work (check_request), then a context, a model
-   and one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). Frames of a
-   clip are written as they come (put_frames). */
+   A request goes like this (make_request): everything the user typed is checked before any work (check_request), then a
+   context, a model and one job are made or taken from the request before (prepare), and the job runs once per picture
+   with the next seed (make_picture). Frames of a clip are written as they come (put_frames). The command line is one
+   request; batch.h, interactive.h and server.h make many. screen.h draws on terminals, stills.h and sheet.h write
+   pictures, catalogue.h, completion.h and doctor.h answer questions. make adds what libraries of the distribution give:
+   -DDIT_JPEG, DIT_SIXEL, DIT_EDIT, DIT_JSON, DIT_HTTP. */
 #define _DEFAULT_SOURCE 1 /* signal() that stays installed, realpath */
 #define _XOPEN_SOURCE 700
 #define DIT_IMPLEMENTATION

@@ -483,18 +483,15 @@ static const char *const
         "{\"prompt\":\"x\",\"steps\":400,\"sampler_name\":\"Euler\",\"width\":96,\"height\":96,\"preview\":true}",
     *const long_openai = "{\"prompt\":\"x\",\"steps\":400,\"size\":\"96x96\"}";
 
-static bool idle(const served *s) {
-    reply r = get(s, "/sdapi/v1/progress?skip_current_image=true");
-    const bool yes = r.status == 200 && strstr(r.body, "\"job\":\"\"") && strstr(r.body, "\"waiting\":0");
-    free(r.text);
-    return yes;
-}
-
-/* Whether the server comes to rest, or to work, within some seconds. */
+/* Whether the server comes to rest, or makes a picture, within some seconds. */
 static bool becomes(const served *s, bool rest) {
     const double begin = seconds();
     while (seconds() - begin < 30) {
-        if (idle(s) == rest) return true;
+        reply r = get(s, "/sdapi/v1/progress?skip_current_image=true");
+        const bool idle = r.status == 200 && strstr(r.body, "\"job\":\"\"") && strstr(r.body, "\"waiting\":0"),
+                   busy = r.status == 200 && strstr(r.body, "\"job\":\"picture\"");
+        free(r.text);
+        if (rest ? idle : busy) return true;
         pause_for(30);
     }
     return false;

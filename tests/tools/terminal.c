@@ -661,7 +661,7 @@ static void test_words(void) {
         holds("said", "are in use (--device-memory); try a smaller -W and -H, --weight-budget, or another --device\n"));
 }
 
-/* ---- What the program tells about itself ---- */
+/* ---- Answers of the program about itself ---- */
 
 static void test_answers(void) {
     CHECK(shell("$DIT doctor >told") == 0); /* other things than devices may be wrong on this machine */
