@@ -398,8 +398,9 @@ static int serve(app *a) {
     s.a = a;
     s.last = &s.first;
     a->o.quiet = a->o.quiet || a->o.json;
-    a->loaded = loading_text(&a->o); /* a model that cannot be is told at once */
-    code = check_model_path(a);
+    code = take_loras(&a->o, &a->loras);
+    a->loaded = loading_text(&a->o, &a->loras); /* a model that cannot be is told at once */
+    if (!code) code = check_model_path(a);
     if (!code) code = open_headers(a);
     if (code) return code;
     if (a->info.default_frames) a->o.frames = "1"; /* stills of models of clips */

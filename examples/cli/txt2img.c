@@ -409,7 +409,6 @@ static int check_parts(app *a) {
                  {"--taesd", a->o.taesd, DIT_ROLE_TAE},
                  {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
     size_t i;
-    int code;
     a->part_count = 0;
     for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!parts[i].path) continue;
@@ -418,9 +417,8 @@ static int check_parts(app *a) {
         a->parts[a->part_count].role = parts[i].role;
         a->parts[a->part_count++].source.path = parts[i].path;
     }
-    code = take_loras(&a->o, &a->loras);
-    if (!code) loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
-    return code;
+    loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
+    return EXIT_GOOD;
 }
 
 static int check_model_path(app *a) {
@@ -2196,16 +2194,21 @@ static const char *const loading_options[] = {
     "--vae",           "--taesd",           "--tokenizer",      "--type",          "--tensor-type-rules",
     "--weight-budget", "--device-memory",   "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
     "--split",         "--device",          "--conditioning",   "--encode-prompt", "--trace",
-    "--tune"};
+    "--tune",          "--lora-merge"};
 
 /* Their values, one after the other; freed with free, NULL without memory. */
-static char *loading_text(options *o) {
+static char *loading_text(options *o, const lora_list *loras) {
     parameter_text out = {0};
+    char weight[32];
     size_t i;
     for (i = 0; i < sizeof loading_options / sizeof loading_options[0]; i++) {
         const option_entry *entry = find_option(loading_options[i]);
         const char *value = entry->value ? *option_text(o, entry) : *option_flag(o, entry) ? "on" : NULL;
         append_pair(&out, entry->name, value ? value : "");
+    }
+    for (i = 0; i < loras->count; i++) {
+        snprintf(weight, sizeof weight, "%.9g", (double)loras->items[i].weight);
+        append_pair(&out, weight, loras->items[i].path);
     }
     return out.at;
 }
@@ -2255,16 +2258,16 @@ static void end_request(app *a) {
 
 /* The pictures of a->o. Context, model and plan stay, and those of the request before serve where they can. */
 static int make_request(app *a) {
-    char *loading = loading_text(&a->o);
+    int code = take_loras(&a->o, &a->loras);
+    char *loading = loading_text(&a->o, &a->loras);
     uint32_t i;
-    int code;
     if (!a->loaded || !loading || strcmp(loading, a->loaded) != 0) {
         unload(a);
         a->loaded = loading;
         loading = NULL;
     }
     free(loading);
-    code = check_request(a);
+    if (!code) code = check_request(a);
     if (!code && a->o.encode_prompt) {
         code = write_conditioning(a);
     } else {
@@ -2364,6 +2367,7 @@ static int show_info(app *a) {
     int level, code = check_info(a, &level);
     if (!code) code = check_numbers(a);
     if (!code && a->r.count > 64) code = complain(EXIT_USAGE, "--batch-count %u: at most 64 with --info", a->r.count);
+    if (!code) code = take_loras(&a->o, &a->loras);
     if (!code) code = check_model_path(a);
     if (!code) code = open_headers(a);
     if (!code) code = check_frames(a);
