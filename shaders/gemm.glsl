@@ -156,7 +156,7 @@ vec2 guard_factors = vec2(1.0);
 void guard_begin() {
     if (GUARDED) guard_factors = uintBitsToFloat(guard[guard_offset].xy);
 }
-// What this thread saw: the largest magnitudes (as bits) of the result and of what was narrowed.
+// A thread remembers the largest magnitudes (as bits) of the result and of what was narrowed.
 const uint guard_limit = OUT_FORMAT == FORMAT_F16 ? 0x477fe000u : 0x7f800000u, narrow_limit = 0x477fe000u;
 uint result_peak = 0u, narrow_peak = 0u;
 vec4 guard_fit(const vec4 v, const uint limit, inout uint peak) {

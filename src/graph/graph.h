@@ -162,7 +162,7 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
-    bool guard_blind; /* exponents of tensors that travel rise by a fixed amount: some device's peaks are unknown */
+    bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
