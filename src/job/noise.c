@@ -177,7 +177,7 @@ static void diti_noise_image(const dit_model *model, uint32_t image, size_t valu
     }
 }
 
-/* What LTX-Video's decoder takes behind the steps: noise for every latent, which the pipeline mixes in, then planes. */
+/* LTX-Video's decoder takes noise behind the steps: for every latent, which the pipeline mixes in, then planes. */
 static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env, diti_job_request *out,
                                      dit_error *err) {
     const diti_vae_traits *traits = model->vae ? diti_vae_get_traits(model->vae) : NULL;
