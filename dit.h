@@ -6359,7 +6359,7 @@ typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
     VkDeviceSize block;             /* memory that many tensors share is allocated in pieces of at most this: 1 GiB */
-    VkDeviceSize band;              /* what lies between two layers is computed in bands of rows where it is larger */
+    VkDeviceSize band;              /* most bytes between two layers; more are computed in bands of rows */
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
@@ -29008,7 +29008,7 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
-    uint32_t feeds, texts;        /* of a divided model: feed-forwards and attentions to the text in a block */
+    uint32_t feeds, texts;        /* feed-forwards, and attentions to the text, of a divided model's block */
     bool frame_steps;             /* diti_denoise.frame_steps is understood */
     bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -29215,7 +29215,7 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
-/* Of frames that have timesteps of their own those whose rows are computed here. */
+/* Frames whose rows are computed here, where rows are divided by whole frames, and the first of them. */
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
@@ -29457,7 +29457,7 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
-/* Of a table [frames, columns] the rows of the frames at hand. */
+/* The rows of the frames at hand in a table [frames, columns]. */
 DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */
@@ -47779,10 +47779,15 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                             dit_error *err);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* decode.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
+   be 0. */
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share);
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
-DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* what the decoder is told */
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */
@@ -51608,7 +51613,7 @@ static void diti_noise_image(const dit_model *model, uint32_t image, size_t valu
     }
 }
 
-/* What LTX-Video's decoder takes behind the steps: noise for every latent, which the pipeline mixes in, then planes. */
+/* LTX-Video's decoder takes noise behind the steps: for every latent, which the pipeline mixes in, then planes. */
 static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env, diti_job_request *out,
                                      dit_error *err) {
     const diti_vae_traits *traits = model->vae ? diti_vae_get_traits(model->vae) : NULL;
@@ -52900,8 +52905,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
-   those of previews and of the clip share. */
+/* The decoder of so many frames; false: the graph has failed. A timestep and noise, where it takes them, are inputs
+   that previews and the clip share. */
 static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
     const diti_job_request *request = &share->job->request;
     const diti_vae *vae = share->job->model->vae;
@@ -53000,16 +53005,18 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
+                                  uint32_t frames) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0;
-    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels), rgb, shape->swap,
-                   program->health_words);
+    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
+    if (made)
+        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
+                       program->health_words);
     if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, rgb,
+        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
                         diti_tensor_view(graph, program->texels[0], 0, 1, 0,
                                          shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
                         shape->texels == DITI_TEXELS_GREY);
@@ -53034,6 +53041,72 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
+/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+static bool diti_clip_is_divided(const diti_share *share) {
+    const dit_job *job = share->job;
+    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
+           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+}
+
+/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
+                                      uint32_t frames) {
+    const diti_job_request *request = &share->job->request;
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
+             area = request->latent_width * request->latent_height, self = share->assignment.share,
+             own = diti_group_size(group, self, frames) * area;
+    diti_tensor part = 0;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
+        if (!rows || (self ? i != self : i == 0)) continue;
+        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
+        if (self) {
+            diti_receive(graph, part, 0);
+            continue;
+        }
+        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
+                  "latents to decode");
+        diti_send(graph, part, i);
+    }
+    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
+    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+}
+
+/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
+   whose own come last, so that who reads the frames waits for them all. */
+static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
+                                 const diti_vae_chunk *chunk) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    diti_group group = diti_decode_group(share);
+    uint32_t pixels = shape->width * shape->height, i, own;
+    bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
+    diti_vae_chunk part = *chunk;
+    diti_tensor rows, rgba, rgb = 0;
+    if (group.count > chunk->frames) group.count = chunk->frames;
+    if (group.index >= group.count) return;
+    own = diti_group_size(&group, group.index, chunk->out_frames);
+    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
+    part.frames = part.out_frames = own;
+    if (own) rows = diti_vae_clip_run(clip, &part, rows);
+    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
+        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
+        if (frames)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
+                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    }
+    if (!group.index) {
+        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
+        return;
+    }
+    if (!own || diti_graph_failed(graph)) return;
+    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
+    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
+    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
+    diti_send(graph, rgba, 0);
+    if (floats) diti_send(graph, rgb, 0);
+}
+
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
    a run first comes to them. */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
@@ -53043,11 +53116,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    if (share->assignment.share || !share->job->model->vae || diti_graph_failed(graph)) return;
+    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    program->chunk_count = 0;
+    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
-    diti_clip_emit_states(share, graph, frames, out_frames);
-    for (i = 0; i < request->shape.image_count && !diti_graph_failed(graph); i++) {
+    if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
+    for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
         diti_copy(graph,
@@ -53062,10 +53137,14 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         diti_tensor rows;
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
+        if (divided) {
+            diti_clip_emit_share(share, graph, &clip, chunk);
+            continue;
+        }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
@@ -53218,7 +53297,7 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
-static diti_group diti_decode_group(const diti_share *share) {
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
     diti_group group = DITI_ZERO;
     uint32_t i;
     group.count = share->assignment.share_total;
@@ -53239,13 +53318,12 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
     return lines * request->shape.width;
 }
 
-/* Pixels of a picture that another share makes come to the first one, which waits for them. */
-static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
-                                uint32_t share) {
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share) {
     diti_tensor parts[2];
     parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
-    parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
-    diti_receive_several(graph, parts, 2, share);
+    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
@@ -56960,7 +57038,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
         result = diti_share_submit_states(share, &value, err);
     if (result >= 0 && share->program.start_copy && at.segment == share->program.start_segment && at.slice == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.start_copy, &value, err);
-    if (result >= 0 && diti_run_is_chunk(share, at.segment) && at.slice == 0)
+    if (result >= 0 && share->program.chunk_commands && diti_run_is_chunk(share, at.segment) && at.slice == 0)
         result =
             diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk], &value, err);
     if (result >= 0)
@@ -56968,7 +57046,7 @@ static dit_result diti_run_submit_slice(diti_share *share, diti_job_flight *flig
                            : diti_plan_submit(share->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && share->assignment.share == 0)
         result = diti_plan_submit_commands(share->program.plan, share->program.preview_copy, &value, err);
-    if (result >= 0 && share->run.cursor.chunk != at.chunk)
+    if (result >= 0 && share->program.chunk_commands && share->run.cursor.chunk != at.chunk)
         result = diti_plan_submit_commands(share->program.plan, share->program.chunk_commands[2 * at.chunk + 1], &value,
                                            err);
     if (result >= 0 && share->run.cursor.slice == 0) result = diti_snapshot_submit(share, at.segment, &value, err);
