@@ -3,8 +3,8 @@
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-/* The decoder of so many frames; false: the graph has failed. What one is told beside the latent are inputs, which
-   those of previews and of the clip share. */
+/* The decoder of so many frames; false: the graph has failed. A timestep and noise, where it takes them, are inputs
+   that previews and the clip share. */
 static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
     const diti_job_request *request = &share->job->request;
     const diti_vae *vae = share->job->model->vae;

@@ -527,7 +527,7 @@ DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_
 /* frames.c */
 DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
-DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* what the decoder is told */
+DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
 /* A chunk's latents to where its ops read them; its frames to the host, and to layers of an application's image. */

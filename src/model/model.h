@@ -97,8 +97,7 @@ typedef struct diti_model_traits {
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
-    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does.
-     */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
@@ -320,7 +319,7 @@ DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transform
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
-/* The frames with timesteps of their own whose rows are computed here. */
+/* Frames whose rows are computed here, where rows are divided by whole frames, and the first of them. */
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
@@ -576,7 +575,7 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
                                          const float *timesteps, uint32_t shift, dit_error *err);
 /* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
-/* The rows of a table [frames, columns] that stand for the frames at hand. */
+/* The rows of the frames at hand in a table [frames, columns]. */
 DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
 /* The rows of a table F32 [steps + 1, columns], whose last one is for timestep 0, that modulate the step at hand: one
    of each frame of each item, or one of all where frame_steps is 0. Then the last row may be missing. */

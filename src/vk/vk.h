@@ -174,7 +174,7 @@ typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
     VkDeviceSize block;             /* memory that many tensors share is allocated in pieces of at most this: 1 GiB */
-    VkDeviceSize band;              /* what lies between two layers is computed in bands of rows where it is larger */
+    VkDeviceSize band;              /* most bytes between two layers; more are computed in bands of rows */
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */

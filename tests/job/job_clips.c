@@ -445,7 +445,7 @@ static void test_memory(void) {
     dit_model_destroy(model);
 }
 
-/* What dit_job_memory says is what an allocator hands out at most while the clip is made, within a tenth. The devices
+/* An allocator hands out what dit_job_memory says at most, within a tenth, while the clip is made. The devices
    of these tests count staging and frames of the host as memory, too. */
 static void check_peak(const char *folder, const char *transformer, uint32_t side, uint32_t frames, bool moves) {
     engine *e = (engine *)calloc(1, sizeof *e);
