@@ -261,10 +261,8 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
-       DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
-       DIT_NO_LTX             LTX-Video                                                       7 KB
-       DIT_NO_HUNYUANVIDEO    HunyuanVideo                                                    9 KB
-       DIT_NO_WAN             Wan 2.1 and 2.2                                                 9 KB
+       DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -854,8 +852,9 @@ typedef struct dit_image {  /* pixels of yours */
    first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
    number. */
 
-typedef struct dit_reference { /* a picture that frames of a clip are taken from, or several that follow each other */
-    const dit_image *frames;   /* required; each of the size of the job */
+typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext), of any size, in rgba;
+                                  or one that frames of a clip are taken from, or several that follow each other */
+    const dit_image *frames;   /* required; of clips each of the size of the job */
     uint32_t frame_count;      /* entries of frames; 0: 1 */
 } dit_reference;
 
@@ -959,7 +958,8 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_reference *references; /* frames of a clip are taken from these, as mask_strategy says; NULL: none */
+    const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
+                                        mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
     const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
     uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
@@ -1402,6 +1402,9 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_HUNYUANVIDEO) || \
      defined(DIT_NO_WAN) || \
      defined(DIT_NO_FLUX) || \
+     defined(DIT_NO_ZIMAGE) || \
+     defined(DIT_NO_FLUX2) || \
+     defined(DIT_NO_QWENIMAGE) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -12976,6 +12979,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                    every step; set where a value is too large for that: then loading fails and is done again without */
 } diti_load_options;
@@ -13000,15 +13004,16 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
+    const struct diti_taps *taps; /* diti_load_options.taps */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -13079,6 +13084,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -13851,6 +13862,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
+    loader->taps = options->taps;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -14026,6 +14038,19 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+}
+
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name) {
+    diti_load_bare_rows(loader, out, 0, rows, rows, columns, name);
 }
 
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -15087,6 +15112,9 @@ typedef struct diti_fused {
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
 
 typedef struct diti_component diti_component;
 typedef struct diti_component_kind {
@@ -15172,12 +15200,22 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
+    if (loader->rename)
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
+    else
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+}
+
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
-    if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
-    else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {
@@ -15661,6 +15699,8 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool factor;                      /* x * scale, not x * (1 + scale) */
+    diti_tensor residual;             /* F32 [rows of x, columns], may be out: added, without a shift; 0: none */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     bool silu;                        /* last of all; not of I8 */
@@ -15670,6 +15710,10 @@ typedef struct diti_norm_desc {
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name);
 
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
@@ -15686,14 +15730,16 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+    uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -15798,6 +15844,7 @@ typedef struct diti_patches {
     uint32_t batch, channels;
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+    bool channels_last;             /* diti_patchify: columns are (dt, dy, dx, c) */
 } diti_patches;
 /* How many tokens a batch item has. */
 DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
@@ -15832,8 +15879,11 @@ typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
+                                   and columns has the length of the conditional one, and is not rescaled, projected
+                                   or limited; width: of x's planes */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -17839,14 +17889,16 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
+    dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, desc->token_side != 0);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 2);
 }
 
 DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
@@ -18024,7 +18076,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
@@ -18543,7 +18596,9 @@ enum {
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
     DITI_NORM_PART_MEASURE = 128,
-    DITI_NORM_PART_SILU = 256
+    DITI_NORM_PART_SILU = 256,
+    DITI_NORM_PART_FACTOR = 512,
+    DITI_NORM_PART_RESIDUAL = 1024
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -18565,7 +18620,8 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
         return false;
     }
     return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+           diti_norm_table(graph, desc->shift, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->residual, info->rows, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -18582,6 +18638,8 @@ static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *o
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
+
+static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
 
 /* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
    half of the shared memory that every device has. */
@@ -18602,9 +18660,11 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0) |
+           (desc->factor ? (uint32_t)DITI_NORM_PART_FACTOR : 0) |
+           (desc->residual ? (uint32_t)DITI_NORM_PART_RESIDUAL | (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
     dispatch->constant_count = 7;
 }
@@ -18625,7 +18685,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] =
+        diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -18636,7 +18697,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 5, diti_norm_shift(desc), DITI_NORM_PUSH_SHIFT, true, false);
     diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
@@ -18674,6 +18735,26 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
         if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
         if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
     }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    desc.scale = factors;
+    desc.factor = true;
+    desc.rows_per_group = 1;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    op.x = diti_guard_release(graph, x, name);
+    info = *diti_tensor_get(graph, x);
+    op.name = name;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
     diti_norm_emit(graph, &op);
     return op.out;
 }
@@ -20809,6 +20890,8 @@ enum {
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
     DITI_ATTENTION_ROW_STEP,
+    DITI_ATTENTION_KV_SHARE,
+    DITI_ATTENTION_CAP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -20816,12 +20899,13 @@ enum {
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
     DITI_ATTENTION_PART_PACKED = 8,
-    DITI_ATTENTION_PART_STRIDED = 16
+    DITI_ATTENTION_PART_STRIDED = 16,
+    DITI_ATTENTION_PART_CAP = 32
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
-    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
@@ -20958,14 +21042,14 @@ static void diti_attention_candidate(const diti_device *device, uint32_t candida
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t rows, const char *name) {
+                                 uint32_t heads, uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
     if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
-    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
+    if (head && info->rows == rows && info->columns == heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
-                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
+                    info->columns, rows, shape->items, heads, shape->head_dim);
     return false;
 }
 
@@ -20985,6 +21069,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->batch = desc->packed ? 1 : shape->items;
     shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
+    shape->kv_heads = desc->kv_heads ? desc->kv_heads : desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
     shape->keys = desc->items ? key_rows : key_rows / shape->batch;
@@ -21003,6 +21088,11 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
         return false;
     }
+    if (desc->heads % shape->kv_heads) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads cannot share %u heads of keys and values",
+                        name, desc->heads, shape->kv_heads);
+        return false;
+    }
     if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
                         name);
@@ -21015,9 +21105,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
         return false;
     }
     before = desc->packed ? desc->most_keys : shape->queries;
-    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
-           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
-           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+    return diti_attention_input(graph, q, shape, shape->heads, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->kv_heads, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
            diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
                                 before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
@@ -21079,7 +21169,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
            (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
-           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
+           (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -21104,7 +21195,8 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
-    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->cap > 0 ||
+        desc->scale <= 0)
         return false;
     for (i = 0; i < 3; i++)
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
@@ -21150,7 +21242,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -21183,6 +21276,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
+    dispatch.push[DITI_ATTENTION_KV_SHARE] = shape->heads / shape->kv_heads;
+    dispatch.push[DITI_ATTENTION_CAP] = diti_op_float(desc->cap);
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -21207,8 +21302,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;
@@ -24895,6 +24991,8 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
+    DITI_TOKENIZER_BYTES,  /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_PIECES, /* BPE of characters, whose spaces are U+2581: Gemma's, LLaMA 2's */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -24918,22 +25016,27 @@ typedef struct diti_tokenizer {
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
-    int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
+    int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
+    uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool escapes_spaces;                  /* BPE of characters: spaces become U+2581 */
+    bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
-    int32_t begin, unknown, end, padding; /* begin -1: none */
+    int32_t begin, unknown, end, padding; /* begin, end -1: none */
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -24943,7 +25046,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *dat
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
                                                    const char *merges, size_t merges_size, const char *name,
                                                    diti_tokenizer **out, dit_error *err);
-/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
+/* The same, or a language model's, with the added tokens that tokenizer_config.json has. config NULL: none. */
+DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
+                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
+                                                       const diti_json *config, const char *name, diti_tokenizer **out,
+                                                       dit_error *err);
+/* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
 /* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
@@ -24953,9 +25061,14 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
+
+/* How many tokens a text has, without a begin and an end. */
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err);
 
 /* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
@@ -24985,7 +25098,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
+/* "left right" */
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err);
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens, or tokenizer_config.json's
+   added_tokens_decoder. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);
@@ -25027,6 +25143,47 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
 
+/* --- chat templates (chat.c): how a prompt is put to a decoder language model, and which of its hidden states are the
+   text that a transformer reads (docs/models.md 5.5) --- */
+/* State k is what the first k layers make of the embeddings, which are state 0; the last is behind the final norm.
+   Layers behind the last state that is wanted are neither loaded nor computed. */
+#define DITI_TAPS 16u
+typedef struct diti_taps {
+    uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
+    int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
+    bool unnormed;         /* the last state is before the final norm */
+} diti_taps;
+typedef struct diti_chat {
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
+    const char *before, *after; /* exact text around a prompt */
+    const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
+    const char *empty;          /* stands for an empty prompt */
+    uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    diti_taps taps;
+} diti_chat;
+typedef enum diti_chat_model {
+    DITI_CHAT_PLAIN, /* the prompt alone, the last state */
+    DITI_CHAT_ZIMAGE,
+    DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_QWEN_IMAGE,
+    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_21,
+    DITI_CHAT_KREA2,
+    DITI_CHAT_ANIMA,
+    DITI_CHAT_HUNYUANVIDEO,
+    DITI_CHATS
+} diti_chat_model;
+/* A family's traits name one: diti_model_traits.chat. */
+DIT_INTERNAL DITI_UNUSED const diti_chat *diti_chat_of(diti_chat_model model);
+/* The one of a pipeline's class; NULL: none is known for it. */
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name);
+/* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
+
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
@@ -25057,13 +25214,14 @@ typedef struct diti_encoder_type { /* each calls its own encoder self */
     const diti_weights *(*weights)(const void *self);
     /* States F32 [rows, columns], and use->pooled. */
     diti_tensor (*encode)(const void *self, diti_graph *graph, diti_encoder_use *use);
-    /* ids: what the tensor holds. NULL: the encoder has no inputs of its own. */
+    /* ids, items: what the tensors hold. NULL: the encoder has no inputs of its own. */
     dit_result (*write_inputs)(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                               dit_error *err);
+                               const uint32_t *items, dit_error *err);
 } diti_encoder_type;
 DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -25100,6 +25258,20 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
+
+/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
+typedef struct diti_decoder diti_decoder;
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err);
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
+/* A row attends to those before it and to itself, as far as its item has them as keys: a padded row to all tokens. Its
+   position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -26439,7 +26611,9 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 
 /* ==== src/text/bpe.c ==== */
 
-/* CLIP's byte-level BPE (docs/models.md 6.1). */
+/* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
+   front of them and do not end in a sign of their own; and the BPE of characters that other language models have (6.5),
+   for which a text is one word. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -26481,17 +26655,46 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
     return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
-DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+/* Language models have no text begin or end by itself; what pads is masked. */
+static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
+    static const char pad[] = "<|endoftext|>";
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+}
+
+/* Characters that the vocabulary lacks are spelled in bytes. */
+static dit_result diti_bpe_finish_pieces(diti_tokenizer *tokenizer, dit_error *err) {
+    static const char pad[] = "<pad>";
     uint32_t byte;
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
-    tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+    for (byte = 0; byte < 256; byte++) {
+        char text[8];
+        diti_format(text, sizeof text, "<0x%02X>", (unsigned)byte);
+        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, 6);
+        if (tokenizer->byte_ids[byte] < 0)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece %s", tokenizer->name, text);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
+    uint32_t byte;
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES) return diti_bpe_finish_pieces(tokenizer, err);
+    if (clip) {
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
+        tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    } else {
+        diti_bpe_finish_bytes(tokenizer);
+    }
     for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
         tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
-        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
+        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, clip ? length + 4 : length);
         if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
@@ -26562,24 +26765,56 @@ static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
     if (at) diti_bpe_push(run, run->prev[at]);
 }
 
+/* Symbols to begin with: bytes, or the characters that the vocabulary has. */
+static void diti_bpe_symbols(diti_bpe_run *run) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    uint32_t i, size, last = 0;
+    for (i = 0; i < run->length; last = i, i += size) {
+        const char *text = run->text + i;
+        uint8_t byte = (uint8_t)*text;
+        int32_t id = i + 1 == run->length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
+        size = 1;
+        if (tokenizer->kind == DITI_TOKENIZER_PIECES) {
+            uint32_t whole = (uint32_t)diti_utf8_length(text, run->length - i);
+            int32_t piece = whole ? diti_piece_find(&tokenizer->words, text, whole) : -1;
+            id = piece >= 0 ? piece : tokenizer->byte_ids[byte];
+            if (piece >= 0) size = whole;
+        }
+        run->ids[i] = id;
+        run->next[i] = i + size;
+        run->prev[i] = last;
+    }
+}
+
 static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     uint32_t i, length = run->length;
-    for (i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)run->text[i];
-        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
-        run->next[i] = i + 1;
-        run->prev[i] = i ? i - 1 : 0;
-    }
+    diti_bpe_symbols(run);
     run->heap_count = 0;
-    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
+    for (i = 0; i < length; i = run->next[i]) diti_bpe_push(run, i);
     while (run->heap_count) {
         diti_bpe_pair pair = diti_bpe_pop(run);
         diti_bpe_join(run, &pair);
     }
     run->text[length] = ' ';
     for (i = 0; i < length; i = run->next[i])
-        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
+        diti_token_emit(sink, run->ids[i], run->text + i,
+                        run->next[i] - i + (run->next[i] == length && tokenizer->kind == DITI_TOKENIZER_CLIP));
+}
+
+/* The id of a word that the vocabulary has as a whole; -1: none. Every byte is at most two in the vocabulary. */
+static int32_t diti_bpe_whole(const diti_bpe_run *run) {
+    diti_piece_range range = diti_piece_range_all(&run->tokenizer->words);
+    const diti_piece *piece;
+    uint32_t i, j;
+    for (i = 0; i < run->length; i++) {
+        char letter[4];
+        uint32_t bytes = diti_utf8_encode(diti_bpe_letter((uint8_t)run->text[i]), letter);
+        for (j = 0; j < bytes; j++)
+            if (!diti_piece_range_narrow(&run->tokenizer->words, &range, letter[j])) return -1;
+    }
+    piece = diti_piece_range_exact(&run->tokenizer->words, &range);
+    return piece ? piece->id : -1;
 }
 
 /* --- splitting text into words --- */
@@ -26612,15 +26847,106 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
     return end;
 }
 
+/* --- words of language models: the alternatives of Qwen2's and LLaMA 3's pattern in their order (docs/models.md 6.4),
+   which differ in how many digits a word has --- */
+
+/* The pattern's white space, which is Unicode's; Python's has four codes more. */
+static bool diti_bpe_is_space(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_SPACE && !(text->at[at] >= 0x1c && text->at[at] <= 0x1f);
+}
+
+static bool diti_bpe_is_feed(const diti_codes *text, size_t at) {
+    return at < text->count && (text->at[at] == '\r' || text->at[at] == '\n');
+}
+
+static bool diti_bpe_is_letter(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_LETTER;
+}
+
+static bool diti_bpe_is_number(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_NUMBER;
+}
+
+/* Neither letter, number nor white space. */
+static bool diti_bpe_is_sign(const diti_codes *text, size_t at) {
+    return at < text->count && !diti_bpe_is_letter(text, at) && !diti_bpe_is_number(text, at) &&
+           !diti_bpe_is_space(text, at);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d): codes after the apostrophe, of which case folding makes U+017F an s, too. */
+static size_t diti_bpe_any_contraction(const diti_codes *text, size_t first) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    size_t i, j;
+    for (i = 0; i < DITI_COUNT(endings) && text->at[first] == '\''; i++) {
+        size_t length = strlen(endings[i]);
+        for (j = 0; j < length && first + 1 + j < text->count; j++) {
+            uint32_t code = text->at[first + 1 + j];
+            if (code == 0x17f) code = 's';
+            if (code >= 'A' && code <= 'Z') code += 32;
+            if (code != (uint32_t)endings[i][j]) break;
+        }
+        if (j == length) return 1 + length;
+    }
+    return 0;
+}
+
+/* White space: up to its last line feed, where there is one; else all that ends the text, or all but the last before a
+   word, or that one alone. */
+static size_t diti_bpe_space_end(const diti_codes *text, size_t first) {
+    size_t end = first, feed = 0;
+    for (; diti_bpe_is_space(text, end); end++)
+        if (diti_bpe_is_feed(text, end)) feed = end + 1;
+    if (feed) return feed;
+    return end == text->count || end == first + 1 ? end : end - 1;
+}
+
+static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_codes *text, size_t first) {
+    size_t end = first + diti_bpe_any_contraction(text, first);
+    bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
+    if (end > first) return end;
+    if (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1))) {
+        for (end = first + 1; diti_bpe_is_letter(text, end);) end++;
+        return end;
+    }
+    if (diti_bpe_is_number(text, first)) {
+        for (end = first + 1; end - first < tokenizer->digits && diti_bpe_is_number(text, end);) end++;
+        return end;
+    }
+    if (!diti_bpe_is_sign(text, first) && !(text->at[first] == ' ' && diti_bpe_is_sign(text, first + 1)))
+        return diti_bpe_space_end(text, first);
+    for (end = first + 1; diti_bpe_is_sign(text, end);) end++;
+    while (diti_bpe_is_feed(text, end)) end++;
+    return end;
+}
+
+/* All of a text is one word. */
+static void diti_bpe_pieces(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    size_t i;
+    run->length = tokenizer->normalizer.add_prefix ? diti_utf8_encode(0x2581, run->text) : 0;
+    for (i = 0; i < text->count; i++) {
+        bool space = tokenizer->escapes_spaces && text->at[i] == ' ';
+        run->length += diti_utf8_encode(space ? 0x2581 : text->at[i], run->text + run->length);
+    }
+    if (run->length) diti_bpe_word(run, sink);
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     size_t first, end, i;
     for (first = 0; first < text->count; first = end) {
+        int32_t whole = -1;
         end = first + 1;
-        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
-        end = diti_bpe_word_end(text, first);
+        if (clip && text->kinds[first] == DITI_UNICODE_SPACE) continue;
+        end = clip ? diti_bpe_word_end(text, first) : diti_bpe_bytes_end(tokenizer, text, first);
         run->length = 0;
         for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
-        diti_bpe_word(run, sink);
+        if (tokenizer->whole_words) whole = diti_bpe_whole(run);
+        if (whole >= 0)
+            diti_token_emit(sink, whole, run->text, run->length);
+        else
+            diti_bpe_word(run, sink);
     }
 }
 
@@ -26646,9 +26972,10 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
     diti_free(env, run->heap);
 }
 
-/* The most codes that stand without white space between them: no word is longer. */
-static size_t diti_bpe_longest(const diti_codes *text) {
+/* The most codes that stand without white space between them: no word of CLIP's is longer. */
+static size_t diti_bpe_longest(const diti_tokenizer *tokenizer, const diti_codes *text) {
     size_t i, start = 0, longest = 0;
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP) return text->count;
     for (i = 0; i <= text->count; i++) {
         if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
         if (i - start > longest) longest = i - start;
@@ -26664,8 +26991,8 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     dit_result result;
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
-    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
-    if (result >= 0) diti_bpe_words(&run, &codes, sink);
+    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
+    if (result >= 0) (tokenizer->kind == DITI_TOKENIZER_PIECES ? diti_bpe_pieces : diti_bpe_words)(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);
     return result;
@@ -26775,7 +27102,9 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -26785,7 +27114,9 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
                                              diti_token_sink *sink, dit_error *err) {
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -26808,24 +27139,108 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
 }
 
-static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-                                                 diti_token_sink *sink, dit_error *err) {
-    diti_prompt prompt = DITI_ZERO;
-    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+/* Text of one weight that waits: what stands side by side becomes tokens together. */
+typedef struct diti_encode_run {
+    const diti_tokenizer *tokenizer;
+    diti_token_sink *sink;
+    char *text;
+    size_t length;
+    double weight;
+} diti_encode_run;
+
+static dit_result diti_encode_flush(diti_encode_run *run, dit_error *err) {
+    size_t length = run->length;
+    run->length = 0;
+    run->sink->weight = (float)run->weight;
+    return diti_tokenizer_encode_part(run->tokenizer, run->text, length, run->sink, err);
+}
+
+static dit_result diti_encode_add(diti_encode_run *run, const char *text, size_t length, double weight,
+                                  dit_error *err) {
+    if (!length) return DIT_OK;
+    if (run->length && weight != run->weight) DITI_TRY(diti_encode_flush(run, err));
+    memcpy(run->text + run->length, text, length);
+    run->length += length;
+    run->weight = weight;
+    return DIT_OK;
+}
+
+static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const char *before,
+                                  const char *after, dit_error *err) {
     size_t i;
-    for (i = 0; i < prompt.count && result >= 0; i++) {
-        const diti_prompt_part *part = &prompt.parts[i];
-        sink->weight = (float)part->weight;
-        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    DITI_TRY(diti_encode_add(run, before, strlen(before), 1, err));
+    for (i = 0; i < prompt->count; i++) {
+        const diti_prompt_part *part = &prompt->parts[i];
+        DITI_TRY(diti_encode_add(run, prompt->text + part->first, part->length, part->weight, err));
     }
-    diti_prompt_free(&tokenizer->env, &prompt);
+    DITI_TRY(diti_encode_add(run, after, strlen(after), 1, err));
+    return diti_encode_flush(run, err);
+}
+
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
+static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
+                                     diti_token_sink *sink, dit_error *err) {
+    const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
+    diti_encode_run run = DITI_ZERO;
+    uint32_t kept = 0;
+    dit_result result;
+    if (tokens->keeps_after) {
+        apart = after;
+        after = "";
+        DITI_TRY(diti_tokenizer_count(tokenizer, apart, &kept, err));
+        if (kept > sink->room)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %u tokens have no room for the %u behind a prompt",
+                             tokenizer->name, sink->room, kept);
+    }
+    run.tokenizer = tokenizer;
+    run.sink = sink;
+    run.text = (char *)diti_alloc(&tokenizer->env, strlen(before) + prompt->size + strlen(after) + 1);
+    if (!run.text) return diti_fail_memory(err, "the prompt");
+    sink->room -= kept;
+    result = diti_encode_all(&run, prompt, before, after, err);
+    sink->room += kept;
+    sink->weight = 1;
+    if (result >= 0) result = diti_tokenizer_encode_part(tokenizer, apart, strlen(apart), sink, err);
+    diti_free(&tokenizer->env, run.text);
+    return result;
+}
+
+static dit_result diti_tokenizer_encode_prompt(const diti_tokenizer *tokenizer, const char *text, diti_token_sink *sink,
+                                               dit_error *err) {
+    diti_tokens *tokens = sink->tokens;
+    diti_prompt_part whole = DITI_ZERO;
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result;
+    if (tokens->weights) {
+        DITI_TRY(diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err));
+        result = diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+        diti_prompt_free(&tokenizer->env, &prompt);
+        return result;
+    }
+    if (!tokens->before && !tokens->after) return diti_tokenizer_encode_part(tokenizer, text, strlen(text), sink, err);
+    whole.length = prompt.size = strlen(text);
+    whole.weight = 1;
+    prompt.text = (char *)(uintptr_t)text;
+    prompt.parts = &whole;
+    prompt.count = 1;
+    return diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err) {
+    diti_tokens tokens = DITI_ZERO;
+    diti_token_sink sink = DITI_ZERO;
+    dit_result result;
+    sink.tokens = &tokens;
+    result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    *count = tokens.lost;
     return result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err) {
     diti_token_sink sink = DITI_ZERO;
-    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    uint32_t ends = tokenizer->end >= 0 ? 1 : 0, framing = ends + (tokenizer->begin >= 0 ? 1 : 0), i;
     dit_result result;
     if (out->capacity < framing)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
@@ -26835,31 +27250,37 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     out->lost_text[0] = 0;
     for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
     sink.tokens = out;
-    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.room = out->capacity - ends; /* the end token always fits */
     sink.weight = 1.0f;
     if (!text) text = "";
     if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
-    if (out->weights)
-        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
-    else
-        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    result = diti_tokenizer_encode_prompt(tokenizer, text, &sink, err);
     if (result < 0) return result;
     for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
-    out->ids[out->count++] = tokenizer->end;
+    if (ends) out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
 }
 
 /* ==== src/text/vocabulary.c ==== */
-/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...]. */
+/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...], or {"id": {"content": ...}}.
+ */
 
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
     return diti_json_u64(value, id) && *id <= INT32_MAX;
 }
 
+static bool diti_vocabulary_key(const char *key, uint64_t *id) {
+    *id = 0;
+    if (!*key) return false;
+    for (; *key >= '0' && *key <= '9' && *id <= INT32_MAX; key++) *id = *id * 10 + (uint64_t)(*key - '0');
+    return !*key && *id <= INT32_MAX;
+}
+
 static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
     *content = diti_json_get(token, "content");
-    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+    if (!*content || (*content)->kind != DITI_JSON_STRING) return false;
+    return token->key ? diti_vocabulary_key(token->key, id) : diti_vocabulary_id(diti_json_get(token, "id"), id);
 }
 
 static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
@@ -27337,7 +27758,267 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     return result;
 }
 
-/* ==== src/text/unigram_gguf.c ==== */
+/* ==== src/text/bpe_files.c ==== */
+/* Files that hold a byte-level BPE tokenizer: CLIP's, or a language model's. */
+
+#define DITI_MERGE_LIMIT (4u << 20)
+
+static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
+                                 size_t right_length, dit_error *err) {
+    diti_merge_index *index = &tokenizer->merges;
+    char joined[2048];
+    diti_merge merge;
+    void *merges = index->merges;
+    merge.rank = (uint32_t)index->count;
+    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
+    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
+    merge.result = -1;
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
+        memcpy(joined, left, left_length);
+        memcpy(joined + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
+    }
+    if (merge.result < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
+                         tokenizer->name, merge.rank + 1);
+    if (index->count >= DITI_MERGE_LIMIT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
+    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
+        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
+    index->merges = (diti_merge *)merges;
+    index->merges[index->count++] = merge;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length,
+                                            dit_error *err) {
+    const char *space = (const char *)memchr(line, ' ', length);
+    if (!space)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
+                         (unsigned long)tokenizer->merges.count + 1);
+    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
+}
+
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
+static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
+    size_t first = 0, end;
+    bool header = true;
+    for (; first < size; first = end + 1, header = false) {
+        const char *feed = (const char *)memchr(text + first, '\n', size - first);
+        size_t length;
+        end = feed ? (size_t)(feed - text) : size;
+        length = end - first;
+        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
+        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+/* CLIP's vocabulary has what a text begins with; its pieces say where a word ends. */
+static diti_tokenizer_kind diti_merges_kind(const diti_json *words) {
+    const diti_json *word = words->kind == DITI_JSON_OBJECT ? words->first : NULL;
+    if (diti_json_get(words, "<|startoftext|>")) return DITI_TOKENIZER_CLIP;
+    while (word && !diti_ends_with(word->key, "</w>")) word = word->next;
+    return word ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES;
+}
+
+static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
+                                   const diti_json *config, const char *name, diti_tokenizer **out, dit_error *err) {
+    bool clip = diti_merges_kind(root) == DITI_TOKENIZER_CLIP;
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_create(env, diti_merges_kind(root), root,
+                                    clip ? NULL : diti_json_get(config, "added_tokens_decoder"), name, &tokenizer,
+                                    err));
+    tokenizer->rules = DITI_CLEAN_COMPOSE;
+    if (clip) tokenizer->rules |= DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_LOWER_SIGMA;
+    tokenizer->digits = 1;
+    result = diti_merges_read(tokenizer, merges, size, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_vocabulary(const diti_env *env, const char *vocabulary,
+                                                       size_t vocabulary_size, const char *merges, size_t merges_size,
+                                                       const diti_json *config, const char *name, diti_tokenizer **out,
+                                                       dit_error *err) {
+    diti_json *root = NULL;
+    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
+    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
+    diti_json_free(env, root);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const char *name,
+                                                   diti_tokenizer **out, dit_error *err) {
+    return diti_tokenizer_load_vocabulary(env, vocabulary, vocabulary_size, merges, merges_size, NULL, name, out, err);
+}
+
+/* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
+static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen, LLaMA and Gemma",
+                     name, what, value);
+}
+
+static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
+    if (diti_equal(type, "Sequence")) {
+        member = diti_json_get(normalizer, "normalizers");
+        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+            result = diti_bpe_read_normalizer(tokenizer, member, err);
+    } else if (diti_equal(type, "NFC")) {
+        tokenizer->rules |= DITI_CLEAN_COMPOSE;
+    } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
+        tokenizer->rules |= DITI_CLEAN_LOWER;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Prepend") &&
+               diti_equal(diti_json_string(normalizer, "prepend", ""), "\xe2\x96\x81")) {
+        tokenizer->normalizer.add_prefix = true;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Replace") &&
+               diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "String", ""), " ") &&
+               diti_equal(diti_json_string(normalizer, "content", ""), "\xe2\x96\x81")) {
+        tokenizer->escapes_spaces = true;
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
+        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
+    }
+    return result;
+}
+
+typedef struct diti_bpe_pattern {
+    diti_tokenizer_kind kind;
+    uint32_t digits;
+    const char *regex;
+} diti_bpe_pattern;
+#define DITI_BPE_PATTERN(DIGITS)                                                                                       \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS                                               \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const diti_bpe_pattern diti_bpe_patterns[] = {
+    {DITI_TOKENIZER_CLIP, 1, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
+    {DITI_TOKENIZER_BYTES, 1, DITI_BPE_PATTERN("\\p{N}")},
+    {DITI_TOKENIZER_BYTES, 3, DITI_BPE_PATTERN("\\p{N}{1,3}")},
+};
+
+static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *regex, dit_error *err) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_bpe_patterns); i++) {
+        const diti_bpe_pattern *pattern = &diti_bpe_patterns[i];
+        if (pattern->kind != tokenizer->kind || !diti_equal(pattern->regex, regex)) continue;
+        tokenizer->digits = pattern->digits;
+        return DIT_OK;
+    }
+    return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);
+}
+
+/* Where spaces have become something else before, nothing is split at them. */
+static dit_result diti_bpe_check_unsplit(const diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
+                                         dit_error *err) {
+    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    if (!tokenizer->escapes_spaces) return diti_bpe_unsupported(tokenizer->name, "normalizer", "without U+2581", err);
+    if (!pre_tokenizer || pre_tokenizer->kind == DITI_JSON_NULL ||
+        (diti_equal(type, "Split") &&
+         diti_equal(diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "String", ""), " ")))
+        return DIT_OK;
+    return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+}
+
+static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
+    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0) return result;
+    if (diti_equal(type, "Split")) return diti_bpe_read_pattern(tokenizer, regex, err);
+    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
+    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+    member = diti_json_get(pre_tokenizer, "pretokenizers");
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_split(tokenizer, member, err);
+    return result;
+}
+
+/* The token that stands before every text: LLaMA 3's template names it. */
+static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
+    const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
+    dit_result result = DIT_OK;
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_template(tokenizer, member, err);
+    if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
+    first = diti_json_get(processor, "single");
+    token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
+}
+
+/* "left right" or ["left", "right"]. */
+static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
+    const diti_json *merge;
+    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
+        const diti_json *left = merge->first, *right = left ? left->next : NULL;
+        if (merge->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
+        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
+        else
+            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
+                                dit_error *err) {
+    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES)
+        DITI_TRY(diti_bpe_check_unsplit(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    else
+        DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_BYTES && !tokenizer->digits)
+        return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", "ByteLevel without Split", err);
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP)
+        DITI_TRY(diti_bpe_read_template(tokenizer, diti_json_get(root, "post_processor"), err));
+    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
+}
+
+DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                           diti_tokenizer **out, dit_error *err) {
+    const diti_json *model = diti_json_get(root, "model");
+    diti_settings settings = diti_settings_of(model, name, err);
+    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
+    bool whole = diti_setting_bool(&settings, "ignore_merges", false), clip = diti_equal(suffix, "</w>");
+    bool fallback = diti_setting_bool(&settings, "byte_fallback", false);
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(settings.result);
+    if (!clip && *suffix) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
+    DITI_TRY(diti_vocabulary_create(env,
+                                    clip       ? DITI_TOKENIZER_CLIP
+                                    : fallback ? DITI_TOKENIZER_PIECES
+                                               : DITI_TOKENIZER_BYTES,
+                                    diti_json_get(model, "vocab"), diti_json_get(root, "added_tokens"), name,
+                                    &tokenizer, err));
+    tokenizer->whole_words = whole;
+    tokenizer->normalizer.add_prefix = false;
+    result = diti_bpe_fill(tokenizer, root, model, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+/* ==== src/text/tokenizer_gguf.c ==== */
 
 /* --- tokenizer.ggml.* of a GGUF (docs/models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
@@ -27387,6 +28068,7 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
         if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
                              (unsigned long long)i, type);
+        if (tokenizer->kind == DITI_TOKENIZER_BYTES && type == DITI_PIECE_USER) type = DITI_PIECE_CONTROL; /* added */
         result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
     }
     return result;
@@ -27439,191 +28121,71 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
     return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
+/* --- byte-level BPE: the words that a text is split into have a name --- */
+typedef struct diti_ggml_split {
+    const char *name;
+    uint32_t digits;
+    bool composes, whole_words;
+} diti_ggml_split;
+
+static dit_result diti_ggml_read_split(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const diti_ggml_split splits[] = {{"qwen2", 1, true, false}, {"llama-bpe", 3, false, true}};
+    const char *name = diti_checkpoint_text(checkpoint, "tokenizer.ggml.pre");
+    size_t i;
+    for (i = 0; i < DITI_COUNT(splits); i++) {
+        if (!diti_equal(name, splits[i].name)) continue;
+        tokenizer->digits = splits[i].digits;
+        tokenizer->rules = splits[i].composes ? DITI_CLEAN_COMPOSE : 0;
+        tokenizer->whole_words = splits[i].whole_words;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\" and \"llama-bpe\" are supported",
+                     name ? name : "(absent)");
+}
+
+static dit_result diti_ggml_read_merges(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const char key[] = "tokenizer.ggml.merges";
+    const char *line;
+    size_t length = 0;
+    uint64_t i;
+    for (i = 0; (line = diti_checkpoint_array_text(checkpoint, key, i, &length)) != NULL; i++)
+        DITI_TRY(diti_merge_add_line(tokenizer, line, length, err));
+    if (!i) return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is missing", key);
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_ggml_fill_bytes(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                       diti_tokenizer *tokenizer, dit_error *err) {
+    DITI_TRY(diti_ggml_read_split(checkpoint, tokenizer, err));
+    DITI_TRY(diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err));
+    DITI_TRY(diti_tokenizer_finish(tokenizer, err));
+    DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err));
+    if (diti_ggml_flag(checkpoint, "tokenizer.ggml.add_bos_token", tokenizer->whole_words))
+        DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.bos_token_id", tokenizer, &tokenizer->begin, err));
+    return diti_ggml_read_merges(checkpoint, tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err) {
     const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
+    bool bytes_bpe = diti_equal(model, "gpt2");
     diti_ggml_vocabulary vocabulary = DITI_ZERO;
     diti_tokenizer *tokenizer;
     uint64_t bytes = 0;
     dit_result result;
-    if (!diti_equal(model, "t5"))
+    if (!bytes_bpe && !diti_equal(model, "t5"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" and \"gpt2\" are supported",
                          model ? model : "(absent)");
     result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
     if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
-                                       &tokenizer, err);
+        result = diti_tokenizer_create(env, bytes_bpe ? DITI_TOKENIZER_BYTES : DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer",
+                                       vocabulary.count, bytes, &tokenizer, err);
     if (result < 0) return result;
-    result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
+    result = bytes_bpe ? diti_ggml_fill_bytes(checkpoint, &vocabulary, tokenizer, err)
+                       : diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-/* ==== src/text/bpe_files.c ==== */
-/* Files that hold a byte-level BPE tokenizer: CLIP's. */
-
-#define DITI_MERGE_LIMIT (4u << 20)
-
-static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
-                                 size_t right_length, dit_error *err) {
-    diti_merge_index *index = &tokenizer->merges;
-    char joined[2048];
-    diti_merge merge;
-    void *merges = index->merges;
-    merge.rank = (uint32_t)index->count;
-    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
-    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
-    merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
-        memcpy(joined, left, left_length);
-        memcpy(joined + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
-    }
-    if (merge.result < 0)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
-                         tokenizer->name, merge.rank + 1);
-    if (index->count >= DITI_MERGE_LIMIT)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
-    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
-        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
-    index->merges = (diti_merge *)merges;
-    index->merges[index->count++] = merge;
-    return DIT_OK;
-}
-
-/* "left right" */
-static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err) {
-    const char *space = (const char *)memchr(line, ' ', length);
-    if (!space)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
-                         (unsigned long)tokenizer->merges.count + 1);
-    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
-}
-
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy --- */
-static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
-    size_t first = 0, end;
-    bool header = true;
-    for (; first < size; first = end + 1, header = false) {
-        const char *feed = (const char *)memchr(text + first, '\n', size - first);
-        size_t length;
-        end = feed ? (size_t)(feed - text) : size;
-        length = end - first;
-        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
-        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
-                                   const char *name, diti_tokenizer **out, dit_error *err) {
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err));
-    tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
-    result = diti_merges_read(tokenizer, merges, size, err);
-    if (result >= 0)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    diti_json *root = NULL;
-    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
-    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, name, out, err);
-    diti_json_free(env, root);
-    return result;
-}
-
-/* --- tokenizer.json: what the tokenizers library does, as far as CLIP's files ask for it --- */
-static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only CLIP's",
-                     name, what, value);
-}
-
-static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
-    if (diti_equal(type, "Sequence")) {
-        member = diti_json_get(normalizer, "normalizers");
-        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-            result = diti_bpe_read_normalizer(tokenizer, member, err);
-    } else if (diti_equal(type, "NFC")) {
-        tokenizer->rules |= DITI_CLEAN_COMPOSE;
-    } else if (diti_equal(type, "Lowercase")) {
-        tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (!diti_equal(type, "Replace") || /* white space only separates words, however much of it */
-               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
-        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
-    }
-    return result;
-}
-
-static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const char *name, dit_error *err) {
-    static const char clip[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-    diti_settings settings = diti_settings_of(pre_tokenizer, name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
-    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0) return result;
-    if (diti_equal(type, "Split"))
-        return diti_equal(regex, clip) ? DIT_OK : diti_bpe_unsupported(name, "pattern", regex, err);
-    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
-    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(name, "pre_tokenizer", type, err);
-    member = diti_json_get(pre_tokenizer, "pretokenizers");
-    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-        result = diti_bpe_check_split(member, name, err);
-    return result;
-}
-
-/* "left right" or ["left", "right"]. */
-static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
-    const diti_json *merge;
-    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
-        const diti_json *left = merge->first, *right = left ? left->next : NULL;
-        if (merge->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
-        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
-        else
-            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
-                                dit_error *err) {
-    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
-    DITI_TRY(diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err));
-    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
-}
-
-DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
-                                           diti_tokenizer **out, dit_error *err) {
-    const diti_json *model = diti_json_get(root, "model");
-    diti_settings settings = diti_settings_of(model, name, err);
-    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(settings.result);
-    if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err));
-    result = diti_bpe_fill(tokenizer, root, model, err);
-    if (result >= 0)
         *out = tokenizer;
     else
         diti_tokenizer_free(tokenizer);
@@ -27778,24 +28340,6 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     return result;
 }
 
-static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
-    char path[160], *vocabulary, *merges = NULL;
-    size_t vocabulary_size = 0, merges_size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
-    if (result < 0 || !merges) return result;
-    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
-    if (result >= 0 && vocabulary)
-        result =
-            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
-    else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
-    diti_free(from->env, vocabulary);
-    diti_free(from->env, merges);
-    return result;
-}
-
 static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
                                         dit_error *err) {
     char path[160], *data;
@@ -27804,6 +28348,27 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     if (result < 0 || !data) return result;
     result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    diti_json *config = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0 && vocabulary)
+        result = diti_tokenizer_load_vocabulary(from->env, vocabulary, vocabulary_size, merges, merges_size, config,
+                                                path, out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_json_free(from->env, config);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
     return result;
 }
 
@@ -27885,6 +28450,122 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     diti_tokenizer_free(*out);
     *out = NULL;
     return result;
+}
+
+/* ==== src/text/chat.c ==== */
+
+/* Chat templates: the exact text that pipelines put around a prompt for a decoder language model, and which of its
+   hidden states they take (docs/models.md 5.5). */
+
+#define DITI_CHAT_SYSTEM "<|im_start|>system\n"
+#define DITI_CHAT_USER "<|im_start|>user\n"
+#define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+#define DITI_CHAT_EDIT                                                                                                 \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+#define DITI_CHAT_VIDEO                                                                                                 \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
+#define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_chats[DITI_CHATS] = {
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     "",
+     "",
+     512,
+     true,
+     false,
+     {3, 36, {9, 18, 27}, false}},
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
+     DITI_CHAT_EDIT,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_EDIT,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImage21Pipeline",
+     DITI_CHAT_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_COMPREHEND,
+     " ",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, true}},
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     true,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline",
+     DITI_CHAT_VIDEO,
+     "<|eot_id|>",
+     DITI_CHAT_VIDEO,
+     "",
+     256,
+     false,
+     false,
+     {1, 0, {-3}, false}}};
+
+DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
+
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name) {
+    size_t i, length = strlen(class_name);
+    for (i = 0; i < DITI_CHATS && length; i++) {
+        const char *at = diti_chats[i].classes;
+        while ((at = strstr(at, class_name)) != NULL) {
+            bool begins = at == diti_chats[i].classes || at[-1] == ' ';
+            if (begins && (at[length] == 0 || at[length] == ' ')) return &diti_chats[i];
+            at += length;
+        }
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count) {
+    uint32_t i;
+    *count = taps && taps->count ? taps->count : 1;
+    out[0] = own;
+    for (i = 0; taps && i < taps->count; i++) {
+        int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
+        if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {
+            if (at * own % taps->layers) return false;
+            at = at * own / taps->layers;
+        }
+        if (at < 0 || at > (int64_t)own || (i && at <= (int64_t)out[i - 1])) return false;
+        out[i] = (uint32_t)at;
+    }
+    return true;
 }
 
 /* ==== src/text/t5.c ==== */
@@ -28243,8 +28924,9 @@ static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti
 }
 
 static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                                     dit_error *err) {
+                                     const uint32_t *items, dit_error *err) {
     (void)ids;
+    (void)items;
     return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
 }
 
@@ -28648,7 +29330,8 @@ static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, di
 }
 
 static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                       const int32_t *ids, dit_error *err) {
+                                       const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)items;
     return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
 }
 
@@ -28923,6 +29606,640 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
     return &type;
 }
 
+/* ==== src/text/decoder.c ==== */
+
+/* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
+   queries that share heads of keys and values, rotary embedding of whole heads, a causal mask, and a gated
+   feed-forward. Qwen3 norms each head of queries and keys, Qwen2.5 has biases on them, Gemma 2 norms what both
+   sublayers say and caps scores. LLaMA and Mistral are the plain form. Whichever it is follows from its tensors. */
+
+typedef struct diti_decoder_block {
+    diti_weight norm;           /* [d] */
+    diti_layer q;               /* [heads * head_dim, d] */
+    diti_fused_linear kv;       /* [2 * kv_heads * head_dim, d] */
+    diti_weight q_norm, k_norm; /* [head_dim]; Qwen3 */
+    diti_weight out;            /* [d, heads * head_dim] */
+    diti_weight attention_norm; /* [d]; Gemma 2: norms what attention says */
+    diti_weight ff_norm;        /* [d] */
+    diti_weight gate, up, down; /* [ff, d], [ff, d], [d, ff] */
+    diti_weight last_norm;      /* [d]; Gemma 2: norms what the feed-forward says */
+} diti_decoder_block;
+
+typedef struct diti_decoder_config {
+    uint32_t columns, vocabulary; /* columns: d */
+    uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
+    uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    diti_activation activation;
+    uint32_t taps[DITI_TAPS], tap_count;
+    bool normed; /* the last state, if it is wanted, is behind the final norm */
+} diti_decoder_config;
+
+struct diti_decoder {
+    diti_component base;
+    diti_decoder_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight final_norm; /* [d] */
+    diti_decoder_block *blocks;
+};
+
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
+ */
+
+#define DITI_DECODER_PREFIXES 5u
+static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KEY_TABLES] = {
+    {{NULL, "model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "model.language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+};
+
+static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
+static const char *const diti_decoder_gguf_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+/* Gemma 2: the norm before the feed-forward has another name in transformers. */
+static const char *const diti_decoder_gemma_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+static const diti_key_table diti_decoder_gguf_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gguf_block_keys, DITI_COUNT(diti_decoder_gguf_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+static const diti_key_table diti_decoder_gemma_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gemma_block_keys, DITI_COUNT(diti_decoder_gemma_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+
+static const diti_key_table *diti_decoder_names(const diti_component_source *from) {
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < DITI_DECODER_PREFIXES; i++) {
+        diti_format(name, sizeof name, "%slayers.0.self_attn.q_proj.weight", diti_decoder_prefixes[i][0].after);
+        if (diti_component_has(from, name)) return diti_decoder_prefixes[i];
+    }
+    if (diti_component_has(from, "blk.0.post_ffw_norm.weight")) return diti_decoder_gemma_names;
+    return diti_component_has(from, "blk.0.attn_q.weight") ? diti_decoder_gguf_names : diti_decoder_prefixes[0];
+}
+
+/* ---- configuration ---- */
+
+/* A number of a GGUF's metadata, ARCHITECTURE.KEY; 0: absent. */
+static double diti_decoder_metadata(const diti_checkpoint *checkpoint, const char *key) {
+    const char *architecture = diti_checkpoint_text(checkpoint, "general.architecture"), *text;
+    char name[128];
+    if (!architecture || !diti_format(name, sizeof name, "%s.%s", architecture, key)) return 0;
+    text = diti_checkpoint_text(checkpoint, name);
+    return text ? diti_parse_double(text) : 0;
+}
+
+static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char *key) {
+    double value = diti_decoder_metadata(checkpoint, key);
+    return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
+}
+
+/* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
+   images the sections of their three axes, which agree in text. */
+static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
+    static const char *const places[] = {"rope_scaling", "rope_parameters"};
+    double theta = config->theta;
+    size_t i;
+    theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
+    for (i = 0; i < DITI_COUNT(places); i++) {
+        diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
+        const char *type = diti_setting_text(&rope, "type", "default");
+        type = diti_setting_text(&rope, "rope_type", type);
+        theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        if (settings->result == DIT_OK) settings->result = rope.result;
+        if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
+                                 "of a type that is not known for text encoders, only default and mrope");
+    }
+    config->theta = (float)theta;
+}
+
+static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_config *config) {
+    const char *usual = config->four_norms ? "gelu_pytorch_tanh" : "silu";
+    const char *name = diti_setting_text(settings, "hidden_activation", usual);
+    if (!diti_setting(settings, "hidden_activation")) name = diti_setting_text(settings, "hidden_act", usual);
+    config->activation = diti_equal(name, "silu") ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_GELU_TANH;
+    if (diti_equal(name, "silu") || diti_equal(name, "gelu_pytorch_tanh")) return;
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
+                         "not known for a language model, only silu and gelu_pytorch_tanh");
+}
+
+/* The values that published models have where neither config.json nor metadata says them. */
+static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
+    const diti_checkpoint *file = loader->checkpoint;
+    const diti_key_table *names = (const diti_key_table *)loader->user;
+    double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
+    double theta = diti_decoder_metadata(file, "rope.freq_base");
+    bool images = names->after && strstr(names->after, "language_model");
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
+    config->theta = (float)theta;
+    config->head_dim = diti_decoder_count(file, "attention.key_length");
+    config->heads = diti_decoder_count(file, "attention.head_count");
+    config->kv_heads = diti_decoder_count(file, "attention.head_count_kv");
+    config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
+    config->cap = config->four_norms ? 50.0f : 0;
+    config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama");
+    config->offset_norms = config->four_norms && !diti_checkpoint_text(file, "general.architecture");
+}
+
+static void diti_decoder_read_heads(diti_loader *loader, diti_settings *settings, diti_decoder_config *config) {
+    uint32_t own = diti_loader_dimension(loader, "layers.0.self_attn.q_norm.weight", 0);
+    config->heads = diti_setting_size(settings, "num_attention_heads", config->heads, 1024);
+    config->kv_heads = diti_setting_size(settings, "num_key_value_heads", config->kv_heads, 1024);
+    if (!config->head_dim) config->head_dim = own;
+    if (!config->head_dim && config->heads) config->head_dim = config->columns / config->heads;
+    if (!config->head_dim) config->head_dim = config->four_norms ? 256 : 128;
+    config->head_dim = diti_setting_size(settings, "head_dim", config->head_dim, 1024);
+    if (!config->heads) config->heads = config->q_rows / config->head_dim;
+    if (!config->kv_heads) config->kv_heads = config->kv_rows / config->head_dim;
+}
+
+static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json *json, diti_decoder_config *config,
+                                           dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_decoder_config, vocabulary), "embed_tokens.weight", 0},
+        {offsetof(diti_decoder_config, columns), "embed_tokens.weight", 1},
+        {offsetof(diti_decoder_config, q_rows), "layers.0.self_attn.q_proj.weight", 0},
+        {offsetof(diti_decoder_config, kv_rows), "layers.0.self_attn.k_proj.weight", 0},
+        {offsetof(diti_decoder_config, hidden), "layers.0.mlp.gate_proj.weight", 0}};
+    const diti_json *text = diti_json_get(json, "text_config");
+    diti_settings settings = diti_settings_of(text ? text : json, "the text encoder's config.json", err);
+    double scalar;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->head_norms = diti_loader_find(loader, "layers.0.self_attn.q_norm.weight") != NULL;
+    config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
+    config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
+    diti_decoder_assume(loader, config);
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
+    diti_decoder_read_rotation(&settings, config);
+    diti_decoder_read_heads(loader, &settings, config);
+    diti_decoder_read_activation(&settings, config);
+    scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
+    config->scale = (float)(1.0 / sqrt(scalar));
+    config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
+    if (diti_setting_bool(&settings, "use_sliding_window", true))
+        config->window = diti_setting_size(&settings, "sliding_window", config->window, 1u << 30);
+    config->window_every = config->four_norms ? 2 : 1;
+    return settings.result;
+}
+
+static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->q_rows || !config->kv_rows || !config->hidden || !config->layers)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a language model that dit knows: %s is missing or has an impossible shape", file,
+                         config->columns ? "a matrix of layer 0" : "the token embedding");
+    if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
+        config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
+    if (config->head_dim % 4 || config->head_dim > 256)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
+                         file, (unsigned)config->head_dim);
+    if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);
+    return DIT_OK;
+}
+
+static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
+    DITI_TRY(diti_decoder_read_config(loader, json, config, err));
+    DITI_TRY(diti_decoder_check(loader, config, err));
+    if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+    config->needed = config->taps[config->tap_count - 1];
+    config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_decoder_load_block(diti_loader *loader, diti_decoder *decoder, uint32_t index) {
+    static const char *const kv[] = {"self_attn.k_proj", "self_attn.v_proj"};
+    const diti_decoder_config *config = &decoder->config;
+    diti_decoder_block *block = &decoder->blocks[index];
+    uint32_t d = config->columns;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->norm, 1, d, "input_layernorm.weight");
+    diti_load_linear(loader, &block->q.weight, config->q_rows, d, "self_attn.q_proj.weight");
+    if (config->biased) diti_load_vector(loader, &block->q.bias, 1, config->q_rows, "self_attn.q_proj.bias");
+    diti_load_fused_linear(loader, &block->kv, kv, 2, config->kv_rows, d, config->biased);
+    if (config->head_norms) {
+        diti_load_vector(loader, &block->q_norm, 1, config->head_dim, "self_attn.q_norm.weight");
+        diti_load_vector(loader, &block->k_norm, 1, config->head_dim, "self_attn.k_norm.weight");
+    }
+    diti_load_linear(loader, &block->out, d, config->q_rows, "self_attn.o_proj.weight");
+    if (config->four_norms) {
+        diti_load_vector(loader, &block->attention_norm, 1, d, "post_attention_layernorm.weight");
+        diti_load_vector(loader, &block->ff_norm, 1, d, "pre_feedforward_layernorm.weight");
+        diti_load_vector(loader, &block->last_norm, 1, d, "post_feedforward_layernorm.weight");
+    } else {
+        diti_load_vector(loader, &block->ff_norm, 1, d, "post_attention_layernorm.weight");
+    }
+    diti_load_linear(loader, &block->gate, config->hidden, d, "mlp.gate_proj.weight");
+    diti_load_linear(loader, &block->up, config->hidden, d, "mlp.up_proj.weight");
+    diti_load_linear(loader, &block->down, d, config->hidden, "mlp.down_proj.weight");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Layers behind the last state that is wanted stay in the file; they are no mistake. */
+static void diti_decoder_leave_block(diti_loader *loader, uint32_t index) {
+    static const char *const names[] = {"input_layernorm.weight",
+                                        "self_attn.q_proj.weight",
+                                        "self_attn.k_proj.weight",
+                                        "self_attn.v_proj.weight",
+                                        "self_attn.q_proj.bias",
+                                        "self_attn.k_proj.bias",
+                                        "self_attn.v_proj.bias",
+                                        "self_attn.q_norm.weight",
+                                        "self_attn.k_norm.weight",
+                                        "self_attn.o_proj.weight",
+                                        "post_attention_layernorm.weight",
+                                        "pre_feedforward_layernorm.weight",
+                                        "post_feedforward_layernorm.weight",
+                                        "mlp.gate_proj.weight",
+                                        "mlp.up_proj.weight",
+                                        "mlp.down_proj.weight"};
+    size_t i;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        const diti_stored_tensor *tensor = diti_loader_find(loader, names[i]);
+        if (tensor) diti_loader_use(loader, tensor);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Gemma multiplies embeddings by the root of their width, rounded as the weights are. */
+static float diti_decoder_embedding_scale(diti_loader *loader, const diti_decoder_config *config) {
+    const diti_stored_tensor *table = diti_loader_find(loader, "embed_tokens.weight");
+    float root = sqrtf((float)config->columns);
+    if (!config->four_norms || !table) return 0;
+    if (table->type == DIT_TYPE_BF16) return diti_bfloat_to_float(diti_float_to_bfloat(root));
+    return table->type == DIT_TYPE_F16 ? diti_half_to_float(diti_float_to_half(root)) : root;
+}
+
+static void diti_decoder_load_all(diti_component *component, diti_loader *loader) {
+    diti_decoder *decoder = (diti_decoder *)(void *)component;
+    diti_decoder_config *config = &decoder->config;
+    uint32_t i;
+    decoder->blocks = (diti_decoder_block *)diti_component_array(component, loader, config->needed ? config->needed : 1,
+                                                                 sizeof *decoder->blocks);
+    if (!decoder->blocks) return;
+    decoder->traits.columns = config->columns * config->tap_count;
+    decoder->traits.vocabulary = config->vocabulary;
+    decoder->traits.layers = config->needed;
+    config->embedding_scale = diti_decoder_embedding_scale(loader, config);
+    diti_load_table(loader, &decoder->embedding, config->vocabulary, config->columns, "embed_tokens.weight");
+    for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
+    for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
+    if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
+}
+
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err) {
+    static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
+                                             diti_decoder_read, diti_decoder_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
+    dit_result result;
+    from.keys = diti_decoder_names(&from);
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_decoder *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
+    if (decoder) diti_component_free(&decoder->base);
+}
+
+/* ---- what the host writes ---- */
+
+enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
+#define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+
+/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                            const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
+    float *sines = cosines + (size_t)rows * half;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
+    for (item = 0; item < use->batch; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        for (row = 0; row < place[1]; row++) {
+            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
+            for (j = 0; j < half; j++) {
+                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
+                float angle = (float)row * (1.0f / power);
+                cosine[j] = (float)cos((double)angle);
+                sine[j] = (float)sin((double)angle);
+            }
+        }
+    }
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    if (result == DIT_OK)
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+    diti_free(&decoder->base.env, cosines);
+    return result;
+}
+
+/* Element key - query + tokens - 1 of every head: keys behind a query are masked, and those out of its window. */
+static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                          diti_tensor input, uint32_t window, dit_error *err) {
+    uint32_t width = 2 * use->tokens - 1, i;
+    size_t count = (size_t)decoder->config.heads * width, n;
+    float *mask = (float *)diti_alloc_array(&decoder->base.env, count, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
+    for (n = 0; n < count; n++) {
+        i = (uint32_t)(n % width);
+        mask[n] = i >= use->tokens || (window && use->tokens - 1 - i >= window) ? DITI_DECODER_MASKED : 0.0f;
+    }
+    result = diti_plan_write(plan, input, mask, count * sizeof *mask, err);
+    diti_free(&decoder->base.env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
+    const diti_tensor *inputs = use->inputs;
+    uint32_t window = decoder->config.window;
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
+    if (inputs[DITI_DECODER_MASK])
+        DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
+    return inputs[DITI_DECODER_WINDOW]
+               ? diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_WINDOW], window, err)
+               : DIT_OK;
+}
+
+/* ---- the graph ---- */
+
+static bool diti_decoder_windowed(const diti_decoder_config *config, const diti_encoder_use *use, uint32_t index) {
+    return config->window && config->window < use->tokens && index % config->window_every == 0;
+}
+
+static void diti_decoder_inputs(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    uint32_t i, half = config->head_dim / 2, width = 2 * use->tokens - 1;
+    if (!config->needed) return;
+    use->inputs[DITI_DECODER_COSINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text cosines");
+    use->inputs[DITI_DECODER_SINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text sines");
+    for (i = 0; i < config->needed; i++) {
+        bool windowed = diti_decoder_windowed(config, use, i);
+        diti_tensor *mask = &use->inputs[windowed ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+        if (!*mask)
+            *mask = diti_tensor_input(graph, DITI_F32, config->heads, width, windowed ? "window mask" : "causal mask");
+    }
+}
+
+static diti_tensor diti_decoder_norm(const diti_decoder *decoder, diti_graph *graph, diti_tensor x,
+                                     const diti_weight *weight, const diti_weight *reader, diti_tensor out,
+                                     bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = decoder->config.eps;
+    if (decoder->config.offset_norms)
+        desc.scale = diti_tensor_weight(graph, weight, 0);
+    else
+        desc.weight = weight;
+    desc.reader = reader;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += weight h, in place; with a norm, x += norm(weight h). */
+static void diti_decoder_residual(const diti_decoder *decoder, diti_graph *graph, diti_tensor x, diti_tensor h,
+                                  const diti_weight *weight, const diti_weight *norm, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    desc.name = add.name = name;
+    if (!decoder->config.four_norms) {
+        desc.residual = desc.out = x;
+        diti_linear(graph, h, weight, &desc);
+        return;
+    }
+    desc.out_f32 = true;
+    h = diti_linear(graph, h, weight, &desc);
+    h = diti_decoder_norm(decoder, graph, h, norm, NULL, 0, true, name);
+    add.add = x;
+    add.out = x;
+    diti_elementwise(graph, h, &add);
+}
+
+/* Heads of queries or keys, in place. */
+static void diti_decoder_rotate(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                diti_tensor x, uint32_t heads, const diti_weight *norm, const char *name) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = heads;
+    desc.head_dim = config->head_dim;
+    desc.norm = config->head_norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+    desc.eps = config->eps;
+    desc.weight = config->head_norms ? norm : NULL;
+    desc.cosines = use->inputs[DITI_DECODER_COSINES];
+    desc.sines = use->inputs[DITI_DECODER_SINES];
+    desc.half_split = !config->interleaved;
+    desc.name = name;
+    diti_qk_norm_rope(graph, x, &desc);
+}
+
+static diti_tensor diti_decoder_attention(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                          uint32_t index, diti_tensor h) {
+    const diti_decoder_config *config = &decoder->config;
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor q, kv, k;
+    linear.name = "decoder_q";
+    linear.bias = &block->q.bias;
+    q = diti_linear(graph, h, &block->q.weight, &linear);
+    linear.bias = NULL;
+    linear.name = "decoder_kv";
+    kv = diti_linear_fused(graph, h, &block->kv, &linear);
+    k = diti_tensor_view(graph, kv, 0, use->rows, 0, config->kv_rows);
+    diti_decoder_rotate(decoder, graph, use, q, config->heads, &block->q_norm, "decoder_rotate_q");
+    diti_decoder_rotate(decoder, graph, use, k, config->kv_heads, &block->k_norm, "decoder_rotate_k");
+    desc.batch = use->batch;
+    desc.heads = config->heads;
+    desc.kv_heads = config->kv_heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = config->scale;
+    desc.cap = config->cap;
+    desc.items = use->items;
+    desc.packed = true;
+    desc.most_keys = use->tokens;
+    desc.bias = use->inputs[diti_decoder_windowed(config, use, index) ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+    desc.name = "decoder_attention";
+    return diti_attention(graph, q, k, diti_tensor_view(graph, kv, 0, use->rows, config->kv_rows, config->kv_rows),
+                          &desc);
+}
+
+/* activation(gate h) * (up h) */
+static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *graph, const diti_decoder_block *block,
+                                      diti_tensor h) {
+    diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
+    up.name = "decoder_up";
+    gate.multiply = diti_linear(graph, h, &block->up, &up);
+    gate.activation = decoder->config.activation;
+    gate.name = "decoder_gate";
+    return diti_linear(graph, h, &block->gate, &gate);
+}
+
+/* x F32 [rows, d] is changed in place. */
+static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                   uint32_t index, diti_tensor x) {
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_tensor h = diti_decoder_norm(decoder, graph, x, &block->norm, NULL, 0, false, "decoder_norm1");
+    h = diti_decoder_attention(decoder, graph, use, index, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->out, &block->attention_norm, "decoder_attention_out");
+    h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
+    h = diti_decoder_gated(decoder, graph, block, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+}
+
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
+    diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (!decoder->config.embedding_scale) return x;
+    desc.scale = decoder->config.embedding_scale;
+    desc.out_f32 = true;
+    desc.name = "decoder_embedding_scale";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* State `state`, which is x, to where it belongs in the result; a single state need not be copied. */
+static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
+                                    diti_tensor x) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor to =
+        out ? diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, x), tap * config->columns, config->columns) : 0;
+    if (config->normed && config->taps[tap] == config->layers)
+        return diti_decoder_norm(decoder, graph, x, &decoder->final_norm, NULL, to, true, "decoder_final_norm");
+    if (!to) return x;
+    diti_copy(graph, x, to, "decoder_state");
+    return to;
+}
+
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor x = diti_decoder_embed(decoder, graph, use), out = 0;
+    uint32_t i, tap = 0;
+    diti_decoder_inputs(decoder, graph, use);
+    if (config->tap_count > 1)
+        out = diti_tensor_new(graph, DITI_F32, use->rows, config->tap_count * config->columns, "hidden states");
+    for (i = 0; i <= config->needed && !diti_graph_failed(graph); i++) {
+        if (tap < config->tap_count && config->taps[tap] == i) {
+            diti_tensor state = diti_decoder_tap(decoder, graph, out, tap++, x);
+            if (config->tap_count == 1) out = state;
+        }
+        if (i == config->needed) break;
+        diti_graph_scope(graph, "block", i);
+        diti_decoder_run_block(decoder, graph, use, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (use->weights) diti_weigh_rows(graph, out, use->weights, "decoder_weigh");
+    return out;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_decoder_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                         const diti_checkpoint *checkpoint, const char *prefix,
+                                         const diti_load_options *options, void **out, dit_error *err) {
+    diti_decoder *decoder = NULL;
+    dit_result result = diti_decoder_load(device, env, config, checkpoint, prefix, options, &decoder, err);
+    *out = decoder;
+    return result;
+}
+
+static void diti_decoder_type_destroy(void *self) { diti_decoder_destroy((diti_decoder *)self); }
+
+static const diti_encoder_traits *diti_decoder_type_traits(const void *self) {
+    return &((const diti_decoder *)self)->traits;
+}
+
+static const diti_weights *diti_decoder_type_weights(const void *self) {
+    return &((const diti_decoder *)self)->base.weights;
+}
+
+static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_decoder_encode((const diti_decoder *)self, graph, use);
+}
+
+static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                          const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)ids;
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
+    static const diti_encoder_type type = {true,
+                                           true,
+                                           diti_decoder_type_load,
+                                           diti_decoder_type_destroy,
+                                           diti_decoder_type_traits,
+                                           diti_decoder_type_weights,
+                                           diti_decoder_type_encode,
+                                           diti_decoder_type_write};
+    return &type;
+}
+
 #undef DITI_ROOM
 
 #define DITI_ROOM DITI_SMALL
@@ -28940,7 +30257,11 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_LLAMA /* not here: what it says is given */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_GEMMA2,
+    DITI_ENCODER_MISTRAL,
+    DITI_ENCODER_LLAMA
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -28959,6 +30280,8 @@ typedef struct diti_model_traits {
     uint32_t layers;              /* blocks */
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
+    uint32_t feed;            /* columns of the feed-forward; 0: 4D */
+    bool gated;               /* the feed-forward has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -28977,19 +30300,29 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;     /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;      /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
+    bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
+                                multiple, that the longest one fits: text_tokens */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
@@ -29000,8 +30333,11 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    bool frame_steps;  /* diti_denoise.frame_steps is understood */
+    bool pads_patches; /* zeros fill the patches in which a latent's lines and columns end */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: nothing does.
+     */
+    void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
@@ -29020,6 +30356,7 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
 } diti_token_range;
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
@@ -29037,6 +30374,13 @@ typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
+
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -29062,11 +30406,13 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
+    const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
+                                    text_tokens rows */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
                                 that each frame has: the step's, or, of frames that are given, `steps`: the row of
                                 timestep 0; 0: all have the step's */
@@ -29076,6 +30422,11 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
+                      group of tokens, tokens of pictures that are referred to */
+    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -29121,8 +30472,9 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -29186,7 +30538,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+/* A message about an unknown model tells what left families out: "; this build was made with DIT_NO_FLUX,
  * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
@@ -29261,6 +30613,11 @@ DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim
 DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
                                      float *sines);
 
+/* docs/models.md 2.5: cosines and sines, sum of axes / 2 each, of a token at that position: of axis a the angles
+   position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
+                                               const int32_t *position, float *cosines, float *sines);
+
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
  */
@@ -29325,9 +30682,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
@@ -29338,6 +30696,7 @@ typedef struct diti_sublayer {
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float norm_eps;                  /* eps of norms; 0: 1e-6 */
     float eps;                       /* eps of the norm before the sublayer */
     bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
@@ -29377,6 +30736,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -29404,6 +30765,9 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
    that was written of desc->out must go through diti_column_shard_sum. */
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
+/* This device's part of desc->out = gate * layer(h), which goes through diti_column_shard_sum, too. */
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -29428,6 +30792,8 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+/* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -29471,13 +30837,22 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
+/* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an image's rows at hand stand in front of its tokens. */
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -29528,6 +30903,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -29550,6 +30926,29 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* Texts of unequal length in places of text_tokens rows: each at the end of its place, so that items attend the rows
+   from there on. */
+typedef struct diti_text_order {
+    diti_tensor items; /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of all places that each text fills */
+    diti_tensor order; /* input U32 [1, prompts * text_tokens]: rows of what is put in order */
+    diti_tensor keys;  /* input U32 [branches * batch, DITI_ITEM_WORDS]; 0: texts fill their places */
+} diti_text_order;
+DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_text_order *out);
+/* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
+                                                          diti_tensor table);
+/* diti_pass.keys of the items at hand. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
+/* Rows that a text fills: a multiple of unit. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+/* image: rows of an item behind its text. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                                          const diti_text_order *order, const diti_env *env,
+                                                          uint32_t unit, uint32_t image, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -29630,6 +31029,18 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
             float angle = (float)(whole ? floor(place) : place) * frequency;
             cosines[(size_t)i * half + j] = cosf(angle);
             sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < count; axis++) {
+        for (i = 0; i < axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
         }
     }
 }
@@ -29978,13 +31389,19 @@ static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weigh
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
+    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    diti_column_shard_make(p, h, layer, sublayer, desc);
+}
+
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;
@@ -30176,8 +31593,9 @@ static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which
 /* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
 static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
-    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0, groups = diti_modulation_groups(p);
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, groups > 1 ? item / (p->items / p->prompts) : 0, 1,
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
@@ -30203,6 +31621,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
             if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+            if (sublayer->gate && !diti_reader_agrees(&sublayer->gate[i], 1, &reader)) return NULL;
         }
     }
     return reader;
@@ -30227,12 +31646,10 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
     uint32_t i;
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_norm_desc desc = DITI_ZERO;
-        desc.eps = sublayer->eps;
         desc.shift = diti_modulation_item(p, i, shift);
         desc.scale = diti_modulation_item(p, i, scale);
         desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
-        desc.name = sublayer->norm_name;
-        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+        diti_sublayer_norm(p, diti_pass_image(p, x, i), &desc, sublayer);
     }
     return all;
 }
@@ -30244,7 +31661,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -30279,6 +31696,41 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
     desc.kind = kind;
     desc.out = out;
     diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
+/* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
+    bool whole = diti_group_count(column_shard.in) == 1;
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
+    desc.multiply = whole ? multiply : 0;
+    desc.out = out;
+    if (sublayer->streams == DITI_STREAMS_TWO) desc.rows = diti_pass_rows(p, stream);
+    desc.name = multiply ? "ff_gate" : sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* activation(gate(h)) * in(h), of each stream with its weights. Where devices divide the columns that both read, the
+   sums are there before the activation. */
+static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    diti_element format = whole ? p->graph->activation : DITI_F32;
+    uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
+    diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
+    if (!gate || !whole) gate = diti_tensor_new(p->graph, format, rows, column_shard.count, "ff_gate");
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, 0, up);
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, up, gate);
+    if (whole) return gate;
+    diti_all_reduce(p->graph, column_shard.in, up, sublayer->in_name);
+    gate = diti_column_shard_end(p->graph, &column_shard, gate, sublayer->activation, 0, "ff_gate");
+    return diti_multiply(p->graph, gate, up, out, sublayer->in_name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -30327,6 +31779,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
+    if (sublayer->gate) return diti_sublayer_in_gated(p, h, sublayer, out);
     if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
@@ -30335,6 +31788,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
 }
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
@@ -30352,7 +31818,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-    post.eps = 1e-6f;
+    post.eps = sublayer->norm_eps > 0 ? sublayer->norm_eps : 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
     post.kind = kind;
@@ -30364,6 +31830,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -30372,7 +31839,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */
@@ -30491,7 +31961,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
@@ -30528,6 +31998,16 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
     }
 }
 
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.name = sublayer->out_name;
+    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, out);
+    return out;
+}
+
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
@@ -30558,16 +32038,18 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
+    info = *diti_tensor_get(p->graph, active);
     adaln->items = items;
     adaln->group = diti_pass_tensor(p);
     adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
     adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
@@ -30936,10 +32418,13 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
-    token_range->all = grid.frames * grid.rows * grid.columns;
+    token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
+    token_range->patch_lead = number ? 0 : denoise->lead;
+    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
+    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
     token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
@@ -30949,7 +32434,8 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
     const diti_token_range *token_range = &denoise->token_range;
-    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
+    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
+    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
 /* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
@@ -30965,9 +32451,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.width = denoise->width;
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
+    patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
 }
 
@@ -30979,9 +32466,16 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
-                                  at->patch_rows * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
+                                  at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -31007,7 +32501,7 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
-    uint32_t i, first = 0;
+    uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
@@ -31019,7 +32513,7 @@ static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], u
         desc.residual = i ? out : positions;
         desc.out = out;
         desc.name = "patch_embed";
-        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, rows, 0, columns), &layer->weight, &desc);
         first += columns;
     }
 }
@@ -31029,7 +32523,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     diti_graph *graph = p->graph;
     const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, width = p->width;
+    uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->denoise);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
     parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
@@ -31043,10 +32537,61 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
-                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
+        if (lead)
+            diti_add_rows(graph, diti_tensor_view(graph, p->denoise->lead_rows, at->first, lead, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows + p->text, lead, 0, width), "lead");
+        if (p->image > lead)
+            diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                               repeats ? 0 : positions,
+                               diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
 }
 
 /* ---- frames with timesteps of their own ---- */
@@ -31188,6 +32733,21 @@ static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
     return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
 }
 
+/* The rows of tokens alone: [items * tokens, columns] of [items * (lead + tokens), columns]. */
+static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x), i;
+    diti_tensor tokens;
+    if (!at->patch_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    for (i = 0; i < items; i++)
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+                  "predicted tokens");
+    return tokens;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
@@ -31225,6 +32785,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
         x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
+    x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -31241,8 +32802,8 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
-                                   denoise->token_range.patch_rows * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
+                                   denoise->token_range.patch_tokens * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -31335,10 +32896,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -31346,7 +32907,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -31364,16 +32925,118 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers)
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- texts of unequal length ---- */
+
+/* Devices that divide rows attend all of them: texts have to fill their places. */
+static bool diti_text_order_divided(const diti_denoise *denoise) {
+    return denoise->axes &&
+           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+}
+
+DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t prompts = denoise->text_batch;
+    out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
+    if (prompts > 1 && !diti_text_order_divided(denoise))
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
+    return diti_gather_tensor(p->graph, table, order->order, "text_order");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
+    if (!order->keys) return 0;
+    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                            DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
+static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+                                    uint32_t filler) {
+    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
+    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    if (k < pad) return filler;
+    return k - pad < length ? first + k - pad : filler;
+}
+
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
+                                              uint32_t image, dit_error *err) {
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows, *places, *keys;
+    dit_result result;
+    for (i = 0; i < prompts && !order->keys; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        if (length == texts) continue;
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
+    }
+    rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    places = rows + text_words;
+    keys = places + order_words;
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
+    }
+    result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result == DIT_OK && order->keys)
+        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
 }
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
@@ -36392,6 +38055,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_guidance = 1.0f;
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -36436,7 +38100,7 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -36453,35 +38117,33 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
-static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
-    uint32_t axis, i, at = 0;
-    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
-        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
-            cosines[at] = (float)cos(angle);
-            sines[at] = (float)sin(angle);
-        }
-    }
-}
-
-/* Text stands at the origin, so that nothing rotates. */
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
+   i, y, x). */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
                                             const diti_flux_state *state, dit_error *err) {
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
     size_t count = (size_t)tokens * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
-        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
-        position[1] = image / columns;
-        position[2] = image % columns;
-        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
@@ -36568,6 +38230,1465 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         diti_flux_run_block,
         diti_flux_final,
         diti_flux_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_ZIMAGE
+
+/* ==== src/model/zimage.c ==== */
+/* Z-Image: docs/models.md 3.12. Originals: https://github.com/Tongyi-MAI/Z-Image and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_z_image.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
+   behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
+
+#define DITI_ZIMAGE_MAX_BLOCKS 128u
+#define DITI_ZIMAGE_AXES 3u
+#define DITI_ZIMAGE_UNIT 32u /* tokens of a stream are filled up to a multiple */
+
+/* ---- configuration ---- */
+
+typedef struct diti_zimage_config {
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
+    float theta, eps, time_scale;
+} diti_zimage_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_zimage_keys[][2] = {
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
+};
+static const char *const diti_zimage_block_keys[][2] = {
+    {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attention.to_out.0", "attention.out"},
+    {"attention.norm_q", "attention.q_norm"},
+    {"attention.norm_k", "attention.k_norm"},
+    {"attention_norm1", "attention_norm1"},
+    {"attention_norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward", "feed_forward"},
+    {"adaLN_modulation", "adaLN_modulation"},
+};
+
+static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {NULL, NULL, diti_zimage_keys, DITI_COUNT(diti_zimage_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_zimage_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: q, k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_zimage_block;
+
+typedef struct diti_zimage {
+    diti_transformer base;
+    diti_zimage_config config;
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_zimage;
+
+static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
+    return (const diti_zimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims are even and add up to it",
+                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
+}
+
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "layers"
+                         : !config->text                  ? "cap_embedder"
+                         : !config->time                  ? "t_embedder"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "x_embedder or final_layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
+        {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
+        {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
+        {offsetof(diti_zimage_config, time), "t_embedder.mlp.2.weight", 0},
+        {offsetof(diti_zimage_config, feed), "layers.0.feed_forward.w1.weight", 0},
+        {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
+    diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
+    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
+    if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
+    return diti_zimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
+                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
+    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
+    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
+    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
+    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
+    for (i = 0; i < 2; i++) {
+        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
+        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    }
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = config->eps;
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
+    diti_load_vector(loader, &model->text_filler, 1, width, "cap_pad_token");
+    diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
+    diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
+    diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+#define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"
+
+/* The two models have the same tensors: the distilled one comes with a shift of 3, the other one with 6. */
+static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)index;
+    if (diti_json_number(scheduler, "shift", 3) < 4.5) return;
+    traits->variant = "base";
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+}
+
+static void diti_zimage_set_traits(diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = DITI_ZIMAGE_UNIT;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("3.0");
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->channels_last = true;
+    traits->settle = diti_zimage_settle;
+}
+
+static void diti_zimage_load(diti_component *component, diti_loader *loader) {
+    diti_zimage *model = (diti_zimage *)(void *)component;
+    model->blocks = (diti_zimage_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_zimage_load_weights(loader, model);
+    diti_zimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_zimage_state;
+
+static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                   const diti_weight *reader) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = "refiner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                            diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+                               diti_tensor sines) {
+    const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), width = p->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_qkv_desc post = DITI_ZERO;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_tensor h, up;
+    linear.name = "refiner_qkv";
+    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_linear_fused(graph, h, &w->qkv, &linear);
+    post.heads = 2 * config->heads;
+    post.head_dim = config->head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = &w->norms;
+    post.kinds = 2;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = rows;
+    post.name = "refiner_heads";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
+    attention.batch = p->denoise->text_batch;
+    attention.heads = config->heads;
+    attention.head_dim = config->head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->head_dim);
+    attention.items = diti_zimage_at(p->denoise)->order.items;
+    attention.most_keys = p->denoise->text_tokens;
+    attention.name = "refiner_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                       diti_tensor_view(graph, h, 0, rows, width, width),
+                       diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
+    h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
+    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
+    memset(&linear, 0, sizeof linear);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = up;
+    linear.name = "refiner_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
+    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
+static diti_tensor diti_zimage_text(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
+    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
+    diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
+              diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
+    all = diti_text_order_rows(p, &state->order, all);
+    cosines = diti_zimage_text_table(p, state->cosines);
+    sines = diti_zimage_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
+    return all;
+}
+
+/* Rows that fill the image's last group of tokens, F32 [lead, D]. */
+static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, lead, p->width, "filler");
+    diti_fill_zeros(p->graph, rows);
+    return diti_add_rows(p->graph, rows, diti_tensor_weight(p->graph, &diti_zimage_of(p->model)->filler, 0), 0,
+                         "filler");
+}
+
+static void diti_zimage_prepare(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_at(denoise);
+    diti_tensor time;
+    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = denoise->text_tokens + denoise->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
+                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_zimage_text(p);
+    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
+static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                              float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
+        if (row >= texts + denoise->lead) {
+            uint32_t token = row - texts - denoise->lead;
+            position[0] = (int32_t)(length + 1);
+            position[1] = (int32_t)(token / columns);
+            position[2] = (int32_t)(token % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_ZIMAGE_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                           const diti_zimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_zimage *model = diti_zimage_of(transformer);
+    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    float *times;
+    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_zimage_begin(diti_pass *p) {
+    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream;
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_zimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_zimage_gates(const diti_pass *p) {
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                               const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_block *w = &model->blocks[p->index];
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h;
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    p->cosines = state->tables[0][stream];
+    p->sines = state->tables[1][stream];
+    p->table_items = state->table_items;
+    if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
+    gates = diti_zimage_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ZIMAGE_TURBO "Tongyi-MAI/Z-Image-Turbo"
+static const diti_place diti_zimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ZIMAGE_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ZIMAGE_TURBO ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_ZIMAGE_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_ZIMAGE_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_ZIMAGE_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_zimage_family(void) {
+    static const diti_family family = {
+        "zimage",
+        "Z-Image",
+        {"ZImageTransformer2DModel",
+         NULL,
+         {"all_x_embedder.2-1.weight", "cap_pad_token", "layers.0.attention.to_q.weight", NULL},
+         {"x_pad_token", "cap_embedder.1.weight", "layers.0.attention.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_zimage), diti_zimage_read, diti_zimage_load, NULL},
+        diti_zimage_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_zimage_places,
+        sizeof(diti_zimage_state),
+        diti_zimage_prepare,
+        diti_zimage_begin,
+        diti_zimage_embed,
+        diti_zimage_run_block,
+        diti_zimage_final,
+        diti_zimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_FLUX2
+
+/* ==== src/model/flux2.c ==== */
+/* FLUX.2: docs/models.md 3.13. Originals: https://github.com/black-forest-labs/flux2/blob/main/src/flux2/model.py and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_flux2.py
+
+   FLUX.1's two kinds of blocks, without biases, with gated feed-forwards, and with one modulation for all blocks of a
+   kind. A token is a pixel of a latent of 128 channels. Tokens of pictures that are referred to stand before the
+   image's own. */
+
+#define DITI_FLUX2_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_FLUX2_AXES 4u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux2_config {
+    uint32_t doubles, singles, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels;                                       /* channels of the latent, whose pixels are the tokens */
+    uint32_t text;                                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_FLUX2_AXES];                          /* channels of a head that rotate with each coordinate */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_flux2_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux2_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_guidance_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_guidance_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+    {"double_stream_modulation_img.linear", "double_stream_modulation_img.lin"},
+    {"double_stream_modulation_txt.linear", "double_stream_modulation_txt.lin"},
+    {"single_stream_modulation.linear", "single_stream_modulation.lin"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux2_double_keys[][2] = {
+    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn.qkv"},
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.linear_in", "img_mlp.0"},
+    {"ff.linear_out", "img_mlp.2"},
+    {"ff_context.linear_in", "txt_mlp.0"},
+    {"ff_context.linear_out", "txt_mlp.2"},
+};
+static const char *const diti_flux2_single_keys[][2] = {
+    {"attn.to_qkv_mlp_proj", "linear1"},
+    {"attn.to_out", "linear2"},
+    {"attn.norm_q.weight", "norm.query_norm.scale"},
+    {"attn.norm_k.weight", "norm.key_norm.scale"},
+};
+
+static const diti_key_table diti_flux2_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux2_double_keys, DITI_COUNT(diti_flux2_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux2_single_keys, DITI_COUNT(diti_flux2_single_keys)},
+    {NULL, NULL, diti_flux2_keys, DITI_COUNT(diti_flux2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_flux2_double {
+    diti_fused_linear_pair qkv; /* [3D, D] */
+    diti_weight norms;          /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;              /* [D, D] */
+    diti_pair ff_gate, ff_in;   /* [feed, D] each */
+    diti_pair ff_out;           /* [D, feed] */
+    diti_sublayer attention, feed;
+} diti_flux2_double;
+typedef struct diti_flux2_single {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: q, k */
+    diti_layer ff_gate, ff_in; /* [feed, D] each */
+    diti_layer out;            /* [D, D + feed]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_flux2_single;
+
+typedef struct diti_flux2 {
+    diti_transformer base;
+    diti_flux2_config config;
+    diti_layer patch, text;       /* [D, channels], [D, text] */
+    diti_embedder time, guidance; /* [D, 256], [D, D] */
+    diti_layer modulation[3];     /* [6D, D] of the text, [6D, D] of the image, [3D, D] of single blocks */
+    diti_flux2_double *doubles;
+    diti_flux2_single *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [channels, D] */
+    diti_sublayer last;
+} diti_flux2;
+
+static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
+    return (const diti_flux2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a quarter of a head each. */
+static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_FLUX2_AXES; i++) {
+        double given = config->head_dim / DITI_FLUX2_AXES;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
+}
+
+static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
+                                   dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
+        !config->head_dim || !config->feed) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
+        config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns and makes %u, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_flux2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux2_config, channels), "x_embedder.weight", 1},
+        {offsetof(diti_flux2_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux2_config, feed), "transformer_blocks.0.ff.linear_out.weight", 1},
+        {offsetof(diti_flux2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux2_config *config = &((diti_flux2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                         ".attn.to_qkv_mlp_proj.weight");
+    config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
+    DITI_TRY(diti_flux2_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_flux2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    diti_loader_scope(loader, "%s.", name);
+    diti_load_bare(loader, &out->in, width, 256, "linear_1");
+    diti_load_bare(loader, &out->out, width, width, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The first half of the first matrix has the activation, and the second half is multiplied with it. */
+static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const char *const outs[] = {"attn.to_add_out", "attn.to_out.0"};
+    static const char *const ins[] = {"ff_context.linear_in", "ff.linear_in"};
+    static const char *const downs[] = {"ff_context.linear_out", "ff.linear_out"};
+    uint32_t width = config->width, feed = config->feed, i;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+        diti_load_fused_bare(loader, &block->qkv.streams[i], &qkv[i], width, width);
+        diti_load_bare(loader, &block->out.streams[i], width, width, outs[i]);
+        diti_load_bare_rows(loader, &block->ff_gate.streams[i], 0, feed, 2 * feed, width, ins[i]);
+        diti_load_bare_rows(loader, &block->ff_in.streams[i], feed, feed, 2 * feed, width, ins[i]);
+        diti_load_bare(loader, &block->ff_out.streams[i], width, feed, downs[i]);
+    }
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    block->feed.gate = block->ff_gate.streams;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width, feed = config->feed, all = 3 * width + 2 * feed;
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    block->qkv.count = 1;
+    diti_load_bare_rows(loader, &block->qkv.layers[0], 0, 3 * width, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_gate, 3 * width, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_in, 3 * width + feed, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
+    static const char *const modulation[] = {"double_stream_modulation_txt.linear",
+                                             "double_stream_modulation_img.linear", "single_stream_modulation.linear"};
+    const diti_flux2_config *config = &model->config;
+    uint32_t i, width = config->width;
+    bool original = loader->rename != NULL;
+    diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
+    diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
+    diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
+    if (config->guided)
+        diti_flux2_load_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
+    for (i = 0; i < 3; i++)
+        diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
+    for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
+    for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
+    model->final_modulation.count = 2;
+    for (i = 0; i < 2; i++) /* the original has shift first */
+        diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
+                            2 * width, width, "norm_out.linear");
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+/* Distilled models take four steps without guidance; their bases, which have the same tensors, say in model_index.json
+   that they are not. */
+static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
+    traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+}
+
+static void diti_flux2_set_traits(diti_flux2 *model) {
+    const diti_flux2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "dev" : config->width < 4096 ? "klein-4b" : "klein-9b";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = config->guided ? NULL : diti_chat_of(DITI_CHAT_FLUX2_KLEIN);
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_guidance = 1;
+    traits->default_distilled = 4;
+    traits->wants_guidance = config->guided;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->attends_padding = true;
+    traits->joint = traits->planar = true;
+    traits->settle = diti_flux2_settle;
+}
+
+static void diti_flux2_load(diti_component *component, diti_loader *loader) {
+    diti_flux2 *model = (diti_flux2 *)(void *)component;
+    const diti_flux2_config *config = &model->config;
+    model->doubles =
+        (diti_flux2_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux2_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_flux2_load_weights(loader, model);
+    diti_flux2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux2_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
+    diti_tensor modulation[3], step[3];
+} diti_flux2_state;
+
+static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
+
+/* Modulation of double blocks, of single ones and of the last norm, for all steps. */
+static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    diti_linear_desc last = DITI_ZERO;
+    state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[i],
+                          diti_tensor_view(graph, state->modulation[0], 0, steps, i * columns, columns), "modulation");
+    state->modulation[1] =
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[2], 0, "single_modulation");
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
+}
+
+static void diti_flux2_prepare(diti_pass *p) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
+    diti_tensor text, time;
+    diti_flux2_state *state = diti_flux2_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
+}
+
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
+   0). */
+static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                             const diti_flux2_state *state, dit_error *err) {
+    const diti_flux2_config *config = &model->config;
+    uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotations");
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
+        if (row < denoise->text_tokens) {
+            position[3] = (int32_t)row;
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+            position[0] = (int32_t)(10 + 10 * i);
+            position[1] = (int32_t)y;
+            position[2] = (int32_t)x;
+        } else {
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+        }
+        diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
+                         sines + (size_t)row * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.component.env, cosines);
+    return result;
+}
+
+static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_flux2_state *state = (const diti_flux2_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_flux2_begin(diti_pass *p) {
+    diti_flux2_state *state = diti_flux2_at(p->denoise);
+    uint32_t i;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    for (i = 0; i < 3 && !p->denoise->same_timestep; i++)
+        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_flux2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux2_at(p->denoise)->text, &diti_flux2_of(p->model)->patch, 0);
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
+static void diti_flux2_run_double(const diti_pass *p, const diti_flux2_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.13 step 4: x + gate * out(attention(h), silu(gate(h)) * in(h)). */
+static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_state *state = diti_flux2_at(p->denoise);
+    bool single = p->index >= model->config.doubles;
+    p->modulation.rows = state->step[single];
+    p->modulation.chunks = single ? 3 : 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (single)
+        diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
+    else
+        diti_flux2_run_double(p, &model->doubles[p->index], x);
+    return x;
+}
+
+static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    p->modulation.rows = diti_flux2_at(p->denoise)->step[2];
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX2_4B "black-forest-labs/FLUX.2-klein-4B"
+#define DITI_FLUX2_9B "black-forest-labs/FLUX.2-klein-9B"
+#define DITI_FLUX2_DEV "black-forest-labs/FLUX.2-dev"
+static const diti_place diti_flux2_places[] = {
+    {"dev", DIT_ROLE_TRANSFORMER, DITI_FLUX2_DEV ": transformer/"},
+    {"dev", DIT_ROLE_TEXT_1, DITI_FLUX2_DEV ": text_encoder/"},
+    {"dev", DIT_ROLE_VAE, DITI_FLUX2_DEV ": vae/"},
+    {"dev", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_DEV ": tokenizer/"},
+    {"dev", DIT_ROLE_SCHEDULER, DITI_FLUX2_DEV ": scheduler/"},
+    {"klein-9b", DIT_ROLE_TRANSFORMER, DITI_FLUX2_9B ": transformer/"},
+    {"klein-9b", DIT_ROLE_TEXT_1, DITI_FLUX2_9B ": text_encoder/, or unsloth/Qwen3-8B-GGUF: Qwen3-8B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_FLUX2_4B ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX2_4B ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_FLUX2_4B ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_4B ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX2_4B ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_flux2_family(void) {
+    static const diti_family family = {
+        "flux2",
+        "FLUX.2",
+        {"Flux2Transformer2DModel",
+         NULL,
+         {"x_embedder.weight", "single_stream_modulation.linear.weight", "double_stream_modulation_img.linear.weight",
+          NULL},
+         {"img_in.weight", "single_stream_modulation.lin.weight", "double_stream_modulation_img.lin.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_flux2), diti_flux2_read, diti_flux2_load, NULL},
+        diti_flux2_names,
+        {128, 1, 0, true},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_flux2_places,
+        sizeof(diti_flux2_state),
+        diti_flux2_prepare,
+        diti_flux2_begin,
+        diti_flux2_embed,
+        diti_flux2_run_block,
+        diti_flux2_final,
+        diti_flux2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_QWENIMAGE
+
+/* ==== src/model/qwenimage.c ==== */
+/* Qwen-Image: docs/models.md 3.14. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
+
+   FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
+   the text's on the diagonal behind its edge. */
+
+#define DITI_QWENIMAGE_MAX_BLOCKS 128u
+#define DITI_QWENIMAGE_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+} diti_qwenimage_config;
+
+/* ---- weights; single files and GGUF have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage {
+    diti_transformer base;
+    diti_qwenimage_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_qwenimage;
+
+static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
+}
+
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
+                                       uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks     ? "transformer_blocks"
+                         : !config->text     ? "txt_in"
+                         : !config->head_dim ? "norms of queries"
+                                             : "img_in or proj_out");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
+        {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    return diti_qwenimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *block,
+                                      const diti_qwenimage_config *config, uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {{"txt_mod.1", {"txt_mod.1", NULL, NULL}, 1},
+                                                              {"img_mod.1", {"img_mod.1", NULL, NULL}, 1}};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_qwenimage_set_traits(diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+    traits->norms_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage *model = (diti_qwenimage *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage_load_weights(loader, model);
+    diti_qwenimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_qwenimage_state;
+
+static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
+    return (diti_qwenimage_state *)denoise->family;
+}
+
+/* F32 [rows, 12D], of the last norm [rows, 2D]. */
+static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]. */
+static diti_tensor diti_qwenimage_text(const diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    text = diti_norm(p->graph, text, &norm);
+    text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+}
+
+static void diti_qwenimage_prepare(diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
+    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    state->text = diti_qwenimage_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
+            position[i] = (int32_t)(behind + row - pad);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        }
+        diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_qwenimage *model = diti_qwenimage_of(transformer);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage_begin(diti_pass *p) {
+    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_qwenimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE_PLACE "Qwen/Qwen-Image"
+static const diti_place diti_qwenimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
+    static const diti_family family = {
+        "qwenimage",
+        "Qwen-Image",
+        {"QwenImageTransformer2DModel",
+         NULL,
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage), diti_qwenimage_read, diti_qwenimage_load, NULL},
+        NULL,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_places,
+        sizeof(diti_qwenimage_state),
+        diti_qwenimage_prepare,
+        diti_qwenimage_begin,
+        diti_qwenimage_embed,
+        diti_qwenimage_run_block,
+        diti_qwenimage_final,
+        diti_qwenimage_write_inputs};
     return &family;
 }
 
@@ -37042,6 +40163,9 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -37106,6 +40230,21 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
 #endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
+#endif
+#ifndef DIT_NO_FLUX2
+    {diti_flux2_family, "FLUX.2", NULL},
+#else
+    {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_QWENIMAGE
+    {diti_qwenimage_family, "Qwen-Image", NULL},
+#else
+    {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 
@@ -37118,8 +40257,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s",
+                                        used ? ", " : "; this build was made with ", row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -37200,7 +40339,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     size_t i, used = 0;
     known[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
-        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        if (!diti_families[i].family) continue; /* told behind */
+        diti_format(known + used, sizeof known - used, "%s%s", used ? ", " : "", diti_families[i].title);
         used += strlen(known + used);
     }
     if (!name) name = first ? first->name : "none";
@@ -37482,7 +40622,8 @@ struct diti_vae {
     struct diti_ltx_vae *ltx;
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
@@ -37567,6 +40708,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
 
+/* Values that a file has as a tensor of so many; out stays as it is where it has none. */
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);
+/* Latents as the sampler leaves them, planar F32 [C, any], as rows [any, C] of what a decoder reads. */
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents);
 /* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
@@ -37829,10 +40974,12 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
     return channels;
 }
 
+/* Channels of what the decoder reads. */
+static uint32_t diti_kl_channels(const diti_vae *vae) { return vae->traits.latent_channels / (vae->packs ? 4 : 1); }
+
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->decoder;
-    uint32_t latent = vae->traits.latent_channels,
-             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    uint32_t latent = diti_kl_channels(vae), channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
     half->present = true;
     if (diti_loader_find(loader, "post_quant_conv.weight")) {
         diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -37846,7 +40993,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 
 static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->encoder;
-    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t moments = 2 * diti_kl_channels(vae);
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
@@ -37874,6 +41021,20 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
+/* FLUX.2's: the running statistics of a batch norm over pixels of 2 x 2 are the scale of its latents (docs/models.md
+   4.4). */
+static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) {
+    uint32_t i, channels = 4 * vae->traits.latent_channels;
+    vae->packs = diti_loader_dimension(loader, "bn.running_mean", 0) == channels && channels <= DITI_VAE_MAX_CHANNELS &&
+                 diti_loader_dimension(loader, "bn.running_var", 0) == channels;
+    if (!vae->packs) return;
+    vae->traits.latent_channels = channels;
+    vae->traits.by_channel = true;
+    diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
+    diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+}
+
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
@@ -37882,12 +41043,13 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
-    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+    if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
+    diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));
     vae->wide = diti_setting_bool(&settings, "force_upcast", true);
     vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
     return settings.result;
@@ -37950,7 +41112,7 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
     if (result != DIT_OK) return result;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
     return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
@@ -38039,15 +41201,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -38061,7 +41225,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -38096,10 +41260,52 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
+/* Numbers of channels, lines and columns in a pixel of 2 x 2. */
+static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = row_band->images;
+    block.clip.height = lines;
+    block.clip.width = row_band->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = 2;
+    block.channel_step = block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = 1;
+    block.name = "vae_pack";
+    return block;
+}
+
+/* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+    uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
+    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    x = diti_spread_frames(graph, x, &block);
+    row_band->height *= 2;
+    row_band->width *= 2;
+    lines = row_band->above + row_band->height + row_band->below;
+    return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
+                            columns);
+}
+
+/* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
+static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
+    diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+    }
+    return packed;
+}
+
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
+    diti_row_band all;
     uint32_t i;
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &row_band);
+    all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
@@ -38118,7 +41324,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
     x = diti_kl_run_mid(graph, vae, x, half, &row_band);
     x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
+    if (quant) x = diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant");
+    return vae->packs ? diti_kl_pack(graph, vae, x, &row_band) : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -38484,7 +41691,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -38504,15 +41711,28 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group) {
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder || traits->video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
-                               traits->video ? " of single pictures" : "");
-    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
@@ -38522,9 +41742,9 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder || vae->traits.video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
-                               vae->traits.video ? " of single pictures" : "");
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
@@ -38624,26 +41844,10 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
-    const diti_vae_traits *traits = &clip->vae->traits;
-    diti_graph *graph = clip->graph;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
-    diti_tensor scaled;
+    diti_elementwise_desc floats = DITI_ZERO;
     floats.out_f32 = true;
     floats.name = "latents of a clip";
-    if (!traits->by_channel) {
-        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-        return diti_elementwise(graph, scaled, &floats);
-    }
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+    return diti_elementwise(clip->graph, diti_vae_unscale(clip->vae, clip->graph, latents), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -40935,12 +44139,6 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Numbers that the file holds, of which config.json knows nothing. */
-static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
 
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
@@ -40999,14 +44197,14 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     own->timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
     own->residual = own->timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
-    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = vae->style.both = true;
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
-    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
-    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
     for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
     return settings.result;
 }
@@ -41284,6 +44482,31 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
+    const diti_vae_traits *traits = &vae->traits;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;
@@ -41450,8 +44673,9 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -42112,6 +45336,15 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
+/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
+   one line alone (docs/models.md 7.7). */
+static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -42132,6 +45365,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
+    else if (out->dynamic_shift && request->empirical)
+        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
@@ -47067,11 +50302,14 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    diti_taps taps;        /* states of a decoder that are wanted */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -47143,6 +50381,12 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
     uint32_t given, from, to, count;
 } diti_hold;
 
+/* A picture that a picture is made after, as it is encoded: pixels. */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u)
+typedef struct diti_reference_shape {
+    uint32_t width, height;
+} diti_reference_shape;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -47158,13 +50402,17 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
+    diti_reference_shape references[DITI_MOST_REFERENCES];
+    uint32_t reference_count;
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -47227,7 +50475,8 @@ typedef struct diti_job_request {
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -47303,8 +50552,9 @@ typedef struct diti_text_use {
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -47341,6 +50591,8 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
@@ -47445,6 +50697,9 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
+/* Which chat template and which states the model's decoder gets, before it is loaded. */
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err);
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -47501,6 +50756,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* --- references.c: pictures that a picture is made after --- */
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -48762,6 +52022,31 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
     return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
 
+/* Which decoder language model a layer is of: whether queries are normed or biased, and what stands behind the
+   feed-forward. LLaMA and Mistral have the same tensors. */
+static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+    static const char *const layers[] = {"model.layers.0.", "layers.0.", "model.language_model.layers.0.",
+                                         "language_model.model.layers.0.", "language_model.layers.0."};
+    char name[200];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(layers); i++) {
+        diti_format(name, sizeof name, "%s%sself_attn.", prefix, layers[i]);
+        if (!diti_part_has(checkpoint, name, "q_proj.weight")) continue;
+        if (diti_part_has(checkpoint, name, "q_norm.weight")) return DITI_ENCODER_QWEN3;
+        if (diti_part_has(checkpoint, name, "q_proj.bias")) return DITI_ENCODER_QWEN2;
+        diti_format(name, sizeof name, "%s%s", prefix, layers[i]);
+        return diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight") ? DITI_ENCODER_GEMMA2
+                                                                                   : DITI_ENCODER_LLAMA;
+    }
+    if (!diti_part_has(checkpoint, prefix, "token_embd.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.ffn_gate.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.attn_q.weight"))
+        return DITI_ENCODER_NONE;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight")) return DITI_ENCODER_QWEN3;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q.bias")) return DITI_ENCODER_QWEN2;
+    return diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight") ? DITI_ENCODER_GEMMA2 : DITI_ENCODER_LLAMA;
+}
+
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
         diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
@@ -48773,7 +52058,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
-    return DITI_ENCODER_NONE;
+    return diti_encoder_decoder_kind(checkpoint, prefix);
 }
 
 /* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
@@ -48815,6 +52100,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+    if (want->kind == DITI_ENCODER_MISTRAL && kind == DITI_ENCODER_LLAMA) return true;
     /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
@@ -48873,6 +52159,11 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     switch (kind) {
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+    case DITI_ENCODER_QWEN3:
+    case DITI_ENCODER_QWEN2:
+    case DITI_ENCODER_GEMMA2:
+    case DITI_ENCODER_MISTRAL:
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES || tokenizer->kind == DITI_TOKENIZER_PIECES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }
@@ -48890,11 +52181,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -48967,12 +52261,21 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_QWEN3: return "Qwen3";
+    case DITI_ENCODER_QWEN2: return "Qwen2.5";
+    case DITI_ENCODER_GEMMA2: return "Gemma 2";
+    case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
     }
 }
 
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
+    return kind >= DITI_ENCODER_QWEN3 && kind <= DITI_ENCODER_LLAMA;
+}
+
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
+    if (diti_kind_is_decoder(kind)) return diti_decoder_type();
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
@@ -49008,6 +52311,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     dit_result result;
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
+    own.taps = &encoder->taps;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -49017,6 +52321,35 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+/* --- how a decoder language model is asked (docs/models.md 5.5) --- */
+
+/* The states that a repository names: Krea 2's "text_encoder_select_layers". */
+static dit_result diti_encoder_read_taps(const dit_model *model, diti_taps *taps, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    const diti_json *list = diti_setting_numbers(&settings, "text_encoder_select_layers"), *entry;
+    uint64_t state = 0;
+    if (settings.result < 0 || !list) return settings.result;
+    taps->count = taps->layers = 0;
+    for (entry = list->first; entry; entry = entry->next) {
+        if (taps->count == DITI_TAPS || !diti_json_u64(entry, &state) || state > 1024)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "model_index.json: text_encoder_select_layers must be at most %u numbers of states from 0 "
+                             "to 1024",
+                             DITI_TAPS);
+        taps->at[taps->count++] = (int32_t)state;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err) {
+    if (!diti_kind_is_decoder(encoder->kind)) return DIT_OK;
+    encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
+    if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
+    if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    encoder->taps = encoder->chat->taps;
+    return diti_encoder_read_taps(model, &encoder->taps, err);
 }
 
 /* --- where results belong (docs/models.md 3) --- */
@@ -49030,11 +52363,17 @@ static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encod
 
 /* Encoders alone: what the pipeline of the transformer that has such ones takes. */
 static void diti_encoders_guess_texts(dit_model *model) {
-    const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
+    const diti_encoder *first = &model->encoders[0], *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
                        *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
                        *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
                        *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
     diti_text_shape *texts = model->texts;
+    if (diti_kind_is_decoder(first->kind)) {
+        texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
+        texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
+        return;
+    }
     model->fixed_text = bert || l || g;
     texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
     texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_get_traits(bert)->columns
@@ -49080,6 +52419,23 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
     text->tokens = encoder->row + encoder->limit;
+}
+
+/* A decoder's rows are all of the first text. Some that stand in front of the prompt in its chat template are left out;
+   the tokenizer tells how many. */
+static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
+    diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+    encoder->text = DITI_TEXT_FIRST;
+    encoder->dropped = 0;
+    if (!encoder->chat) return DIT_OK;
+    if (!model->fixed_text) text->tokens = encoder->chat->tokens;
+    if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
+    if (encoder->tokenizer && *encoder->chat->dropped) {
+        DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+        if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+    }
+    encoder->tokens = text->tokens + encoder->dropped;
+    return DIT_OK;
 }
 
 /* CLIP-G's columns come last, whether CLIP-L is there or not. */
@@ -49137,6 +52493,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
+        if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
@@ -49322,7 +52679,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_LLAMA) return DIT_OK; /* whatever is there cannot be run */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
+        return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
@@ -49333,6 +52691,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);
@@ -49340,8 +52699,9 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
-    /* A llama.cpp T5 brings its vocabulary along. */
-    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+    /* llama.cpp's files bring their vocabulary along. */
+    if (part.checkpoint && !encoder->tokenizer && encoder->self &&
+        (encoder->kind == DITI_ENCODER_T5 || diti_kind_is_decoder(encoder->kind)) &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
         return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     return DIT_OK;
@@ -49476,7 +52836,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = traits ? traits->scheduler : NULL;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -49866,7 +53229,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat) result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -49875,7 +53238,16 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+        if (encoder->chat) {
+            out.before = encoder->chat->before;
+            out.after = encoder->chat->after;
+            out.keeps_after = encoder->chat->keeps_after;
+        }
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
+                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -49941,14 +53313,24 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
     }
 }
 
+/* The rows of an encoder that are the text; 0 where all are. */
+static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                     const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
+    uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
+    if (!encoder->dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    return diti_gather_tensor(graph, states, *kept, "drop the system message");
+}
+
 /* Where prompts have unequal lengths, one item more names the rows of none. */
-static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-                                       const diti_text_use *text, diti_encoder_use *use) {
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, uint32_t index, diti_text_use *text) {
+    const diti_encoder *encoder = &model->encoders[index];
+    diti_encoder_use *use = &text->encoders[index];
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -49956,7 +53338,8 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
-    return encoder->type->encode(encoder->self, graph, use);
+    return diti_prompts_keep(model, graph, encoder, use, encoder->type->encode(encoder->self, graph, use),
+                             &text->kept[index]);
 }
 
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -49974,13 +53357,13 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
         if (!encoder->self) continue;
-        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        states = diti_prompts_encode(model, graph, i, use);
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
         if (encoder->text != DITI_TEXT_POOLED)
-            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
-                                 encoder->column);
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens - encoder->dropped, encoder->text,
+                                 encoder->row, encoder->column);
     }
 }
 
@@ -49990,7 +53373,7 @@ static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *
     uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
              counts[3] = {use->encoded_rows, use->given_rows, 0};
     diti_tensor parts[3] = {0, 0, 0}, text;
-    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (rows) parts[0] = diti_prompts_encode(model, graph, 0, use);
     if (use->given_rows)
         parts[1] = use->given[DITI_TEXT_FIRST] =
             diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
@@ -50026,6 +53409,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 
 typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
+    uint32_t *kept; /* rows that are the text */
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;
 } diti_prompt_input;
@@ -50033,24 +53417,28 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
-    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    const diti_encoder *encoder = &model->encoders[index];
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    bool masks = !model->fixed_text || diti_encoders_mask(model) || diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = !model->fixed_text || diti_encoders_mask(model) ? tokens->lengths[branch] : count;
-        for (i = 0; out->weights && i < count; i++) {
+        item[3] = masks ? tokens->lengths[branch] : count;
+        for (i = dropped; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first;
-            out->weights[first + i].rows = count;
+            out->weights[first + i].first = first + dropped;
+            out->weights[first + i].rows = count - dropped;
         }
+        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
         first += count;
         next++;
     }
     out->items[next][0] = first; /* the rows of none read nothing */
     out->items[next][1] = text->encoders[index].rows - first;
+    while (out->kept && first < text->encoders[index].rows) out->kept[kept++] = first++;
 }
 
 static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
@@ -50062,7 +53450,8 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     dit_result result = DIT_OK;
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
-    if (!input.ids || (use->weights && !input.weights))
+    if (text->kept[index]) input.kept = (uint32_t *)diti_alloc_array(env, use->rows, sizeof *input.kept);
+    if (!input.ids || (use->weights && !input.weights) || (text->kept[index] && !input.kept))
         result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
@@ -50072,8 +53461,12 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     if (result >= 0 && use->weights)
         result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
     if (result >= 0 && encoder->type->write_inputs)
-        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, input.items[0], err);
+    if (result >= 0 && text->kept[index])
+        result = diti_plan_write(plan, text->kept[index], input.kept,
+                                 plan->tensors[text->kept[index]].columns * sizeof *input.kept, err);
     diti_free(env, input.ids);
+    diti_free(env, input.kept);
     diti_free(env, input.weights);
     return result;
 }
@@ -50302,7 +53695,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0];
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped;
     dit_result result;
     use.branches = 1;
     use.encodes[0] = true;
@@ -50341,7 +53734,8 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
-        if (model->encoders[i].tokens) lengths[model->encoders[i].text] = tokens[i].lengths[0];
+        const diti_encoder *encoder = &model->encoders[i];
+        if (encoder->tokens) lengths[encoder->text] = tokens[i].lengths[0] - encoder->dropped;
     }
 }
 
@@ -50791,6 +54185,15 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
+/* What the encoder gives becomes latents as the sampler has them. */
+static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
+    uint32_t columns = diti_tensor_columns(graph, to), i;
+    if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
+    for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
+}
+
 /* The picture's latents, one for each picture that is made. */
 static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
                                diti_tensor latents) {
@@ -50802,8 +54205,9 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+        diti_start_scale(graph, vae,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         diti_start_part(job, graph, latents, i));
 }
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
@@ -51641,6 +55045,8 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     uint32_t i;
     out->shape.loop_count = 1;
+    if (!out->shape.clip && model->transformer->traits.references)
+        return diti_job_request_references(model, desc, out, err);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -51950,6 +55356,149 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     return result;
 }
 
+/* ==== src/job/references.c ==== */
+/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
+   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
+   the noise. */
+
+/* Pixels of a side that a token stands for. */
+static uint32_t diti_references_unit(const dit_model *model) {
+    return diti_model_factor(model) * model->transformer->traits.patch;
+}
+
+static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
+                                       diti_job_request *out, dit_error *err) {
+    const dit_image *image = reference->frames;
+    diti_reference_shape *shape = &out->shape.references[index];
+    uint32_t unit = diti_references_unit(model);
+    if (!image || reference->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
+    if (!image->rgba || image->image || image->rgb)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+            (unsigned)index);
+    if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
+                         (unsigned)index, (unsigned long long)image->row_pitch, image->width);
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+        image->height > 8 * image->width)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
+                         "times the other",
+                         (unsigned)index, image->width, image->height, 4 * unit);
+    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
+                         image->width, image->height, DITI_REFERENCE_PIXELS);
+    shape->width = image->width / unit * unit;
+    shape->height = image->height / unit * unit;
+    out->reference_images[index] = image;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err) {
+    uint32_t i, most = model->transformer->traits.references;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > most)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; this model (%s %s) takes at most %u",
+                         desc->reference_count, model->info.family, model->info.variant, most);
+    if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
+    for (i = 0; i < desc->reference_count; i++)
+        DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
+    out->shape.reference_count = desc->reference_count;
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor moments, planes;
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
+    desc.out_f32 = true;
+    desc.name = "mean of a reference";
+    moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
+    planes = diti_unpatchify(graph, moments, &places, channels);
+    desc.name = "scale reference";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
+    denoise->reference_count = job->request.shape.reference_count;
+    for (i = 0; i < denoise->reference_count && !diti_graph_failed(graph); i++) {
+        diti_reference_latent *latent = &denoise->references[i];
+        latent->height = job->request.shape.references[i].height / factor;
+        latent->width = job->request.shape.references[i].width / factor;
+        latent->planes = share->assignment.share
+                             ? diti_tensor_new(graph, DITI_F32, job->model->transformer->traits.latent_channels,
+                                               latent->height * latent->width, "reference")
+                             : diti_references_encode(share, graph, i);
+        if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+            diti_broadcast(graph, &share->assignment.all, 0, latent->planes);
+    }
+}
+
+/* --- host inputs --- */
+
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t i, y;
+    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
+        const diti_reference_shape *shape = &job->request.shape.references[i];
+        const dit_image *image = job->request.reference_images[i];
+        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
+        const uint8_t *from;
+        uint8_t *packed;
+        dit_result result;
+        if (!image) return DIT_OK; /* written before */
+        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) return diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
+        diti_free(&job->env, packed);
+        if (result != DIT_OK) return result;
+    }
+    return DIT_OK;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -52212,7 +55761,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
 
@@ -52287,6 +55836,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
+}
+
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
@@ -52322,6 +55881,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 
@@ -52339,6 +55899,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -52379,7 +55940,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "within positions by turns (Open-Sora, Latte) cannot do yet; cfg, tensor and layers can";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
@@ -52480,6 +56041,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -52975,11 +56537,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -52992,7 +56555,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
              pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels);
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
@@ -53185,6 +56750,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
@@ -53253,6 +56819,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }
@@ -53392,6 +56960,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_references_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -53402,6 +56971,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;
@@ -54089,7 +57659,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->layers = traits->layers;
     out->hidden = traits->width;
     out->heads = traits->heads;
-    out->feed = 4 * traits->width;
+    out->feed = traits->feed ? traits->feed : 4 * traits->width;
+    out->gated = traits->gated;
     out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
@@ -55542,7 +59113,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
@@ -55597,9 +59168,10 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds);
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
+           a->weighted == b->weighted && a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
+           !memcmp(a->holds, b->holds, sizeof a->holds) && a->reference_count == b->reference_count &&
+           !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -57799,281 +61371,284 @@ static const char *const diti_spirv_text_gemm_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
-    "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
-    "HLjPgbOr:JF62gSi#PD*uxr;9CkuZP5)IoEApAWB4pNMO4yd[w>L*vrQ:bXBa+Gc3EWrk(iu;fB#'ZSKaHD87C2'vc(=b*/pD%qN(Kb4Z>;tSrcXo[%.e7"
-    "@[m3VDV:.'/:76%%Qw4id[,f'fY<2AgCJmStO%<=D3Y:gewxO*GW`'`V,<mqY'D9E[<0b$s#9nT0d<4p44h;=u154o,4Xp&H<$c^&xkMIt($*I+eh@524@"
-    "a2.G,0fEcyZS[v^9Z@t&*>)%]HK0Bs$K:uDJq2_'M6'+SLsP3['r9Bs09,*NrbCLdp2)n4Gj/]ltilpaIIa,-M(e$eH:vR>Go+hfNI8-T*:rqKl(fwoAXU"
-    "NkB&n'VQEiYw9t/=00em'hwk_-uV(@e@xb'x`+/kx35',eQ*6<R<Cwd.d6R;AQAA0)cr<`=uhA);dCWLW_Z+JiZ)>%*QdM;X5oE_%G1$vTVIR/>35'28%F"
-    "CGcqAgI[rsy]hEhmj2c@.uvKq97,$ar-%KfQ;4NtL6fpR,ahVL)mmh/yph7U/m]eUO^]m>Q-+hMmaSE8P^GPTjd8y_quV5j*<pu;s(kh5>B7__'v@94&<f"
-    "S`6Y<(_IZRKOhu:cb=:'4Y2,Jb.5)TgZ+G9/Tp'Eou^Zf9VrB0Y8wV_;MRa-;Y5Dp9MBV#'n7'oj#H3A@Mr+4M-SY>2xyAUv#fr(Y_R;%B0V*9b^Bm<nK3"
-    "GvLW_*u^p9Qr-u=C-sF2WEw2(>7-Nd,xS:y;id0pIsvdd;B(P;3xsZ1ER#0<%4iZ,YGqn%PNX&yBx_.7#tG>aq<p'b7j*p`WCRgK@)#KY:8E[HTE#NjU'@"
-    "c#mIxl)Qt+*$GGZG1OyvCS_BTf6ASXvl/(cIYOfsyqhQFjjpC70gSduCIBRYYV1D'*V)sN^[<v/w]*R$GGS[A5i9V8J&-AO;)*&n/JcYRI*,SabT[rJn_T"
-    "xL^gl9Cf.`MFg6MED683cUY&,(gndFE6;L:8@>Paiwj=vOY4H+1g;D#lwb=E8m;$E7ZxJS#5<8f]aK^)nh3FE`rw1g%@*Xcrf>F`Yj8Sf8rb)v8x:-2H/N"
-    "IbR$-w#jnM>=hPl^s.&+c@]o73hOHe<iO]1I^aIgvW9^MQ,tsAyTb3]2a58KV=pJAliAYy,C<XuJS,9iE[WE6te+x5:(KO#NBx/j;X6+d-NyAKUelq@4V5"
-    "DJ0qe=pl@-leFTMf.o'H8+x%nxHFtSa/l@-cq0Mi7[Vo;JdX6EP#P=yX23vmkf]+1@_J]MFl2I3ZjVd'VlSKCuwO_eI]]hQ@URW<Dh-tTS%J'=maes;DTl"
-    "6y<+hi@TUEEDTo.$Ix=kj>nX8`s;_aAxR(UL^4fN@D9UCJj;XdDXo$`N(r0Km7aU0A+f0a724qr&SS/iQE,K-@0S;M^<o0wp;U-UG$DZ*]#+$GK6wG0r'4"
-    "RW$h07Cu6'H2hme]):hse9e[]<oj$']5Hn4*im=4KyE4bowZJcT/fEMnj0$h`[I*,,KcH5sY52NefPjMS@cE_96tyoEB)tWl)'QUen^`wBQ4RD<N<vIn2L"
-    "yOl#H'[9u*e(1qIlk8kr>%2*<@D%<jhRxr)a@pTj,Fi6lk[M4)p1Ya1;La9%PB9F'%8B*f=3J6Ce8>,o>7SG'y:wZoEjGS'+V+D*qQ`*nrxYK]rFL>HB]F"
-    "@_',[EjZN]CKy<9/fckN^t:ddkgoE98fu=@e_V4n6o8/8jk.&I-q(%#a62Fo;mWIF#GrX`>QDaIdir4:O+Px06;dSFpXu3$DM@O'[sR3qi4]qtRFh7jN0e"
-    "q<s9[bdoO`ynvnca*N@_I2Q8y>r-`eU656S,TKi]3VgW7Px7;ixo]3MmnLGC6'4eh#eh%s$baKvj-cCf0^V8V><x+d0juhLxxJvLDku0cKB%n36u]].^A8"
-    "5)Mk3P[P<x7s_U1YuDZwce9:6O^/&=JesyZs84,gn^po#wCBBTb)0$t;/J]Jnl5(0C4D-_%rFsWv;SITAeqn9W%]]dlj2^ZHGdbm)YJ-@#*=.RMtCwL@7Z"
-    "u3[RwC@:oCPpSV@1uG%dTPLmLV0qOP,VVv+1p;>9>+wmaR&@9v:^a7f9OBR]c#/,QDjeYv=4Xn[L^2<dISUvagE;&%m4O+H=PW&eFHbAHWEO.kdUZ[rvV6"
-    "8G:T9-Q2Q[98os>:+YoJbHZ8)t^Y=/me6T0ad0b&-4H/jCWR0rhLWh@6`<]`Lm^4oNe3E^I<NCpABrEdJY&QbK(dvL9OKC(62/Y0KpITIQS)W+x1VHixI@"
-    ",Ds8k1IICR'Bby)Y]rGolv%NG*I<wEF_/6/SY>0AXeA55C@QKC3g,V@18[*rg;xo=2SHZvoE%6CPBg9=d^#y0gfmHFNNMnKDl@M/7PA'ekf7Z3ySt0LO4C"
-    "[jGkI0/IOZQ(I6aWYQh)T@&6JM2i%EB7`N5$gCuqwvw_ykqWiQT/cF@ZX]_g%HtD;-vjA-_-Z@ibu+UZl$C$t7g>X1vHpQ2*=a9iPkpi*3xNciKX-jYPo>"
-    "/yuo8XEJLK`Le8j*mVQ670TP+B#g'&^9'0Y'a+<SXRYf(1c^/SC6-Z[jmwG:n[dsb0*`RjNj-'@4Wm[Rnqs<IRH-9(;BSjx1Gk@CKBKBUm8aHaAMOWmq4G"
-    "Xr-<TJvI9-.*RL;X_dILEN02E:k3;Xg9gwnIJ3#%]j%k+]c([=1,_>;v:c^2@-pZ2bjSvZYhK++[]_q]a/-6)t]%Udndtb%/+#u[FN9Lgf_(_cjY[R'<rX"
-    "LyU9tPXx1pe_SrR]q8cpKek,XeDPimXr`slI,yHN1:,iaYM>ve$^D83E[c3Ap8q,/KMV='Gn2OkMI,8-.'A$c<EO*fR/dDZOA-urO#_1iVCRR.Mm`jaGgm"
-    "8vU.<H`WAy;(3=rbs4id-CpCs7X1f]j[h2@mPBR.vkP)Bj,7lugn=C0^p'TTD4'cT_WtWW9kPI15$.8l6d(0phM+K0hLDNFW$uS[wmH[jG<-562]rddy+]"
-    "AM'v$xAjA,nsTcrINR`bMG%INVbgr9k90X>wqRMj17[r;.Ee)aL#$b-AqpaJc<]>YC9;UPYk>f*>xVg]`iP:p[CAATAwjQgbwe7:D&F9M&q`Fk9m>QIgL^"
-    "&6=<r`1[)h'#xlDXGuqs(UW$cQ<QS-=;=pJr+i:EW[@a`anCHDd#^e>_Gt))`fEWN&btEx%dlh^g,KREhXV(i-LSa5N$*(u4yrJJul6pbjvl=PaN1:ZJeb"
-    "F+;N'nx)aMuo5*B5cg%@J7j*YlOFN@YK6ToETEnH)OOD)Ya%kY[<Xe:PDG1*eM.Upn$r]0tfEO7NP@p%47[5Bq7CV)a>)0>cur:xgJ:9[B)ltTjm0.EO[#"
-    "tTr()k7,MkCv7f,f1iS7&t=2+=TArD`q(Q6JRtO#gQYaC7`a+'mR-BjT_6)RdU/WY8X:i$$CHff#e/:5s2RnBA+dIM6yX>7TE->6ld+b@M]9>,/t4V,x&e"
-    "%2y4bUvD9H7<^y33>CgJs4u$1w2Lm7*[RoEL:Weg&(lZtI]cbvt(f;Y9TAlbhD&/.h^qRQMr^87L*8vULMy,ieorERj-q;oLJBDWC+bDdfr[O;%bMfBa`e"
-    "n$;#EW*Ah.RXfZ.>9@UNwu#7u_1o6Hl-J^C<FDL[&Yi7df8Z6C1UM63M+b<dr/rfTD*Ne;D[bL.8y&6jqA^OUK0(+.mKXW;olG^68oqMPwbMYVtgl/=)W_"
-    "VFG#4ewduG^8Nwpj_Q:pi8fYw))$,ImFtb#$vW$y;.3>A87t]_D,tuV)rN+bcwbM:#RRUCT)op[)Y(QEh%/x>qrVG94:C/EFMSY1;<TB;r",
-    "CUCXb[@yG#&:.Ip#@E@dqikyculnS3OlwLJ7;sJb'WV-%mo0-'J,)eMR3OSBi=#sO`4m5ah)fHpI:T^cL=sNlcfin*,DKpmASxeWS_JMg)2f[Ee-o@W3:f"
-    "I1k_F8-uvIqsw0t)l`kQ$o:suDDlYpat1CGS.PSi=ECqBnpmY6^tPA<lZ#'v/$&naq1,8>R,qChXI->V,rB[+6MwtKxk_dG[Yj['RVLYok_uip1)-f7:u#"
-    "68kM-uIU&ga'L_gS.Fct0G&N.cHUUdX*GDBSX@%`[elEXZ23-%3Xsj#^%NY<78ylF[]V=N8,%O.8Mr5`Gh&NR2`FcNpZU>rP,n56tHHGtBHr0<GIIshcX;"
-    "4/fuS&]NuEbP>]DGFUDr<&lwG25I-Yq;=P/n%$9r^[7V`TQ><q@g^_TLr5Yh8P5AS2yD+@IPJxLQFmV<_x=bnrWJ(3EFTc&f:m3/93WMEp)yp-;4>N<p8:"
-    "lne/G[1+/(1dua:]LI63'/GlTac&a$L5JiSnAnx)WH`@snvfcYPff-qE9[2:b<4y,O(Q6^Q_Hi/P=u$Hbb0*#P(WLsyTMu)p8fti#FX9OA%`QfT#r5[yY5"
-    "D5+`6x7u:IeWY4OJ+Mc'GeX<d]pXk@'2kRl4Z89`mP@bP1SS6t@BvrXIX[y4_Gb'EP6==7l4/p2Wn/)%cMBdoI#jr.E4WXM'E(+3l_g8@RZ^w2`:M3tnYx"
-    "#A2>i^6NWidQRZ#S_sWxh^JcKy+E<,3<ZiwX1Tr1ldlLS3)1(75E7KosX/E'x1pNu,O.4'9R[Bckn]wO7h75<YblI-3d3Q+5#lS&,p[*'1Z4a>*'h=/hlc"
-    "p0qWP#,#<)G^S@J#r#hC;J@:TJ_y%prsMsp[v.o(B>tl0MrH@5Wxu)iu]p2wir9SdD'T0)=mm,YMhx]1;TcggN$F96In8`)>4>fV.9oqk$cxj;rhA`6W#h"
-    ":&ITxrGo+8>(5y[v$5(<f.`@V:jj<V/1t8fm=P'yiLZA)]+jl/pI_1u]j*/y0DS0%pqkZxO^Ir/;x,u,'yx3uKcu+r%TvlBFN@/:='eyaqVPAV-I2te<lM"
-    "S#lE[nO@P1@YjY+sF&O4sZU1u>slKZ;,Uw$hr_i%JCQ;<ITe_:v<`YUv$A*W@f0+:jnK3^/:)fqbQO=s3bW@_VH%0[S2[Qhh^,`+KJ.xx.&i`H;9=t3>(`"
-    "5YfD>cqK.Xf1]F@.P1hP@2eMai77rWHje*EO$yK+$V6)Ew]J(Yhq.;OX$c/TxQtWsCasVJXeHBk'rA;hIC+O1t,'IvctNuIX#%SppHWn7k[(ijEy4r/4<l"
-    "5c^1Kp(%>3fITfq8#;DdTD2>Ay1UeEQ>%KIHKV8br,mexwEn=iratWEgv2&e5#",
+    "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
+    "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
+    "ZIkU9D]42U*[,,9*B&ogg/eAQ+NohWnTyA'iIJc&GQM86WYw(C9k&[>B+#hF*RXqyVi7V^IhheE*'LHEdv+S<^m#>i*NCjb;P)'EB'7QJDmuY3676[V)_D"
+    "AVOt#SdXcaPZ=GqV,U%/A864hBe-6`6SVisGX<$d35uIn/Lc`WW/L>EB=Ra*s$a6'U%Tku<Ad.QWgD^w;L33r.MrY<AaTu3$leufJk4&1)uVJYMJL-LX8["
+    "pmJD/5h[`pq1&YZr`K1[2=>%plX3)l6OK+LY'@cGC61#Qs7@B]FH[A5lhAcY[t>YYxm6-[RPJ@)^/@ev10ou$qOjNg12I-22st@_7_6tC0+g:F0AUgF3#p"
+    "+Q/H+*vByjYbN5U.+8DK8O1-t9Wao9sdxe^/Ht)2F6sOZ_KKiT:x0g]j^M2j<09ed0fb:Fie2Xb:/QeIf^gl>v>ib>+IJ]8Zi*GW&VFV,&LmosVQr3;tPb"
+    "bDAF@'3N>_lc1pDj*2(cdKWb<6*pj@nt,HMI3&Q1Xu4b(/(H%R1@t3tnTb_=T2<f=&l/E#W716yPPqY23,VWxd%)2Ku(f&fR6kXi_*'r0u_HK'6&0N;WSG"
+    "1KpJGX6*krykkLQ9UI'`7mcHxGr_Jw>%B[c^a&8_fRAj5NvMp`@&6qaD5Y;_oZI]`ui%m'2Ny6fs^eBxv=IZ<qq0t]hRYPXNGo/co4M>T*GNKZZUKrf8*D"
+    "NGZEI,EYc&(r.D/FZP-sUoTI47kB5EE2bTm2Q*DSk;U(kGt@vqiY;7%g@3_*3'JIit6hl5fh>78u2qDnfn=o+WZ23`Gx_.k#QD2S$c(bK0HRq&+B87D,]o"
+    "ll=ZDlu:6*HngbDEN<j_r+9JN1wJ8d(C<5d-dC-b(Sf.GZ87Jp_S>85^d+JI1^/n51KkM4DEbS+bSO$HQc5,MD=)s[y5.#e/(9=WtCc^FEU`5fL5Q+R[:N"
+    "]xso]qZCrh$:UN-.F3O/+`mU9lY/u@ZsdTh*cspp2LM.g*J^fT4f_`'<1eac(oDhrXabS@Fq@UR6:1@43i:;1RxL>i@bS8u4YGbWGEZSBBeHndGnemFA.1"
+    "^bdiqDo%i'>n/K/qpvnSUS/24:.o)W$[e3VcU,7wIl$aG2fWuR(FjyJi;iN/H),7HBCsO1UgN#Wr^g39<s)`v;5ahaWCWa>LF.CX2twQweBIcoCpB_@`ZI"
+    "Z&SrOK2S/OR>P:9,nHu*5>#'W`;N*0HigRPw8mK-6Qw887/9@YGADGO0]T%[s=B:rc(yNU%*+;c7^tl+1HufL,vB$Vj.ME;u6g,D3;HkfR6XDSF5oXn,kt"
+    "R9i]+H_rpUVTmVl7r8]i_c;a81-+k[O4PX3^kc:I%3:n2t.5BuB;:Vr=FqNAfhV+xiC%rktW=:l]WF'&_2KZj#=Yq.1y#P9ui]fa%M1i/*nSLU3LVyE;n>"
+    "JBjEfBDFQx.RIT`sS-Z2b_N-]0.wi=e#ai^^G5J&>DIliENN9O*`qo0cA(&%&o+TJ=qE-ICf^kSDdI$O:M,6+^I<KmN*S3my)0oT3hYd[Uiqel=3%DAkf`"
+    "UGi_eS_[hX/xk.fs$1Y&y6DNe,w@]71krvp78yvUl/]lPUsnkB:o<tAdj<2TxmB8KdJ70D@ld91fuA`06sYFq]7%X(;$j*6xi8YLSoj[0l]bSC0sC:$C]M"
+    "oe[Hooq]DgiE;fLNke,xTS%C1e,$@B[M/y]ms=wg;u2_D*1wYd5H1bj],BV=BDWYL>Z;[/i6-=N2kEo)hCIFFXep>sv)b_rqR/(#^1oEY>$Dg*'WKvU*TV"
+    "v*2K-m*lSPxFG($jC=msMCJmgE2VZJ7L`p1q.IS/])-+/ao3Y_vQ_09UIUbZRi@U/-FwpuuH0k.n.JW@L*@)bI2#.b;B^;O5@kE$3K-/Oho#@u[idDl+h:"
+    "YU7_'QLUd#87RwRpJo1/[wa)OM#^#=-J*ARbD>by.(FEWjVu$`,0vF,%_Pj6;QtB7kVK><Mv0%&00*oME5_.Tb%<x$o7:9%Q4cFoWjc_tWP#Lfb9LnZYsE"
+    "8VjC27v5=Max/VZ(Uo87C>Wt:_dnhc'$oRB5_vCxBLXpwWrEBc.&7^drNp`5oO%Er)T%7EfCb=q@-Uy8B,A3TiNP[69J)+s'-4p8Nm&[y5epEko@h(Y=L7"
+    "uv5T0+l&nlxo*aR>XYPW_N#8e%CfAusA6IP7&&+m7Urgfh:Tg8/C#nrUP@uo$+)x$gUH5J^0F`G,)cPkcbbZXr[DM>3E483`s<GoOjIB1&S;+tY[ul+E;V"
+    "^sT2@Pg4CeLEvU`;8H3t:3pr_tJ%@LV&/nc1U=DFu6k%q7Bv':-e'5F7&u6pBq^1HgtlU6wYdI@[f6#W%j=<&g_,8uo5PE,^hDx=V*`*:/l5q&p(d4NHDj"
+    "AwVWLuQjKC&(Z#g_lrV`_;gS>uQdIfI`H5ZnT9';iHNgFcV2wCC^SHF1(Q2X=b%$`62)3wkKVqmR'YQI91od./FjLD8LS%)FjhKyZmEU@k5Zqj#cr6''YO"
+    "pLG(Z0E_SPCa/9rQD&N@7ZT>OZ1J,>eDLOr>1kS:Iu(eI4W*bkF(XFD.J5P[MlCaN(dk8K+_h>u8FY^S&YHS/Wg-=qaPk-mnsIvh`_Lb1X&<3;j.RdwS&G"
+    "mp4%JvPKY%t`s7yk+M$H'@FLUWP4OVl.j$#O>0Xmi&-)&[tG`sK5X/qy;Ffn*^Q.qF/7asShoYJ>$CNK[8#pfw3GG0e#`D0VTYelP&;x+U+qRKR-@E,4,X"
+    "YZUL&ih8'XRm*<X1XvHt*B-PPvx^yG(dqZ(e1Lx3gQRX$EO-F^4);m)`BS&W5D<0rai3_q.H5$7WcF`TE)f/DjR`vnyh.g#d.51oX^S[JaMZrD0&`<mJsV"
+    "gutY)5vvjjQY2Db<ioUQ8M3Rbr)(k%3[c2#o_6KZ[*0@cASmc,c-Fk-EA7c3UadkW7'b;DNE3'f8r:w8U^HRrg33:.a-rN]b2@jry3764:w<2P*3U;g12H"
+    ",wgIaby-kL$aK/&.#-DO0fRB2AbxQ68q-o%;kIa-Wc(=^:Uuf5Wsy2-qwtGG];[5hp>x2`nhp[a;t60&J7NeV-MW(]Etln4*@/M6N6bi#:;I<@5JP[]3>+"
+    ":>`-O=S$Td8D2^6<Pnc-I&#GlGlfxgqN9o8+ywh.=idpnUc0G-H%riX'x_Th]vd(Z7c%L9K4PYoUQ9DoYD9+QYd/Xwq-:8KEO)WP.P_1>lO>4VMnjBgqkJ"
+    ">vXY]CmkM1,8UMAQCk0,,-8'cCH1/,'DKRjP=Mc%e+b)au,=8h$k.G^w@-+RaZtDt&oJrlB=7iVoBU;<nc3:xp7:wTO=aUVq^IvJB'._s65#K'[_&vjY$i"
+    "HjTn*&)QdWXdaxbVSM7D`<LIGM%t)eTs,,6bG_0qN^+7FWRxsmR3ZE&WBErM-]eL9pX7.-0Xwf8>MDSv`KuC10aXvsi@om:$q<He7*.y$(j&PLshmv1vuu"
+    "v;[C_7c/DNA6PNm^DND6KIZ6&tLVMX$1tReDcGjbK)B<snO:LZjYQ[N(k%MU$/&#etlts<WhBZh6[t%6CRL`reF$w1Fb.<h,eMc<:r#6[AG2=/^006yGb="
+    "p%$/hu;H##WeTokIoCCwv.xlYmQl`.1f8#M%JkMxRXf#`-^4an+r34OHdV1i):#,*9YxF[mmgS.]:<<B1NifHgo'</L_Lp%(,WWWF1k*kF3qGE.O@cNx)w"
+    "f+-Nq5fs;]dF$k<#7]$1/(mHCM[]H^'=2WqJnR0[p@8;f8dHcUNHA`OSb72(ZstE>ZWAooG49(Ir6a=R_t2/kpf*ZtR]>Cp.vlZTuSqv9G",
+    "F;>(1&S'^hN<ie`*HyCbku[&a&:XdCn/QFY$6y:_[/-oKMUJBJrr.lbgq0,qYAOf4Kf>&msaEY$hC7#p<t3t#6`x*M`0<E.X#$CE4)IbfTy;x=C3.`8;99"
+    "P-Im.,PP-<naT'=mOnY^-.F#tcOnw/'Eb2qIjD$pRbuqp<0+<Y3%skI-4jXa8HV%Ub/]0E@`rN@0Lr,D2QBZ`JnGW2-H9ELsp/Lsg8wT$'l:;cX6-UaSiM"
+    ",P3WL0S^6^%Kl]Qs)tFED_8sB$E_XjH1YA245i^j'pNZVt,C5/imHD%-3<LQ7:M.*,UWA-PEi2@43,dD)$]uI&IQ3_[ri^_2@%2XOd6K2[TBPX)(2ekX[j"
+    "3wlupOdK^DD:#n_cvjH2C1]:o=0x1s&Lq6rL;RL`19`mxia0*xhciy6]*)De]0KIg,:m@:==rlf'wA%08JAHAh2j_XQ3At5cjrP_m]gVT_`CP*[S99WflT"
+    "ZG#`m+`^[qn:+yE*)p&V<@_KJ,H4bCe5<48iy6w:3.w:hG-vT[csq$MjL%+*Z6e5*3p&]gI/=g.f7]JrdJ2n0)nS)-r04U`v5be5&:$4j&q0e,GL8qQ`hC"
+    "W`Th_9;ek_/+si4+kKI[RTWjQYU9^#>y<MN-6[fB=ZuKF*g_7fAg>lB1P<n_nELd<-[G_'lIf+]u6Aya^h[]3v3^b-s._Tlysa9)S`H7BS2yq;`tL3sSWD"
+    "Vca'Gok'%;Ts6/E0UpH..p8-]=i]Ba&a*Va+si%$QBJg`)VfZVGT]$QiFcx:K8_$>@rQ6_GQjG'8^os$-j/5QlZQXu=rQ$qA>H$_ifYh>)HeXtFvl9s.n1"
+    "jB(5DZ(`Bf.:L3urG;nBIFa$MjKl2;7#IH;#fe<B1PWiRFm@Zy8N_EP>O*`h@ChQd7uonrQ2n+7$hwoo&Z..Uc5ZdXUYX*[@db6*#-ofJS>*LuUO8jqwM("
+    "nMh64gr_bF22'S0,PIL90lSk[QG3<S('3xdLZo'/_NZJY1`EneQe1RSe,%*D$h:w,kjt0^/2XU^of)L<vjfg[[Ukc9%>rV)uUH/5gT)jVew9V@I1p&_,et"
+    "L79m.^$8HOWRQIU-TCAb4;M=&R6`pfu`$VP,7+`SgZQxm:BEy4`9S[+cs8aFo'k<5l*T)F(9[a5o8h4A4t*nn:hV6.*Vl+7IoE)6<$7aB9;TS;4udS/Lo6"
+    "%X'($o*ZB9Tjp:*tFooiCt]Zj=1bF&lVuUl>qSDM+WH8Oi=OdZ@+YP+ftZ^dvCpYi)>sY;,ikJhnUe3DCSpRF=%7+usGE@Y^HTGBk-B1sobB9HKH-..R/T"
+    "V^^U^n#u8uHre1h*+$,4e9bYpY4twZ`_x3]r,Fq52OR6eNtY$+a6].bOIu;0PEeUT`mr6iQnM%)TI4ljX:bWCYbt-^tAS<3^VdKvoj1$udYYwx@hRyJO7<"
+    ",RyMLXCrLTq69n:[&mCr*#7W()HYG@%@ccbY.0_>^SL(+5%,#",
     0};
-#define DITI_SPIRV_SIZES_attention_cpu 4563u, 8749u
+#define DITI_SPIRV_SIZES_attention_cpu 4635u, 8897u
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "n0C9%1VZI/'2LMqd^5>+0cW,GVfq/IsDV1onI#Yje)R0unT<34*-Us0UP`0Lbjt8k',yw6M-0Z+6Z`G,e^;)-@KW)B:(=V@EVAFP+<fqW+bP+ril>kFG(c"
-    "_+cO(-*JVWx%y^4j-CD);5PoK@UM<9VlrX4[_l5[)TNt9Ugi_])-]L5Y9f;]OEt+$$'&a)WWEjihuK%S;KKL=DCtNCVTu%P=+2P,vvYa^e62(/_mJ,P^0'"
-    "q6UYnOvpp>*Yh*mA4U$%p-IaaHcDOBka4]4al.1r/]]I'pU60*DZe+o$L>G%QxmJJ-OLudC&j'T__Wj3V2cb<w>llF4.S0J:-%TO51RZiha-fgav&]qPR]"
-    "hiRr3Zwn2]`nR=%wD,Rf#w't<5SJKcEUYted<Pb)Y]<shIUy9P3)V89XKK2+>Ywxa]J_.^k+Ty0_/uTH0ic0p$;=$0o.$KRIWl`JbCd@K'Y8i#ApUVnA8p"
-    "dI=WN8.C(<0wQndPU-0AoFH(HHb];Bn25rV$`+AU]x2iBMEUe/)Gd:ibm7T,*l[x9)NuB-<8(.@,60R$*]ou^yHL>Jv-nT@k#S>/-:Y+jsZAAmyl,qNuH/"
-    "/Vu[4W-ZF8F;XVLeR)_BK`pR5E.5ifLN5/m_-;As:PP+0aJWSg^_3bAv:1XT1A`_Lp3`R]S<(Su/n=BZUn4G,P>$cDCkxf8T_#:;qNutXDA3.:m1<;+%W1"
-    "1wf*G-Fk&t^-,8Iqcwqntc$I@^@Dk^Jn/DNjW*ks&P2(HX949U8_wZ_/[q4.gBKB%[4%jiUXSoG.]r3p-KY'aol+oc,,7]X4-IGBl#RoS2aP58sDFb1nMh"
-    "'^3);53hrgPYXPqleq>E[3$(>:8/7G*TP%vsLgOs&L1Xqe-iJhhEQGi;BE)wMkn4[WD-&wY<-PtV/JBy<Yq/>V'g4bEn-F_hb=Vb=5@G#*('D%TQo//gpo"
-    "h01AAk_TEq((uNS=bi;(.J1(^2$c)TLmgEF+G,X[>DAb*FgL.x+;C7*bw_'%DiyFycZMmeJ%L=PWS%1>Yy<=v.8G[JRmXI'M[X>OdME4Lm+HLqX>yU9:%E"
-    "jmtO6Z+=<;W0bZyp/Zk'4_]&p/2%lmf=_'T7+<JWQB%HU-1R+$9L@;HV^fgR0@#1=&lD#jVy99Q-yktq]OMSG_h[i<v:nSBJ9vGblf@a4tjKm)x-/y)1Pb"
-    "`wFxuE9K[g9LZ->/o>jU)a+rKq4pOZKurcI;;Rp',c@alC89`&A.w1(HVU'/-d^^'WFaFF,]CV*<[uC-K,kF/5G%4po`'y4R$(a@T^c<@75kU(2m3:'_&H"
-    "OjD[fx6v#`]u,<JrPZ.]l*K1yeaGp)BN].[j(ef_,byZ$S8>6-in(2c*v`,bma0[KOkF$#7pn0D'6XPaUkrm/-pYEG8Lhp'b,&/gDABA8vXx$&.m]m$',4"
-    "rB2`0>@<H@pc7v,Y`;gbL7]C%A=enUZuf4::5E)#B4[ZNI6HVLOb$mP`uLsjZtiElqOBA%w=NoV0VX`DO$TtBfxvgTfZ[(XutE^;@IPpj[Gj)*+dGpN+;@"
-    "%=s)pnAXG^:CSIS[NvT+'^PCC8J$4j$MxfQ5g1MDk_cUZ6dj_lSyRUwe+Z6yg#=GuPe@p1s;>^l+PBY1p2d+pS=XV>F;Av=PkcWy,yWAk.L%[0JUJviqjZ"
-    "&[mBN-y&M`XM6;yVV-/3p6fAu$uaOLT^onmY=H@O,o0OV`DmD1O'U`#rMRlaQZ=(2cc>m_T>ByDYL`bMrg_17WpA:iG>FPaPeKSI9r;Zp'R[;:BqIgsKTq"
-    "PtO([[bUfqBqK$Q+jR[)Y]ydAsABUo[)a`oayf9sbV_2/Iq_W@O,L,;VN2Ig;U49QM9-HZ$$3B/*Y6KO9(yDb)Y;qO+*[i#;Ajw>4Ge.INM7f;LJb/[*:F"
-    ",RUV4`Mak%<rjV[OtHtw;@;7-]EX5CvjP&Ww`Wg`</t]C2VFltDvjU:Keg=htqKEjwp)oYi_K%ERsk79L.<jf`JSStng`ghx2*%UQ>R>S/p'V4x]87l]fU"
-    "2Qst-:).ZP9eKby)V>,X5Y'aEV_P[e/tsWJJ>,s(%Gf2(:]hm7s3<&p#rkkNQn7GXn)xM8s&CDqA>g#u*wSJ2R#K,BG9Y9FCk$$=Dl7CPMT=:wA%lQ0hT0"
-    "/6GpYgPO.)(Fc@Z>d;R8:D0l`j^'_p-Ol`0BsT%AuFqjM]h/I3[/I+4YC$:M(=rT[PTSxPYs2)o[521TsU>u_-ff,#C/FjrZQJ^ipAwuy@.Bc_Z3i,lQ,/"
-    "ni^j2cc2qODM)W>^k]A58qY#`[HHefj9DyrkEkI(4Wd8Fs[)OrF&;bJ_[Rh/G_k4Ke+.CAh:%2P2'4gq1_pLQRR8ui>=NATGFT1x(3Weo1TITF5qMGW+35"
-    "B6Mid-y4pdwj-*s-N&b^_.5`f'iC(30Jx64QMQdgH:Mt3p'e*h4E@2&KO)MMDofTu(Ps#jdsMI[@Ov[8O',UriE`#.sG>_4e#:2m&:S,,W=pwMU8I4mq1w"
-    "BH-<(KB'J9#9EwG*ZXE]S:jf7_5*l6;:bLN<qgKk]*SF(sUG3IcAW%n8tPnJYM#fgTv+BZ>>CcO$5;=9T/ak_'BDCMs5fxKP:;iTwJf3DEY@+9R+vwJLCh"
-    "rl7tM_Mt[3eytTVfo`*/s%`;rauodu$sS&p@x40n=j4Mt['%-np=T6k1*unT6pHJ(Z>S9-Og;M#h*Qv.1p`7W*f$NHD@5qFRA.[auRPBB8[mK<dR:^cRfM"
-    "TDPk-upE&fkZdsQC9rZ,[F7>UcYWZ:=VvRfP@YYp,=eG<ek<>9.@ih&<>Ji1J@*7$M3b/w@X5i'5=OK6w6xEL.qE`IQd%7=In3`sPI_A'@b/7M.y`x9hOI"
-    "v%(,Dfy2',v<Bj.G'u;HdEMuj0R&R5I*Rjy]fcf&r0wANoa`[1B<PKSFgob19-tkmrR#d@HhjNPid+.MoUD=_.E&ySRGnW1]TGVj8/=JCp#;FZu9oRYYol"
-    "p(/A,X5n.HA^T+G+ge4X3AXC*p/_HCU05gqEJM7[]g^DIBAOkj/l4Cs4kZ0kM>#Tcxyv1c-_34pB3M9MjeJrQ:e@B)i7)<%VSp%-P@F`QWAR-VHlH&3fPc"
-    "gsg^T[IvQWFG^VMx3f@r6>N>8*$q86Ja10r>[l$,FumYcq<9)O;p4]s=scXNSX#Ipt5wC@,Pf6cV<laeo.Ky]iC[==FD<YD3le6,NUGwG,mc_fSvAebec9"
-    "WMWRc^C;hDh]e@N,4=*phb4B'q,x:1_dKg%AV)#KT23'U;6*qyH7(9,dNC<SH-:4O_JI%;$;/&etl;>%px0Id6R>YjmaFkZKcief5ZGl^w)C0uVIMfM=#N"
-    "B.pfC'dah(J0X6cqj0$ib9p4uo^Jc43ygKh*h;+q%iieoBI$(fiJ1QsbK2/NWj5U`21`m:GRX8K>8$j^RO;Luci]_xeUqa,^7E=r)'Dbm&>5`bBo:fWoZe"
-    "Y9,Z;@,ert%JXW$p:OWNSnOK9J0Tq-/FCStEeB$XX`u`+c+MaZ&'q`q4fBdJo450Z;]a_AdbOAo#AKCku=[(_Ai,i/Fj4k]%C%lef-kriJqAMVo3,6h<ot"
-    "v4EadKvVriKe^qsg1VAL0xvs%TGEW#hY0k4[NU8>Kk*6cpDQG+hUB,IN%hBlKkIBD_eQF_BDDmBjc^#.gBb:@WZWr]v:Q6LN8=HGx%TujuUi7pBiDLmed1"
-    "o-y5nHSs62xqnfYM4JFS`$nrcHf6Mm^M$p-m0nu,E0`Ina#N82H0_;:)u=U-n0_h*4F[@7xiDk8@rDDVEut;$@['<t=t3nj/*_bIJP%pY@=/d(>bQt@*>i"
-    ",SC5[l7qAC<O*B.:iv<ceN$8nwedZBBSpHOV]%<_1bxHs8FD8KqJgaj>@%fY9_4%VM=R^rCqbt6jM`@q)T9SXeT#:]7xQlimx'`uT#KYAWSBCqeW#(rN&E"
-    "jb`Ry9F&fRGm/qtblDR/#$oPcQlHH&fwip&U=^-*Ftl_G3x8We@Kpq5C$Aptg(a*8ja=-nu%,4E[8wUi:>pGu,pSRMI(1_LhQUW0UIbyq:",
-    "Jm(rW5<c(HlF@(/,>jRl;Afvka;@WlS:HZDZw7)]J0>9S$LCZv9bZQksq6Q<Hs+Aj4uj'>]'Hh<UUwuuvI6B_cF-qH--5XufT=]T-xIlJhlP[vbs#IgQtb"
-    "KD'</J9X>1CefRb+@:TQ**fmWHY$F=%/Y;TQ-)QNqdoamM)N0n0u'&:l/sO@i6fa.+F/Nw:Gg5HOb_2.-I5vY<dHZy_ZY1o-`[/gOC-wL44KAOe/Z'>,,&"
-    "gBSQO3gk@pXUDahdJ&v_D*tG/,H1oHl7:55(Tf:KhXR]vNxv%oIIJNht1KK6+1*W%n9:GG+`K`I'r>(&y_6ds1)5(.l>:a6vsAdh(YQ=],#Lax&Y#eE>yK"
-    "4i='pmo#in&1G<U3]@/b;A1Yk8xNX=SGwdk^tfPLJMt)'JRot*-DI;mpQxUO)xs0A;Ao6W_5u;8'O-;/2E$'/po`N1<iCl/.c@'Tp^X4jIs6/J_FO(bH6Q"
-    "/y>#j^Vuhm*3E)tA%QQLk::Q4^`l%Qb&s@bPXD[_p1v:J<@daPjR+p1-t%yTlo>wZ%=Scpm2'(X,rai3oOj(T'>25IwV[X(m0&OAH^]T6D+OKl7O':-3oe"
-    "g&vo,J`5^3OWmZd<3[ejk<H-85(*ei8d3g>KfkEG7B=H`:0;:PXKYdV8k$gtM+PprxW:]M`%<6_ye;:7Zud&<.6,#=i>2LPdPT@O-(,rlWs1'`AuA%_q3,"
-    "5v)xO5q+wf=Lx<:*](E_w84`Y-Q9TM,J$]l536/F_.xW.gQQI9kvEUyW#NP[Xb()6b`1=Z3*+VFhIK'[pLh]$l&O)x)u9<[Boc=j09b2F/:rY/@H4g,^QJ"
-    "bR4c<=IXG6tR<,ilB06^P@dSd>79^fV$5-[dgaAU#+[^#oTW24*A9k-Q'.PoppU0n&U%*558$XgVXQR]J7C+Hi&'OK<-LGa%k7)^Ayi^#w_R.:6q`1N&ce"
-    "SM^WYFeHWr1q<eo&H7==4].mtB*^cSt88n62I`_alq249CqPLB_OpV(_@Hrq2EiTnG(3hL-H^YnU5yO89>/@tI;/@V=o(J1=x>xOh:3yr#ur86h*B1irLh"
-    ":8pgq*PBs6VLE3Y'dL^ljr05s2`@Wkh@9xNRg<st(DlDO[v*l];;pLP3Jcxi<[=6B>=D34#`3Ek8OUr+dUjOUsJ,eCWvf6MQf0ab&KHbH1/A@(J+`ig:Cq"
-    "iB:=)$S_f;bwf/dd3-g)LWRv:I0,4NfQvmFLEF'B4_hO2Q1%D]>aF*nUsHUYY^+H]wB_>*y^QpVHVo.-,e`5/`Hi[v,,_;T$m(r+QvN7V%a&H2M*:^9;r/"
-    "3U4,TY#5cY.%DLg#4j%.+sm@xQFVT8YV@<woR1(Hvh0U.RdYDDG5P&(UqbD#r$+Ih/jj%Z3rjb=CMO$<$:ZP7Hb%Y9AWao;#_U1TDKe]eDL+e@j#y[=)Wi"
-    "&9eUN6mCmFI<oG.a<_*<5Y/vYeNBlJQbJ#:$k-S#K+2<L:x%S-tCahroaCMwwAPD;n:rXirfE%E=7Q/$:%e.lJ'dRb_:[+(iVZk7e5Mc^lc.(P,h)dJiln"
-    "#gxdKIth'4i_vv6*JE-=YT-;MV.<E%G'yM`$O2_b[BKy]^b8ZDJqKrI8rn)<oX_3qccBoB,RC9JHx.E`%P.4hnNNKJ]n&d&PhxM/eouJR+Ub/6)VdSJ#go"
-    "A@m7L5;s$qLSuRSPkV$HwLm3^#]d=pl/R/h&U^4t9c0^)UN;vb7rTt=y6I>20:lj[)6OF.XR-5.*'n>@r9FSfiR<cWDePLl_ZRMybQ)Hay1S`(7l440cS,"
-    "SEfx,OX+Q_^o6xmhpXQm-;$Rui.lUdq'wb<Y#,X3E0&$7.ZTE)G6t23Qp,86K#y^T2O$]VO.Pe,4NdAtg:OU`TCNO7Z[1$3jRasP8Dm:]%hJN:ShL,;TV$"
-    "U6bQ2ng02;UU3K@nMJX:(bNj%UPI,e<-[$.gsat*UEFAuA_Q^Ex3Y[KZ8OPsATu'6l/M9_5tfkYJBw]6]>K4v7-bnh;]5('c:9qH`n;GN2bpQdD96HA;*^"
-    "ha0%hSu7julLuJ*rQ)W@0NJ2drPD'PGl0*$0OinIjo:$lU]_+#GsOknWhhZh_fhX*8.UZtsoniyP:AkBqd2@ek@mX9o.gXO$+2I%AevSYMcacKxvD]46a%"
-    "moQ4>`C,sSrF)<fKZkp48Ya9yN--Se0AWCI1<`L79sS0k4b@Z4'F/sR*C(j/l@[]ytEO4h$Ki%TL#&gjtfXmC8-@[tW#_pq(%])(vy2gII8wGBCTL-g$I;"
-    "lL_j.<[sPtA/5QXo)8(x$ik[MDSH$JMwSR$0;E%9,.evE8f%1>=-@`P3sTp[gvaL+%WbN_2,3b=$@f8:_X0=$<ag@Uh%5DcZr-+($t/jA(iUrfd2wh>8Y^"
-    "HM(Sc==c@;&FCAu`siB96WGs&mfXWhqDT`+eh&D:-]w)3yd8#.pmy3^@qkK#k5Sno]))IXmO]1Zks)&/fPF(^tNmNQ)mgXONKEc@ThQwPcIV[V:Rc;iANA"
-    ")qqI<0,Ns-k'QdOw;sfh3DBa]kQ:UEFqgdcHg(UTIkcl;QiZ'c9PVa3)S>7nO-5HAc+-_D92;kbj'7o)+vX^w`)U<<P/tsRuvFAB-ff_:Wn25]CsU9-m0V"
-    "cEhMbZioY13Al<`i.mit]2KpQ$HLBuHDd=@NU%kRUm`f;[#[^ucUc=vXW6mg>:a$$Dxv.].=$Kh+Mn;^x][G&Gus9ix)6A@4Y1b>t)y#%mlY1]Uj)LjGNr"
-    "ZC''+rv'FmZDG1J<.Lx73B9#JSZkK]=j[vH39a:@4O<yakvYg;PiuoSDw>6LK@lf_HGt(t7xa>@rEaBPC'376M#OL_VmDSrMpM,%:2G]vAgL)11^k7FPks"
-    "w*XMZEmuZl_)rfpwi-8VnWRh%+nek*H2B9%###",
+    "n0C9%1VZI/>R:W$=l4>+0cW,GVfq/IsDV1onI#Yje)R0ueXH<1M=^/RCq*xZ[.$<CV:PifRXO/ZD`;W*E$':nq1y(2K];[2V/Sm9(s,)RRsqM[h+VObuBy"
+    "+X[bkt%D8^0m[%w[0yqo`=v=V[ph)^rYydWagJuumQM1%;#]1^oXjNqJRk6/Qj22Y.qe99BMf=>m4#IxN#L['&/+D^f9B4pB,>P`'fVQ7*:ic[n;6f=,&V"
+    "64_*1=QW'#-Z4eRG=`-aDyZv&SHyrB8n_(9hWtGjhb0]d/.Pr:l,Gqh4]$vu:#@-gJ/qOKwC>]%.OZ@cl*qrS'xCAY4_HEr..T(R:QF4<m@b=NxfNkmh<N"
+    "T8KIC_Noj,fGkS[egbJAsK%*lr-^jSU3TV>NS^D:B,8jThIC%45,oELBoyl8hYv0x6]bMtD]I);N[XeN)u-t,Zx&4*/yVXOuBr<`<^9>PQSx<,kX342J4'"
+    "I(k4=[-nL,pp=4i9FH:q3-c5pAFHZov6&^#6Th_kk7f;E.WYc1Ym*fF5P>7>Yk:V%&b.&pp_a2GtQ<1dEDf(`3p3tt<9g)]7$)KHQG'='mOb4a1vLWqO/*"
+    "cNV8<h:D;0nl6.tHfHbiDH]he@e+0PN=7,F@i<)<xF2'^c>+&0De$mFSNMSUniCriGd=qHU`<Z.8fQhT)y%*g</%4J`Ws[o]1iQEvu@)Nt-8rb0y[`/1WE"
+    "@_O)s&weLlKo3L]Q6cy695AWT[[6(1]M*36.w:SQZkOw>6RwFXPZ+rL08rUgu%vLdao&Qq3ee2-y<:;<IXp[B'q@V:_``S]$;[tXP_tJNO$=$/UT*`QC7;"
+    "ba+IV1bx##oWC@u*1P'UikKc$30oL<_w$&cZdSMhgv&^CoLT0$_JkcjQ]:3sva*Tjr9__wr:B&=1](ll-/Rb_<0xv_vZs`GUX>PaFj@ACF5rpJ3lI4tHPo"
+    "]FixRjpw/JIG<u>CV+ocoIMrsU=pok(%eSm#pSO91G2_p#.#w81uiDYFiarySu&;1Is]R=5Zjh)H^RiM,>q74)-<Py:8DXo-eqZ3O:rb4O5^B)Ykv`qUBI"
+    "4yBE25T`TS7v3-^lSQa1<OFCXEl6TR:bLYCoK['ttQc$>XxX+CJK1/O97VUITmQ70M9W)DG=B]TL`DPUl+Z)*:aIB'aFTXw4Y^,&iAkt]6m;lx+y#=J)$9"
+    "_'Plgs3KAHa6Qi[M)c=ail;VjMj+BF$e$b/+Qa&>h#B;g<rYl$epb,&y5wTh00VP6(gnCbejf4*mybm6r;4Rs0W>6gjb*QM)@Y`tQ^Jkmbx/>d&NiiRl14"
+    "C]bTI07T*S1JPc`kIyHQhP]sCuF>%12Mb2Q3^sBO>`YQm&/g^GY*w4Yj(O(B^*lNk^)&A>)Oqb2NpEu7uE)fDY34TeO8H$>O7Av_D*_.CE/*^,'2.vb51U"
+    "G`.`6@inP$Ek3tm$#-UVk#<U+t:NXm*Sv*eqBeg]Tscf=i3uZdWr]%DuX&/9we;gX6%5`RI(dMv65x/;'5&Fp*]SDNeD,(RvZaAg+;`]@WbPNx>q'mHj&7"
+    "hB3oZ%,t8Xq4d[W'3#Pg&,9-T2u2w$JkT'fpiu//FO/PtCHa+-23`:GHu+&Q5LjXr^aFggB7P=4KVHWyp:tO^%6V<cv>J(6G-A$=6KK'uV:2_c:)G`Kb,<"
+    "*F,g=)5<#dU^inOh>rcNR8daro=,R@5>]',%;Cs3qP7yqe*KEerlEE#/@g+/(Ae#_a=l3j4tB)-S9W2pw82evnuUUb>=-LSywEUB%tY4f@Q[Utu;]LoD:g"
+    ".$bv+=ldZGLq..mJG1nb_wfvZrbLOsQJxyK0aKE$gY9Cb*2UT&f8v$&u^&BCI=y9,u`+/m2[`/ICC=GOI[^G2D`kp])4Y)AsS*0J_`.)jU[-_-9]%dO$4/"
+    "a<;Tp#YXjw6['V+Gq_AK=/%$0mbYhS$otWnL4i0>ZGVuN8-G$<,'v.^7>F%^7RmX>A4-r5vW-a#/85&D5EXo],CT]mPS+.]):lyohZp27j@pr=5=Z)xVi1"
+    ")H;G':5H<'n+u=I&LCcw*h9KIZLO5s4Gm<Y>H1G#F4>Tj'D3Hd.'3$,Ns88*:Du1O+u8e<7]xVsjhscAUaqQKyI=nMq=/_,UF-YY(>6UgxojW)X)J-JmFL"
+    "#u06u](n;>A[')&W'cC9_g4B_H$['@t=CWJ-:q:ZoJ@Rh`G%r1^6c%r-#K+8.P`kRL:J_oB&VJdv^4l#v$xS^^AOxqE/AcgeqPA0-:YqL#ucU`v4]m^[Dc"
+    "`/0R_e'2JU^w`mc*=0av+#XS;)Ub@RIuKLGG1:VAHrQR1dmAob(3N%7yp:Blhxb=P1_4BL(5F,FhuG$awKfRxohA1RAi;an7CWGpdL7bdDcY=xvE'$2hHa"
+    "1'umq9eia>IA=9RwRjoOCY1Hjm/N-SCEY'e+yVhV),f-qo8bauLbA#FnjgwRv)-'C6o8j>@Tp^FAkt^ncgYSW4r(cRjujb$.[=D;vi%1J0g@_TL4<#_U.b"
+    "U8Z7ZA#5USi@dlu167v5sX#ewSHrG^80J6.fDyp:+[jO3njPVhp->0#X`uE+RAD'(-pOc0d919X=deY7yHON$t:.8.&0N98dFGg[NC_mI)_6/&S&Gi*)pp"
+    "ar8uTmaoAPQyClVM/$bqCLSYppeGACBv8prNCfBYpd`SU6ZHn$[R8%lMB^vCl8oNo/]L*m]r:9HGB6kS0HP;&6h5$sm=uD8fYHJ_vkC-$>S=)H;U>/Y+o)"
+    "']*x5&$3C$#(elF*h:@(8v%E+j===LX-2AMV<Y)4Ag/&oRR>Ty=,15wE_+3InR`8uQqluNHD+n7NYO@$b5[&^6WfjTVgCxS-Ve[<asZ`N&PNs7:gxv#Aq^"
+    "ScZBMXT<S0kL^LofcHJ:yjYf^&3H0@by^tEX,87H:nLg#l*ZGLKXojmGB-D#`RoZj_.%0fI*OLtpae#YPhDJ`JJ1vl5^/u(_Fp80go9m1E5&#[KI:x+CSi"
+    "f&t0,<Jn4lrFx0&Y'vQ8CSk$rd)7J3BqoSIws09OO8RoZNC9TllcDk#o+[j8>ORk.-pY.1&JN[SEc;OWM-d/C#Y@+3Jle*EkA^=1^&WLkEcH0BpyF.l-V>"
+    "q3hdnfpU5CC0P5+Q$idkV$GFap7J4h1m<RLZq8xLstV0/s*WRs*E;ZQtedl2uOcObg8xwlCnf-Apbm>t8sX[/2eKf`@77Y)NI[Sw&C<r+j@]N6pKR>*L`Z"
+    "l]g<E6M-$9#vsdhy>G$2$[opdibYh+M,[Oph+WV*eZKv6KL%^lWGf(xdD.0&$]q[`$CTr6f%CfLi)fuc18>Pm,#/MIQY-3MEV_tQ#l<KgJp#r/HfotISd-"
+    "GkW98Tdee&lQ%N$XfO)g7*RNGd50bsX9JcCq1i9u=I`'tW(9uCgEU<9I[U0=(o^1S<,V*U'TMiC]6-7n9&X2>U6(]+d3SUK[ZjKcfci+jPw&94Mc&Of6OK"
+    "hqJOE,.UAf0B`Envr`.Gesdww[MC<DD2k&aKQ_sXOxU@R..>4&YaBM-&,h5qgJ9LL-+d2tR.Q6TN2<Y@:g[^`=t`[-g4P&H2$]NK&<+A&'/=BfEfc&4'Tl"
+    "MrZ*b=.&%bk(p_iwJ+BPP58/SdF=X0:ntbSc%OceJ/XSD6%`nNocenE1w#J`<1WL@@[3-k4P)GLolL00pCI`px,rJB*j4Dg-h&`rnph1=l#oM%IQDjQYIZ"
+    "@sC:[b8qY]Z<TXs7UvISPdRTx2AbyJAp,]2c:$J9vrbce&U+letVV:7DK8[H6[q(iXY`$kV@*>@yC^p&Bdv/L.'*MwQu/0RA^fM#mW^jgwscY.QmTt,U5."
+    "b=]cS%E)rm5@5I,j<LghP[(ZqCG8sqm.eGWBYt-(rMgg_bgFLV)%h<@rO.:*N6cc:VS2=w7XHe`JS.>lPN9gZ:ae+eZf>Y1;5QPdK7(:*M<>eCS5:[)]1/"
+    "&-h.]DsL01]MKbPo=<dM:J(_<Li2DW,ND`E<CXl9OHYg73$8Xy@LSMV;7ZalOts'+lk^x2,5]eO)F[=VfJ-PIFx0cIXoa,gK=d1VN4c2PO",
+    "gjCejn*G1k#wb,=v)0sTG2LEk2.'lHuI[D,qmKI=@@uNBD'`nKk,T;1gS[ZLe+&bu5GU.:ml4StM,Qt#Q,&ERdNatYsh[6S8D)wgD(hn*T@509FrHZuG9]"
+    "c9JubL8G_;`a+wXxX_&Ftv-$Drd_xI)/8s>qmi*q`8yON3rwLqF(xs8@v9Eeo[gaJmByTr`)M#dD,`eA3.Rxib-lXKn@gUy`5xIH<NsFSZXa.UW4aOmPf]"
+    "Qvm`/Q*X%O3+/T<>R9'PK7GnWRu@>.S):ceVmwQVUO/[/I*`v[7>vaSbUx<8XZj/YO0l72QV=Yv@G,,*RSOv#7KyZi^F_`N]Gi7+D'c2XZbq^5B6qrRaEj"
+    "q7giQsiy0mRF-UQIt9.r$M@ar=l_yGqRPEQ.Q0#f2nM7$llDWFOyD:5v`KMc8uv'i/7DQ>oxj]AmsiYFih>oH%L2kD&=RpXh2cyNfWc`mC7jG'4M9NT<j>"
+    "GcVRXma@02qSGRoD:EAJlgBg-11AE@2pEZ3&1T)c8Uab3=DZJqj.w'g;heo02AOF6r(<M$Gi2xoaVe2aCscm%HM@sQjWLYZ$$XcH&rAk63[;C$)UdhSGC&"
+    "osMF3PR$f*IPvZjKVlkDssuXV[rd;([lZxog-U)+K<xwc8Xv8<_d<rA-8Jtm4CSa;2_%Hf2Q/na)EC0>:.8EGle=YL`NlGO)IB8%AW+ePsuo706[N>KRt<"
+    "VH3N)&n_%$1f34eUNiy:wb/Q*&6Rsp8OSU3*XnrwPgy(5#CnoSVGE8mxsPtp36S-xinyPd.vfjk+d1OJ,YS&-lOlY4H5.wxPN34>+MGK,d@k8:xu*eASVO"
+    "X9>`];3HS$''*Y%7Y2nGB2mAT.b+4CSwjfSqTEJ];$28#)A)4ZsDO<Wgy^fN5'E;o7TJNPF8U#>`)Z3VEsduwY<F[X(/YTWo9.^J*3(w.onGj<y4PNA<(x"
+    "3XkvVHSdrVBVZMVdqTcqQFpBj`x`^S;AVZ:Ly2eB$YXe3](KF)3i[;46[rL$;/y1CmI*m)[%DOH%mQLhB3hS^oD<2Dk,**2Nx(l5n7=E8:vgpi=7_RG%CG"
+    "+O%H,)8qal$B>UAqLCA^bnN_xCi0-DGn>@;B-c3i%51C^yf-Ts48oTt-:W9W%.7E%Z]tH^FBDQRK*(tKbFg*nCn5$Oh&IIw3e%0K:=8c;rt*Xt[P&oyYH&"
+    "8sQ,Fk]XJXpv2@[EE&VIGQ&w94o11N<._kH-N_+QNy@sYK'WCEr%CU2o;,v>D=S98ux%F-S`i./o`;r'hl=VNU_CPEhf*_h6788dVsReECJ.es)9V8cyeT"
+    "J/B$i-CG[UP;bPZMmrQe2*%fFP8,Ri7N9I.i6qaSsO4DX`kd%v,YMqs^Nx]]FQpl*S:,ge^Re;_0mcFMG@6@;hAa0ikI$hb$SN=Gw)A6T&b,]b,@CNQGje"
+    "IU(6yb0(BRF6D0O.7t8JqvF&0B6$L*OV$EK:DuB%nNN)A19=ZZu]/>BqG3mC1Ls99'(:M'JaH_ksjprXp74,IKCy5K1vYg>]M0hPwX>de+0&Du=.P9B(uI"
+    "+8(b=_9bdr3F&;;@NV6S83I#E;g):x+_J]m9;*pm(L,*>ln*,(MtmK(-9`xs/#fkbP^vuIsZ](Oa%n@MJ-lSqDCP'w,:eYB5E*i#R-TP8N0kE'$](dMJ<R"
+    "oIJ(L^M&d]i,t7[vHV1+>Zp@7f[EK=+g7jZh2MU]#DReU_ZA8ACBVJ2OLr`27g6S'%[Cg1.Z,=#EE'&CAss`4_oh%v1+0;9n,td>3Qr&U8x_M8e(iH).W)"
+    "j@5XAuKhZ^NrMlMS'm$e.aY(Wki:SrR]y,w<]')o;pPNfW*.0PMWuC*vr0OGv%eL:x7VndH0,a_a:Gog)**4$Ren`Jfn*YgfMdv(kOpBUEd=>hBA=J8yWK"
+    "EZ@`I=Tb-isH(gSn3,,9u%Pb-VVJr;rVr.3qDJl`r]dxRM(c@tM$uWMs(Oj9o92L0E62lP'56,exOgO/>j4ggEOvSgWYgrMVBN*N)aI)ek<7u`M9l`>R+S"
+    "t,ZooEr.)ILn.XfYCMJlWe%bl,]FKh'JH7k^L>bu&-L_ej;:nAYft[]'/4w985F'S/afSPE,s=U1^8YlLq_T=UB+)Mn&FKE,N#k(6*$$4ZFy3afYstv+RA"
+    "jZyq_Wy2>3:HcF6%-BwI-.W>xbctX`(UpQxn^;XOL#2k]M.=XFhn/`7nP=h6NWjTEJl5XA$oeeGDK[v&Gb1Vf6l>Ab#muM4Kau==+jCi,hI7EwTEYtf4SH"
+    "`*0)IGl+Th_EI%ytBNiji>HWa0uY:Ald9*=Z'aS5m#d4$`R>r@MNf3hiC_SJyOsh1aw$6;+/3s_KDISDaL)f'w][5*mfZxP><DSuQ,$&XNjS'-tFCS-9Bc"
+    "&8qEcm,/u^ZP+kQZsqa%0Y`wc8_X#PE.6'j>-$FFg*3xT[G>3M8.c>h<=b`82b.fIMGNr)H'*,Zibx7L,yh`:bK,-pR%HYq>]FbBuPd>UXs8:diA$&iCo+"
+    "=Za&T$d,aZwrg,^rgPF:GC+Rtil2A><I8eO5.Crjb)syWI73#nMMJC0i7T3YWkvB-,(=;qpZE<FUnq%W2Cll/FLdoMHRPKmZhVT4()5KX9GeD4nR]Jr#+l"
+    "4*5:Q(j:DUL[UJxpqZE6YL9n4BjYtS_>>k(GPxU2c<T%$]iE$WaUAtXUE@@]HxfapLxyegDI#fXiHD@y]TRX,QvNf6QadOB,'DIH@XKEdd4HrBN9_WOH)u"
+    "p8GXXE&F^j4`OLy`6C`9%*n8beiE;'jH;]6fN/HMo+9oSGP3,QAjEajdYH2vVOS3fo6LG,b_ce5p6r0&FP/Y[7bC+(MgAk^^JqA69TOk_)6MR_enbH>=pt"
+    "&qA$42AS_ZOAEyS0H:yO(Ov*Nu6`71'aDYMW41yW^p#4HMpL@l4]&:R`cI0YFy=hO.t4y;Yy5>mQQ4KjdWNAb,)kh-M]$Hq@5)NbSUu2f;:1[Xk%#",
     0};
-#define DITI_SPIRV_SIZES_attention_gpu 5711u, 11032u
+#define DITI_SPIRV_SIZES_attention_gpu 5787u, 11174u
 static const char *const diti_spirv_text_attention_half[] = {
-    "n0C9%1VZI/3J<AuaYJ7+/Y;hFTLU(p6Oi4*$^0*^RD>`<HoUbNv8P(XB,.WkG>/D`uQ*1ihJK65.2P3bY+)[A7J1x=W$'pcJdFla2a_'%5/r*1]^YQ@K;M"
-    "a#xl#iaAvx*d+MbL<X$qoSGM:__Re0#=q_[j&f1B6^j869e..7mtONQJrWMpo;e[tF5ap-X&/d$G5_=`56+Tm.Euxr*'OZ>$.1U:Jiv^`o;`;PTp0vX)pA"
-    "&VOGD.dl4:puC%*yXj(:)fanlm[MMt<rTU[H5h87mRGL(bE@DarmE-c3&3)H8i`XeLQr@SpCh#PfU$,ht_=_VAT-:;c.sZ,)9HpkoqEik)9QS'.WyTeiM-"
-    "u,<98`duk]ibsAnBl1=9qtH^lA5]SVreyD&rbO5MpAX/tLy8v@MJ*4S)7Lo9-cbq'bq<We5[[85VhAZ^[M-w35[G;#Pt/9.,=d9c8[[w-b=iD(Mg.2'3/$"
-    "'fDVsuOePWyyrtj3f;WkY`AP3p*'N$>s4T_<q[iNQseEl(V:6k1K;/UiahNRRUEaJw1t;OaLRHshTK,/g'#u%NI=bJq.8-^@m)0[q*pS6P'mkAdMDlC:S3"
-    "dqr^TUcsS%fAD[8gl(+/;#%k0-[`/c6NUa:J7ITAh)aC1]2MR$n&kdlAH98nI:WpgG94'%3sS=Dpx1Ks)M@1#'3Gv/LB*6:%&XYjkw96XOC)`,#BuJvosN"
-    "*ZI^(`='xmwiFh/bKfT-<6*qEJ#I3eXThV]P)1x>SV]_:UMvh.J2Gy7k]hjO;=b13D7e:xo3nR6'j53y@YWj,H'X6*%BeQ&:::'Gu0wfIYk=i.^rt&-]F0"
-    "O.tWl1WrWM3i46Fa*'XMs1,04ftLJQ8`wR#IXi@&^w+iY:g;M9R@7OL,ZmW)YRXMAk1*TuJ/mXkhtHp;K9[X.XD2&%<9./jqpTT$DM62&9Il7ifv:iSy#E"
-    "ift_Iih>m)kSO0gf%+AG@_HZ:1@s^3Oew:r..a,IJ[utp(B7V2j8p&<N@e=OeiO@4m&o`6aE2M>pHgER:(=4n[h+s/;Q^9p2INLDd/Dr_an<7Yi9f1'ds;"
-    ">ENd_Yc4QWP)]AgYc^OB&psui;-W<8R(@K>+mtFxA2d.Y<Z@;ck7=@@dr&1Zj(gd[yRFtT>6)F^k:igydM&%NT>2odlMNfO+Qb<R%>8_4RasFFl:f,9V7-"
-    "`e2N*k=>&u*WxN)OMQF;v,wu-*aF=+jWA8YLsG`IMMcG5SUH-f#Fj+73AFAL(+DCpoJp;$3gJ23>/Xnecla=*4ls+)/.7<L$delO_hGQWQ)J#I;6sZ.Ck3"
-    "Z[Y_k5QVJ^SorQnj,aB3kFe5<o4Nog$.(jb:a%bTB2%$>Mf,QqYT;,..][/R'AI]vp%t[,i8;G;-r<nRCoS:UH4RZ*&joS(p8-VV'oWE0Sq9f7-.fIS6uK"
-    "XNm-6xN&.LF4QRneLb_hk<e1SHx:>B.U=YQ:#iBg-Ds8$`<mSh-l>a$1uU$-lx[OfDPu$pYGV^%I5vWBP#OQisrxe$eKSBHJL4QossgV;N$&Tv[0MpuJlb"
-    "+@vDanF$eOqS/,Voc;2/fVbNnSa6l`F@66ZmB-'y:T8DlM5JSF`+5J.'@JjXf7AQ:rK_.<k^+Kr3YqG$D<rVH=)O(IvURS[nMn(.^)e-FfgIZmO4hb:DLs"
-    "6(F%FXs]wP^yP_rs@%vi-T6kG0=Nx,wf)e/y9O:DcS]Ci>,hd6P7MPIEiL`bpoBEd2PlrcX>^`nuJd5TFjXr9Se[$2<neyG9psM]r5VrM_J/In#-*:0VHi"
-    "byHR,*<J6Xdq>*`<4a6(Y.v9g.FPxSo#CBSUq-+/lW/4OnG3UpbIGXS9=E+KlrP'm&)lgH6ZEZ,ZKrg)ueK_`OwJ18;(IrIXDQf_9l95QOt]@,h5fqB7be"
-    "M@YI<L.B_kFUok:;j=SGYCV0jWlP^Kk=vr:V,&m)ut-M3j$>Fi0o8fxk&'+>26IJlo+R<e#.^2jF'=<R5@*W;v1i%HuPOw,1)T,ymL0:6qS#,_Yo<e.ZXj"
-    "a9n2nCa+Cv>T^)R9n-l0@pbQ6Uh7@;9#LYAD1<K]MN0^XT_xkmjfvUsX=ibGVWF6qHiFCW30:^9laypiPA@]9yQI+<K5q-k1aIu<&0j%YJ,tW0TL9Cq&R/"
-    "&GP-ZKeU=sQqZ,i5RD`47*2U$)gw+i,jF'BEck^cB5'ZJQC@d4$%a#V_dY38fvA2t.f_jfHvQbu&]3e+=8]OnuGSR=agSsY=U6#ueMm1p)jg0)VkrX$:;u"
-    "*L[4N`.$BJ=4g3Mh/gut8w5g@Ly>6(9D'`6JS90u(rrj'_w'bu$oX*wQm[BMlxD]e;'&*yr-%pHe,LlP3fmhq3ch02e:cA>=^CEmmEr)cq<nMlYbo(D27/"
-    "28,D2,EMxeM^3bW>6+F(ki(R6N_Lf`)F=wba+a0Y2[oXZ>:EMJu%Da%;V5K&SnFVh71j[(H7]w0b>^E^cp@^-Pd`%BEH0xZ:TFEP4BG#$4[AT&0Ld8Ycaw"
-    "LDUicgpGHB+r,Ujs_]qH(k2R,XFTeey8DZf2h7pwcQO,X(%lgX$ckq.hj>5fh)13fPfCu*55Gl;=rRKM1;EwM)1$aks:nxNQ6m+H1'0S@9+lb[s(Y3Lpit"
-    "qgoXH<73Jv7^kljK[5i%7@<:w)k1hoRaBfjPGU@q'smgE+Af(1++Uvddxm5DQ%ws-b<)R-l5Br&lZ8P]1o@Vui1460]0mlkJ&W%:[0iGd0y%Lk4dveh*E("
-    "$,6$E`Ms9B^pB'A#b6sZ<nb*2(0E%WE[CyKlPBqun(crHL=03L:mr'@FE.&aA7-+unRx67vaW5n2lB3AWucr8FGo7+*3]-KC#2]y'k(,=+#'Mg7Jou(un>"
-    "f%EYGy[=%p&ao%pkDEJ_q'm8%$]-mC&B4n>C_93con#@LnTTE>EC@O^KtLmcY<0iQt2p$=0GcJgYj+u+$X;RWm02y+mKiR8U-G:^vU7B9W`:/AbsKH3ItJ"
-    ":2IAQ3w$8sVZ-X2*j65v;gj>PS3ar`5XoQLmcIf-BOEEUTiU5v]wF]lL/k7r`&q<RpHQX#5aVDh%`fttlHH4.<:5Aaddf2w.s;#5MnMiqK0A$>nfhiOBd;"
-    "tc67TY4jjOGip-MqeY-+I6_-fg:LnQeQ,C1Y]h8IWmR%H.c58j:L<FSi3ky7GEuOo;XRi`Ztm4XY+teJy(+)e`Fe%F&e;[B/Tm9RRDG-=`a*D>M_G<>nW#"
-    "JDfN%i%chY+@WTEF'26r+1p]a0xEmt=<:SWGmB&8wOoXFu&2)Z0sa9[J^dr;'q.$1eL2$nT^.;Yd7l%ZG9g,mqhqH[)gR32W[8*tSZ]`*@*l#-ZS5nbG[X"
-    "nh>S.d+YS9m0GnxAO].dXh.`FodGumO[oR@UC:/wUl8U5n3gy.#y19[cE^a$bxlBl*(bMmbXL.*<^#Z=BlnLR,WV^#.cw(Ns#R%w$se$VX&a^ypAg9&bo:"
-    "KD9faPs_ku9H^5qo`mJ=0]`F`If[(>s.b`TtgJKN@i7/t,7Csdky<W_RQSVQO*C:7I^)Cr.R_F8gKvCDSmIR;]*#mY]FsHTX;#k`G^c$qRK_XcF2@SoZ(-"
-    "#MQWM&4.OB@RgQl/=N#Q++OR'Mq/wu>VZS)VT(5Sqs/NJnrII9%;&_C`7Cx_K%5BsJxQANVM:ytl$m*-k=Y[_2qy.ioMrcsyLUu6@DF9Np&wmS1xAONb3i"
-    "G:(DsrOKDvKcfkF^`<Gxe(F5X::mjC<T'7R)DrBuMoNJ1FS0=2XdgeZx5/ZpK55M=`1<_a=FcYV$v*%Om<J<8/r'oG[7sgGD69cdW[xh@f2<.Hoil9*]8S"
-    "NY]2P4I;f1'K0#C.;]-Io:ADR7+=v12CvG(u9s#phS]C27:MLK@y9`<hjLQ=Wby3E&,s$<Fd&GCyVtQZ2'xt7)KsS.3r5dAyfTVW7_lb574_'C<DIjvDy."
-    "RpNr'wy<b'2)_nD;ODN64kmXJ%.+y,*H^83HAZUV+RTZrKFlomG^pm+TO5$fDZjf.@qOf;QeBvv2[n]%pelup-Z1YIQ)AChAttXt%uFMWK",
-    "SD]%+,%icAE=X2WAX6LjDpi,<=%<3jTl;e)T,mQZ9_T-/oyo&CD@0x&tQAFW6V//`<]^ZCp7X.O7y'9Z:q.t&VTB*]ovb8.,863Ih$K3Gpp4@cd&i1kyxy"
-    "(Y<ugDlR6d@pJ(#x*G`.H(.Kp^d9c;Kf5hgt4A^0nre+$8^&7:nsuRG0][a_Tn$E5U#Ti=2nsc3;iuLXqk2jo>ZVQO@/7GPUK4VCx>aJ5>/px,%G3&ZNk$"
-    "`17KIDhup:rS>jp[`tBA#7,u:J+G6eveU#BOBI4(8pmt9JmbiA%U:BYnV5r&T=x8-lAW&xw3rBkF0nQr>NTfT6Ul-L($sOO5)dUr&TbgNwsg2w;280#An7"
-    "Gat&Tp4c1rB9=f*:$hj'Ef(,(rVD^5DCqWP-DFx&Ycr,,>nSxQ$i3(e@2#j3*;V>@qfaIa$kmCNIw,)dKRD8^&SVBtX*BimF^kjWD-26cD:QE+]$YRMV.W"
-    "qAAZN`VjC^B/)nAhhWw<P0u1M'Xr.g]$@S@erfSMb:Xswqx<BW<[j8F)pmOaqkNL;VgL]%DAelNIc2fXZWr[t8;uFauUdFB8`d=rQM%*5kUVX^w*VW`u4N"
-    "<,/_.@NevrU4#a_<A^TXPF8t4'U3Y/(5hsgsH(+#+m@bj*3l^mDf=5Qovivq$)^m1EE1gKaDQbkS:%yZ-[4<2IYf]FBKrUKUTAN75y8F7]D#G@LRo1q.QK"
-    "iqp:Gs7rdbn8n(=I-5^>40_#ZcW'(rZ9Xu@s;=)Qp9^j_;*dqVHryKhF$c65JOgh,,nM]V:[,r(1qGU'/*uK5Pf<,9&33oHeFr-SlqqW0#-k1e-(%mk4eO"
-    ">9emll.<oWY*f=:94_Yjt<J9nSsx*O/v`VD]_q/qi^k4TR'hEA6bpCS'n1n(bm&1`xtZ(SEMkLDq^WMcM'gcsoIUCG=<HW`ug.:>5r&.$@@TXkEKY,*K-;"
-    "I%mP/po^OWZlygQ2V0X>ZBN>vbarSBUnstw0Pn'BvNu@K'Z83r+Y^`-$V6x#a4MD4[`rlDc;8Ui@t^g>r+VAf>Qm(-HrYC4V$y%1&mjy3J[KLm]3/w@1CP"
-    "hp(%$Fmd+f(>Ig[6Lc5=;q8.>ZYMX)rmC$O1F,'V/sa<B:h>Xakd<.WT2jr)8ODly6x$^(0IG;Hn+<ji#n&NO9TTNV6WVU.iKZB<i73A5rePj_HV:b`hV#"
-    "Y%yH_VG4*gC2xT:j1R,W(8VAKkEPK+J.,aJAQ]'9#ICbJB7C$VY[W^XZ_bq<pdkHQ[9K^J4TY8%J+qT.$ybRmo8,%)NDm;9(^]KiT4u*j6TVX=LyneZ9/c"
-    ":foWti:#`PXM3lcFgRyw+#tS;<IxG^+7E7AruOdFpO7yXY/>uQhs#J6fZZ.PjL&F8/v.s+Z(1_FCU,,8Xly$o^>R0f<duA4ljAX;1<[yim>b8u,j2c2iF8"
-    "g&NiWyq=VD1aq9TYsABw3U;s$mX_FZ>c&WVn4c:JGQhFWru,UB&jT7OkFyErNyGD0L7(7aer3cZSBr3*VL_;mdOsY^2vZpUlA]IX@j8w)aXwUTJ:9qc1)<"
-    "=t6Q;`Q68F9ZXse(f,iFRQKllam[pXoH<6L>Wwi`][5TnuZghUYth=M3-4eqQx0YiGf>_JHh87E89Q31m8PgAS(8m<pVMSD-anjFg/8X5<Yw1*U0#&/u#0"
-    "3McXBk,kgLf'heZJJPJN4P0bH'68M_Y@8Y<EZ./-eq7$`I+>aR<WY,-DC@E%9wa8e$2b4WpU:_A't>sMp/VK92GNw_&#tCmp0]'xWrlV.$63<Cr@JEc8S]"
-    "N#Mc5UtQx`*^Kll'_m1DV+C2[HjFDlJV7gBrY>uM45FiA(+xTmEPXX27]&^aZWxDCn#c9$3.eChn<W-e]3&mh9&Ct3;EytJlkBmp)5u-3LaGXW4q;d%;h'"
-    "Y>Z(co'./$V#%<@0I61TlKC6:sh6uGUY4wCr>Zs8-X3,e3lgFQCZ+Zre]DjHi*5sbs<[wH,P_oOS)9gYZZ4(p_c96NZh-wNE&7(pE^Pn_YBaQ<tBWpQ5=5"
-    "`7lH&rk^l6YU.DNnbw)QS5+GgPu1d(bpHWTcs)Ups.q6Gv'vfq+lb`c_/d-ddtG9LdD(+H#L[hlG_fZ",
+    "n0C9%1VZI/Kj+K(2OI7+/Y;hFNjJN56L-mTUtTarjX.o=Vata]V0Wl*rd`ajuh_30.xP41NVcwO;5i;-0'3uk:v$JJi_B>Wv+[>I:5#.k,qNx`yMJ3B>uL"
+    "[MI>Vh...PY45Gt<p1X5kvjNKsiBxA0LO++dg#Jn7V<n+6kqPZrWgMTPP4bVuVYeUo,;$5;sP+$&<_C@>Kr>$0wVK:::tgyjtJ2eQjP9fm>N>kn:3WC]+n"
+    "NIORRTsd6PkKr#1KVpkU9I;'YyHm8UEq+u5gDNU]m5Dt.FBm+Ik:'Qkf5Y0C81&D>P(;hOW&[5c@:_b#+tb*2M])V37ltXcQRuX<xVY)wcS-<lmO7BV6ne"
+    "::bQYDr%%b7=U+$R$x<E0=GY96^yF2Lh/)-:BqC1s6X5=/6%w'ad7qN_fjd&_T7TXh39byYmZY<[;Y/,4utwsMUHje3)lI_I]s9sl:PC-lTUt5rSZX48gd"
+    "vLOF,c^rCmN0>KX1:-e37hjP^-wQwDk3vtfWK$L#Cx#UMXPb)ROPFYMZII%EF.O%sZ.in)6tS8@6r+d:aYS)aC&P8oKD9bD4t/u&U$Q8%EuN@Akak&.G8E"
+    "VSuCV6JdiHMOI8>u:Ov5Z._`Y465EL2`4[8(N[o0A9>ZCWLFmWBPhWCS/M9%:lWqs4j3vIq&^+rD$H`.yN-9`N1tV2sN,UT7,Qc_HnSj)Fh)QI-pU]Z7ax"
+    "RBp7*%43ygggFqy9^pR=xEG`uka7$mE8F1V^8BHQQWn:,aDpC4uC6&n1Jg@/R-q<6;H=DKpAfj7>(JPmUNvuPR^X<JksRy%Hq_Xu#@BhGUOdgBp.5tg>kL"
+    "E9=4L^@rQRFOTi%&^U/<ikD'(CA,,rGufDW$`+sAtB+.RNXorvD6HutPlLX9Qn^7(bHXp#dpcoso4BtbEb$8Nup+N0x6bo/dKUX]-]mC.fVOf@sn`/:te&"
+    "EYA5^tIC`=@2:l,.9la-%xUrl;#LG/U:RnRu5P_e+sSaXA'*>PL,QS5<bQ+'bS>9/#m)W(mqcdkP>&US1oRW8QHbmglw]80;>]O8,nhl1J7Uj8.4a8gU`H"
+    "]3w;GsEClEGBb7wZ'kFE@cXWMm_$Q6`=3Vt8`[bgSlpSFBHSB'X;FC&,]PWQy@M[CP2Dh<:d7mmHX]TxaQ^#>;ra)OO4@`uLiSY]$TH,xiM+Txo$fp:cxW"
+    "K<@K,K7@T^S$,f71.6)ZDeiHC;#h)L@q8TnIoV=$rChK@#jN=`@>`a`6+pB_ZMHeVg6Y=fedlOsB%_e^tl/)=x(ysYxusQOXccVL0r`s'6Yv'TK/wvgF8'"
+    ")NjA*rKm:MYTt'E/BFbH;+2GHQeEL..0j7BxiX[2Fvsp=UM-vW]SB]]na#hCnMKkvPQ;8p6k_1M'uQZ/]8$b@6,TiCP[^L+5DJv1*uDdXKnD<G%YmO]x9n"
+    "x;hWAdrN,E[NX4<>vbvU:lrqXy9GaL:@+p_^io/g>/<E:@D`f>h<pQlG@(@vQ1f_;l[bJNuH;8I*$+WlrdZpZ^D7hOANP2D)/OS5$xIOBSMFK&*QJj:WWE"
+    "$Bo/-qeBsrCkBk'_k+X%atxiM^E]12fBF'P/UDMS1cYy_'2r&o7pGCI,1rO%CG+cs't#$E&_ee]tjt98/`4GnOb[@p@RUr,>Que&#niwKaN)6g2.%@&tB^"
+    "v+44t7[fUZ-sAn&F/OV%c#.lQT%AXss*DGfP8knxV(wg<M87siKS(SUtLt&^6Gc3358>jJC;vQ'k%mV#U`Tl[5t/#dQq^.Hyj4Z$Qg[l.t`cd-'2fMhvvL"
+    ")`r1SHCG)ssO-F,XJ3Pp^YLchg.0-rtYvOX3WXKB3/1AaH['.]RW](,jk,G4^FGIa)`PLPlH1MH+0,9gsxc$k5W(qW)CT2[V0[Q5MutPvBiE`ELh-@RMx2"
+    "5r,XW,pY4.`DlehI`PoufWpJ7u[wwHQqC@aT=eo:(#>qgFiOI)o8nLxL%uNSKqqHJGt2ExNMXrG_iXF-tk/3^[m)5Iaey,=7[*:3i=y:QTR^cHZ`.yV.T$"
+    ".;#-Wq5Wl-fyXen;wBVnp-8Z&W/ctJ<9why'b^tdJ]sXc$QUP$LHe,Ue=0,$83Z3mf_GTB,0%B^G/+XOeSqFOEa[M#Lp7ZI5dS'*^M(CH#9%l@XEe3$u5@"
+    "LojivdA+2b]Q7^mvI2)N2[Iv%L[GKcu6-6i[DG+Ykroa_LQsPa:J0+f6kglw>*5DT,Rm'SHP4Yn_1hmRv,a5=8bj,F.AUmw3$eEeRQm$K`8JY86FDx7do]"
+    "3wJODP8Uc9G+o@rDX5sGm_d;[TM_sBS@&>Ryq=A$rNtI4i6LPV+_Q6,sh]N//,lh;%(3N(5@ajT]eMo/DWijF@w_I[^m2QYyf09'<-^NEdKeAVqG<Jf`E`"
+    "n@f0#mQRA)iYb;=#W[OUrW_-$U`g3d#'N_8Gk6y50V]9S^%jY5VMlyswF3S<,0x-0nO@2frFsVQm6*)&Kre,tGV'=2aQ&FrEYy<`S,`U=7h'j:18ZnATuV"
+    "_Z%.i.P=Ntcce.R9vd'2.Ux2tgRgW&,1v'#1-A(u5F2v>#aWdM3sv]2^E[BmK6W.aVkAy;X3&sZD4V>Fm8vn[V9u6<w-m/*4_B:;D$:73>G<Ar7lMLarox"
+    "D#Vd_2g6GjbI&7vSlmI'Jh[qtx(3`'5s<G3Qd-6sY+>AO*]0%IqAN>HRbqQ(CE1v3O:oAj<'O3fx3;_-bEc(u7bLF&Zk$5,ns;Gf[W1m]od;Hb,qmH'E7c"
+    "aD4'<0MR2Yd@QC3Mw%;7d>Ro[qyi9yPOXR=)P;2W>SatmK4GKw;y7,[^nue>N_e&CL-41ypygTe8q=6i>N5rCmN3a&>3RAdhWT)`Sj$]i*.E7p3@1*.:#p"
+    "B;)&,*NEQfW:N[;lb7Unyr7H05'>QHr2$Z,m(>-y,faFOkss%71gVyWJM[1U/Y>5q<)e$&`$aFe'(9^oYeP/wu0]fPZe)VnD&0cU'Y^=BF^n3,79h@V;@A"
+    "RsW0:Sa)iJ2SlMGAv6%Fs>i8A(Z]/H]<Eo&TY;/rRaQHA#l@i,NPKk7wYEF5IB^+uTJanZg:+s'92KgQc6sVt4Xf47slYqirqqhd3j=BF$PfT4&t%^`(uL"
+    "GRUIp:(i=NcCc8;Rnw[*5>p)-CXnj(PpuZ2P=#v%Mu_VZ[@XRO__<&(;Kd_gk@Tn[3Z4(pl[mn/Yts'F+`(Fe)*E<v=;VK_q_jsU;]*7m3##pIi8Cv8Dpi"
+    "$10k6fm)s0EaqrgRDCd70/o>XWjX^VaF+tB%n_U;j4I.oy*0Qwg;3OD,S:qVMtc)*8hc#D1i&tPKY6)q.v/=W[&Ff57ea@0ZBf+O^4.RYqQ'`)gvtrmJXZ"
+    "<q@>K^D*<5clL`(dr)`,UM[i@)_2j*^g(yV1qkcuv4a8P@wVjkGRw(WOq[b)sg$l/k;3L)kSU5aPfu&6FFwTXo,>SJ`=/WKmeM#v2Mo>uluF>(_@OBrB<W"
+    "VM#GNT.AQox]'QD2VaxaI)$E:j.(5fGln1@KVpHXy6'i>3Ph3Y7MFs->a-&Hdup3cB12*f9t4ylCBI0#7Q*ePE]svR8qSmq9=.Zp&f,&'3o=^fpp[csV76"
+    "_8VN@6b^.qGH<RtJ2rIU%:U]quap%T*EW2_]c<cubS'`Bvl(.`rs_;gt5q;px;vNJUe@3sqlg#QGQ*RgQQ9StokZ@b,B4Bmai*1`qG^1^]5uH+5M3+>2s7"
+    "FMMp=Xt82yS*x<NG=5HPjZuoD/8v:^cEo%P'T-6aNdP43LGvQOV$o-bRs;Z'+k[wpyj&EML(<yBc4@S28fEXYA@6&q2mEQZ<J(DB2ryA28sgdh0%O[d>ob"
+    "iFd5p`Uql7$<kM,e(u001$iu(yYhkbR6@Y2FR.VG#YCgWwc5M9TPwUNAjpKxc^MvhJu&<.2Z-R#r8u-Ce#]T:Do'p0y(x3O_+WhvsAg1x>unj-;F958GTT"
+    "+iLj5YS3@&Fn,6Cs(ip-TH$+N>*aZ<JUSc,@/n/]<-q$x:0`%<SoxS<DdM$6revg/P]ea[iJMOR%dB@5@=Ma^AhEt>d%A5;6O_+3A^f1$d",
+    "S*Py1u3HMN1msH(m^t)E9JCZ11=(vB`H[^kTWeh0S<Y9h^KJ%CO6DEJMg`lu4T<@vo4$)9hj='^ogFE;18bA`3d'0olk;;oMO:x>7VpYW`AnngFLqyr5Jf"
+    "r)_k[($5mh-lul'n_)akv8.ju9nmF2*wiI6PF8xKo$G]FI_gt'ou1nCK(lkjHhD(iphrS_2W_(wvN^Z]Qoh5(.ai2+O3F`OOi/GtkY`l^(2:'qFuOsIB)d"
+    "g5-bX6wcH@IH1hK/h)%=Hu^>U2W';M;wHV`kF+h0;oi+]ITj>T`S%-a[*2wfP%#>X'%a.bJtR4PRR8a14SZuDl[XEryZ8a&5mRR%$2+GA,=WOL;>6Mlg87"
+    "RB[5>1oU%ei/Mt<#]>ciT0j(@=6Xl0)ko'(ck/hj..MG=:4q-Kc11o)7x_YUedi$+(n#*4k$vm6(X-M6*ptKJ4A:bG4Kgj7Q7Nda0ssba8iivhBx#Rcbo`"
+    "3bO'@0W,YpPu#a<jc4$DP36e%>jL.LjkQ;9MZkiK^HUaqj&vq&E7/Fd/T)GiKK[s%:7nZ&,FC.KOcAhUZjNE[3T`^L$6(8*$BL<'t7aZ^MagW&[,(FXc+."
+    "M)+<ZEuMy]gh+8O[vda(c'Y8q=p:T(DV8@Jm+^-KC0t.l16<q;ObmV14x^Xm;X$4iUTt`rvp#R/r:T;BCAH`'&>hS_Hjt8_X/_f8[EHM%`t9Hq6KkgVn95"
+    ")6O#S(i]]3Q%PSgPK,dvtdKY5K:2h:H_@]w2hV%wr:&Zi:chHtvO:/k+km@p7pQii;l*+Q;cH)>S>q#Cp<G8Aii.KWI6Hs[F[g%5R`^E$v;cB8FnDXYqLI"
+    "I(B,wGT[sD;&KJ`[QH_E;3Qq)@bMgPA-dh$L%0@$.YsZ9'-A$-nJX*bI3E/DaI[ORqA3vI_M'K]d&/glj=hSs+g[3H(7c5B6iAn9)w&(qOBs_YZn@VlpFM"
+    "l`]FF%)r,_58E(6f5$qFVuo'M3r40Ma#mW],frHHs8lXrXfWG^.7WRwmtiW26_#@Y[`H>Hb9RD9iAs9nj<k+rdlw6+'W6VyS',V;8F<X3X5)-5/&::4%.S"
+    "pcfR+Y:o@J19RGmB7nK2-$$N=wF(-q_*BG;h7U8>tMB'0TRI4`aXoM_m#ei24)(#>$epUU0ybvk_(3VA]qNdEerIFC&U(ZeOu$eo&uhGEDn1]p<lk6g069"
+    "UYdh)]+/3Att[gZ.e-:6JZo:AL=3urXI@wf;e@LRvZ`I5y9(7wgBx9^gGPs3b9OqLL4/YHK4Npl(f'51OwN-aZbqqJfWkfk7h#G)ku..vZmF=3NqXv8$3h"
+    "BQ5uw7gA`]'-c5qC=_2H$<c8u+2-&-elQv@kJ0cwJsJu'C<xsB0mGJkT#m^>MetYUY&L2f2%DT5CvLb/&J]sd>lwFhL3e]Ocrivv#;+xH-nET*AOlDnd-+"
+    "ciW=^7S+3U6nvu/-;R)q+*s[tA&it4^]%ThvKr;`i'j5>3x,KFtviiI$+AU&HpSbq(E4vXM1Z)h)6Wr2,u=oku=](B>^bGs#QA'#HgWH;30@>&k9-=&k22"
+    "<BPn(Dy_LJ'IB$r22uHkoa*+9/fTH_/kM40aj0AVY3pY:TbMv71D,F_1+-9vniNpN,Y1>x5a9#6JWj-lin)WgAJgOXf/'@S^%ZwC@OA@0d]_&H_xDx;K6%"
+    "BYP^NH8l9g`c*[dH-Sj0ll%b0A$_2aV5G*H4$f3v,g5>YnxKXu*[V)s)KpcTDl[O+cc@;v2*X;bB[Z%/3&(6`+QfM,2_dZ6Kujx(8b4Zl;H)Fs,E9nv_Ek"
+    "$LPq%<ET;/X-k7DFxyBkKS7)_M=68&N$w_=D>xiL6UinX/Pq#h%`f<_,qBuG7YX8t(rmj&#=941s9>>:5F@w,En,BNu-0A^XL#S(<P+eq9dF(YBf/*v#2$"
+    "[VVjw3HO[RogG35%l0Vh65f&+]I<)sU0Z(eY)P]90Jr:^hv/JIfv[UCwuQ[`<n8..MidTd-7j7nYKNbo(tA8Hsk.0O1QMkQ$H#UUc]+CFqnA;`f$s$N@K*"
+    "'[$A<2t,chxv=<5/d=3%i9Ke'yX[dK%e::0c$WQ[DkOVe#Tt>b<Pb0BPmP'-C66m`Q$Dinf;Jn6<S^&3jml4U]]A;*D8SLujs51'WV*:D#r$vCaEG[Jbq0"
+    "[P^iR4ZRO+##')9bTbwE;AFQoO0:E)2ye.5.moo7dU-ZYE'(Sj*%;8Y[bxw<R<$###",
     0};
-#define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
+#define DITI_SPIRV_SIZES_attention_half 5122u, 9957u
 static const char *const diti_spirv_text_attention_broadcast[] = {
-    "n0C9%1VZI/2@o`XHDNuaVeeNnmcK3q4*mL@GJ,(>;DFB;F2&gK+vY#nlX>0QR@baJ/9;tXN,7Hj%/dF:R2`#q7d%HX=<%9W4Z4VOQfqsU`s^rYfbH=dKdZ"
-    "CCLjDG,QuL0X2T,gHqqblc3#5LecVeE$Iwu##<CXh8w<T$CH``X==Wd5J4LtAM94cZKpK41ei@5J%]+Z:4vXc)^YSykrdJHf>-OTI22t0&A$Rwh7UigGBL"
-    "`*DQEdTKa<EJ1`DMgt7Fe<;FDwEUDV=pA>lSV/(vQVwkvYAG=bWb-BTVI46)1ZwUx,nbhTp254K7_<F2[1xC0fLF2gsNgEik3;5wMgF89K2B4qxW`41Sg1"
-    "JFBM0vHY7)/nPW(pH5Eo8+.^*AmX+_N`F$^RYQfQL/gfL+^kt`ZH93Z9o8n*<3C](,p=iY_,/^/G$<V=[0J/C1bi,CQ8(@Y0W:WpuowQm],K0HY'fJeJ&c"
-    "p%oBSm_MNOo/h4=Cp.XQU1K4*covE-&YSh-p1N2uI/Upbt(QSg*<S:;2mK=o<$GT:)wc5@i<S:i1F[I7ECGBB`5=[4(26:o`nhJxmq]uNmvLW,1j2Q0@iZ"
-    "<>n->9d9ar/]5_H61d[Yf`3%qQqT(h[0`w+CIOa`5_JwD@%bwAj5wO<d*8ITvc1/5<`Tl0&SL,$a1j]+<dNLrfc5E2UO2Y<:DfDp8A3KK&D0UlY4gG6>,/"
-    "=kPciVLj7:m)V5vB>a:O,okxvH>[52L=*6v9ig=+q@&da3hcS_WN2*[>:$(,vM=aw[b3;+-:76DYP'p4X2F[$GAy5WFGN544ODW4D,IU5y&UrPAf<2.hme"
-    ";=)7i:OA9MAimX>%Pm'v1lfm$e@d'PD]$cn6*Fu]%%T280nedpA:Zt)m_9n>^DIvq2,iGV:ix7a)y]Uv1G96bA61,h'<eIl`Q^s_[0X3jB%h<1o>>Asgd-"
-    "AsZ/9]>#LCux3(9w)cN)E2:_6kD7l^`)A[Du.]5YdIfLLLBm<U>2L_GLcd.KB.8Z*0iV1UcHw4i@[]#yBb2D=>s0'9/+AqwUKvc<TjdEdceG0$t%V;Sd[M"
-    "7g]gi&,-@oeu;=0]]4(Bx`Rh9G%nPZnPr#SowN_]H'wv3/N%'/OS2aanCthgbxpGMa=qr`qm>#u>7r&(Bt9[F7KVFf;6hc_4Bc>PQam+Ma@Z*rdn1hA4hg"
-    "TJ(Zcw.MrZEt=bGg(*uH17Uwr.UXy)(@R=6YiX0h[LB85sFFb.e1th[KFj`2P[&-p_ihp5qAWfMXoo;8JP8IB8,OY@5BL(9-.O5d3xmyFpHWfJ>aJmlc_u"
-    "7gGq<oL'-;w,h$ZfFk`kc_@X>*3ZogL(,>](5#U%aDe++NkkHErb6VlRE<CtZdThxungwOy3TskU1V0We4O4qxGy.'MfNAO52aO[Lci8hxp3QJhfwgS2M]"
-    "_'Phk+4L2XDM8w0mw.WM4TI9XO-l0.sLcTGCy^^F*EW,s8AQ9fAenY8r#ro19xtg:)&bc+O&=G3]M=>D+]QA;rAd$_972U&,&fvu:<FimcPK<io:'.F5JU"
-    "mf];Rc43QGOP6-rs(_r9Ye=`j0l+aM*>xGp^4KAXZowsj9%ps`Ih>8YINSnlOnn*pHdF%u8j%27_@&oQ+1GG>Q.a/$L-d9U^]#OUfg8W#GS^uAOQQ[$E+<"
-    "U`p6xF^IDUM;5b:ac[VEe;pvvX2uv+CcF_GkCaZBs+Y3gp9EdNieXZ`.%k)YF3*V<<Su^LXLaMuLauMfVDmxn:F+GXhb70[`)<9A(RSxs2m0PsDA.%(J6&"
-    "EBgwHak<E>/D`pnak`w):#`ZIjmnKJTwp+r]s@L&`yOstL%jEcBDafV^f&WqLq>oK)`5prTh:3HF.M5Z'+(.wb*e/BE1h5%cC$aP=8oJ-xB2fUl+$m0H9_"
-    "FqEMJT@O9XZIa2J^KSUvaL:BaSOB;A#LGNK1ZNx&e7=bc^AMxUQGvkE,$m',EV)<'#hE(KbjFoXtYM<nl2XX-;D,Q/N%wv5r-1M4@u<ISW,2vr+'N75-*1"
-    ",c[=xBuc4pBMhByf]*)nHL_oG;3ea/t0Sg/Pie3;S<o8PQuT-FJ_QVb$'lFo'D=,d;R7Bpn,5BS)h<rTTrfcKR@>mnKdn]rUmA8%RE<ArBV$i,2JJ6aEvP"
-    "P$f`7oU(ppOq1IUWrM:W;APGp2^7t-EkC+w:5O43CoPhj-hX=u;WQ%0gO)*+RLhi2kNm$PL<ek7PlA(a9(J4188y)4e14_C,EZsDstOOck:Ge;c$M,giCo"
-    "x*,7Rj=@/jbPH@Z:>&l$fPB3wT2Fg&kEop#$(:8*eI%vNX3^;^[1+Hx)-TZ>@6[>#kH_JTS41edQ45OT-_8#I5ap#C<@%(e_j$G/KDP4.#idC.4/ekkwSM"
-    "WMKA2(HHjXVbvYiKY-0BtTYi*qQGbo(BkmLt-K4#Jjwi#Zs%Nd*cLC*JZhhObdm0XTvGf0E3QCe=e`Pi;2][Y+:q,1a5H8pW&/a)&hIE#2EDl1kw7HSvP1"
-    "p8cZ@0D<6mWSFu<XEIkfNqo6oxBqf'3:G&,RT%T1;S3lgQ6P]^;b2XDs$r7D@861`]$i=/(r@ZnVh2Rj&CR98s0%pCx7#JU`tJDU$NtM/0ts9'7qI/D7P>"
-    "kn`rL%w0AaZub+LVaJseHfbNPh3wpDfMNiF.NJJa/pW=juQJSrev,5a$_xPm*yh7gcjLH''XUtQDZXVLAD1=3*WTU;456GH@G'pb6qU+r*/QJk,miW/7u]"
-    "fHrbBKXj2$i`HKt7plGV@3uVKMGp2ZHUUwS[L>lL*mo)5_&/(Al##6e-QsiBdCM9vs4=t)shx3XPo'N1#Nq%bUmoA.[R^2kE'+FT7Ow>IN'3/,'T8KIMur"
-    "n>A8B*%PU;6sCRKN-..d>Hf_1mU)<L-7^I/+^trbsS=pKi>pW,4PaGw(r+'HAvSpK-id5*:=%Dmc$`mg@aV/bBXH_QrDPVeD8S(tQd-&YLtrmhIjSlXte5"
-    "[V0XNQ1A`&U>:%Uw;/xTxW()h(R+8D'Y_;5kgiP./;vWPtWEs#u31*iLT&*]A0#XgBsprt&.gKr/aQ+Jk[e&QS-_qQAN[KVAL5]WgR=(nH_CXic*hPf8ZF"
-    "#e,4aHX##vvs1dfmO(ql2a7vB]e#Y$&7w,X7*k9LcQs<v>hn/W)*pxaPm01&JRsm&#c9IKRa3:-r0h]]_3=]%c<qd3&g,ImR;$g-xN.Cm3#Pg%iCgUq.Tf"
-    ":gon'H@;'DfLACl;IlOZX@Q#wtmk:)X:($TpG_eDRJ-<g=xNQZ)1>:,cU%0u<C2D._nk_oEMpg0V#d6LK,26X>ob-F=8jgUw<H8sr$#/WTWn512p4_L$Jo"
-    "%cnK75ec.>v.PmSBVr#sv2kO%7.*Hw2cibjYn@3g]i:vo+Zjq0h_'<1jb5Ut>ge+hXnTxAs[[F(iY'qMQJLa[CVR@kPP=oaODdcXOqIs*P>@B1hfBH-d'o"
-    "aq%MK-jj*Y6SUIO)=N1AX($#Rq_B]>6]eL++:.d+7=AZ5Y8fl$h-+@X5J.ReaKryjbaHsaU.twXwJ@HoU$7H^f<`',AMg>oGppTJQd:uMPrVP8GR;@>[bb"
-    "H80sHAkS;FdZm7,m4ijIs]x%Yjx7',w/6iEJ*B[P>DGF,/R%$]@GCtfJ8ISh@f5Y3ulpbbLLBU+HwSZ0W`q>*LIsui4y0iWI'9rVXC]&:1WbKcI>5J6$(+"
-    "G7cwJ7+YN'3+^m>O_f]@k3t3tvn5+)HM>eiQru:y6u18CUXDa'$b<^b;'#@u*;1;nAC0HowPqMA'NLx')%XZ5US@L)GnII[y_cP<Yvv.rCEl388wfat7vd"
-    "-9(hfuI#^4ORYi7=^9fShfo/E8-54HVX[40csw%TXHvfo2D]FV@V#U/=q.@F%pN03,2b2RfAs>c[n=JIM6oA626C)TiQa9ZMHJ'vnV2@`e'nrDIR$aZvZi"
-    "29#PlF;Gijp<=t]Qb&rIGkB%M>hEXECiHly/'4iVW#UEpk^WF#3[1<DCrFCAg@w%^3'y9UGPIu_(1^/hv=.l:/6Ya;h][DOGbJ>V6=a;bl",
-    "v:ZFdUht]X(>N8nW[uVVpusxt*R]yF@o.=/eolX<FBdNO[U*wiOV&)X_0oO%=(frnE(9@mY*bfkEvg$M2d1]mvs$'ju=@%-usV=6JiK9C04,v2'SswK).e"
-    "-Z+0k14Zc/l@gW0sM(TiXh;R3(bT<DMgHwi4U<+hr>UR(:<c)(%j^k9YfF#oli[Nu9cTr,2Gsrb%Tx2ltlV^>2fOCq3&PTR3<MC)[/q>W&loiTqQq$IhW:"
-    "'`MUD%a6Jc,9UbBZQv2Z`1k`/:)EbdkNZDhci5pTqcxaZ&hdM%I4,0W2s5Bf66$N=BFGY4sdp,#sbBXl9e>)s63:2k`C^Cu7].pCw:nsA(oiW>cV:#S`hj"
-    "+_ZnR3m+aP/^TA/+6$^`e#-773FhvtCxgiL<:p@MqwN6W=.br+.^aefOeQN3I6Qa*`DogGmS94CE-(R=>$]F69nl7^tY#=0Yo3F#dPLXM'A:]lgWG6/GhU"
-    "CQt]CNNcO>Uu)2H`s:bA#Uud&J=`x%J<^Vt&HbtaJrBfXI8sBO9]+KSJK0`Etm.)kO,VBp-E2l`>Q]u_7FS['aoR$C$dkTihd=N(39bG&eXk$+Dq,/#i`8"
-    "&u+$2KeXRnUZ]dC_2Z6*Q6[%w:0$RYe.FnGViK:4$hn9-L9OSWb^bEQRJrNC=a4NTP8;F0-K)_4-cnXM@7TTO5cfA@/uwvQkoqD/Vql8@jWkUlo9k:A^31"
-    "$JeRJIWkP9'1Tc,c),,8X8LkNo,DZH$<mEe4NJ6ssG`'d0NjW@J_0oq@R%a-f;g&o/orX':^P;.<`patdEeLu58bntRLL%<AUvB6_82iBH#_A9&+pB^Sfy"
-    "1JR^x*D8XQ6eSMPrOe[6l,,<$soI=sG_<Ufw;fMNvv;<VHRSi=tUPWR:w9@x`1(RmFlOjgv'f;5yE3v/LDa92H+9#n7U#iJVFfps]_eg+MQcd8C4p:]AFf"
-    "46PeO$BTx'gZ))$/.=:$=Gd/>@D`fCGEi;'C-k-gPHjP'&o3j0E<%r#h()/;qB4R4FP>.dSdFIg*jN<$w>0>U&;5&jX,RG/wNl%n^64OR$h;>mCPgv.(/l"
-    "OM.hC/[0Pd*D0CP7Sp6CjE3P4$V3%Y,JJ9lr8O9=L(EWh5'wuQcI$$bY,5VxMw`cpDotPgYUhG<(qcTdna.0F'8[o.AK:wog(9hr/Mb:i0sFxJw]u9*0lh"
-    "`XV(,rIcAhv=^[p.M1JR0f;2[9B@2Kuf3=OYkwdtBqvr&s=]KdTJt;JIa5.jMR4#R>IOZ^-tIyS]N6;hPeL-6HbTFlQf6M0(tMAIddS1FHPc:U>k9APW(x"
-    "&39f+CAn92p49iFjO5l(33hqW.Fg.J,pXK&ccxP,0vy)FIa/;s$p^F8P7&SD$u&DkDCeIGZ(p.G5=Urgi(xV%%2WbJ2>lo1F(4;3*Y0R+=Ne;pjNnHCP:6"
-    "cOrp)1$DO^f^97rpet>Lje]##KF@k<_@X'g3L]]3M;hKa1#w=dX,XZ2uSX<<*2g5''-cY6E<je,hB.3W+`U;mI)$.'QW=@r%q5'eTK$IkVSWNW+a#l[[PB"
-    "ZxLWnmYp-_HabLP=LoF3lSC/3Bs$;e3YkFh8lJgYKhT(7ANGsQ5c5#*n=B0ce4j]Y&*GVKsc9a[8Xo52p$0;n8^Dh4LY8/R]]P:HGFpeh^4`b^v*A_`G%s"
-    "K%mRZ*3AT%###",
+    "n0C9%1VZI/M*1(bi]F7+0cW,GqkC(iYL[-w-yac7b;^35KedQ_TZ4:osAl.oae^RAx72O4HXXh>YN]AK&cyA.l&D(it$%IaAItX/>bUP,>w>Y]Xayx&H/("
+    "fR1,xFW^<r2GGF4j.N%%TOKg_*q1ZCenAN-Mqn$)c93(X'XqVXM8bVYtp4V+E'2Sxf-,i(iW#uPuGS:w.(HD`v>./V+.>2F2_Nn(J=+=;[Ve[%jn$/ld#S"
+    "KBm>EKmd%iy3k7Yi,(K+tJ8cfNk*=@MUDc1LAY3e=Xu3Id3*_r(3JW)X`lhVUh+6l>#7V=#j9PPQ6Mrg.T8op+rJR1,R'X:YBCR)k`>D:qH<mCdHnlg^C#"
+    "p82g'bEuhiLIOXl8mmZ=vgOdyAP'R#hMEWc($Xdg%58,0=eCn:4HZHiUL71j#^2;s'KIXnK1O=K]9hlEH,SNL8w%X.@$WEoWo4hf.UkUym_tx^A1/_22e2"
+    "DNZnk9Gndc&PeySr7jt3ToQ8Zd,nNmU8)J8nrS*bbp&,,SWb*i-a<sDXC*AyW/-`kC#,t<mNjhaN0)Z#K0<M)rc,4[d-7-QnE0WO2&qJ,o:S1=Uxs8+TnJ"
+    "7Xou+ohW9kj`Ii]0k@AWQCmpN^*LxhJXtgI/e0S0qYeA,eulG%B'(o&Qo>;KRrB$aaCG/vYD+/@04cG5>uc2$WpYPHjKJq$EysjWWV9Vp52:pqEXpIc@%Z"
+    "M7SI;L-+&8aXXkUPuuLBHXQbLW160`.8ivZ#Y&,U:&Yn^4NYJd,$v*MZvHaOh.,U&@j3tS-0(WTjq2^SQFbx)-^FFTgX$f5YrVFpL,cu*TmfKtbusq&O``"
+    "rBY0LMk_R+0o]U]Y7O`PuI%'q>-5(f7Kx$o1PA5cDs0,l9JV4[Yq$G;amU#eGmYCm=$/T7mQ6CS@%xR(bG4b_vn]QaxifQivD_BI0IIkYH(S<;xDr)KjKL"
+    "qH@-y`Dg]i/oA#P</*8g<IH(4[u0D;Gsx]N-s<Nb;]3(O]v&j2d]IYFpwbAT>/n[Q98)5`v/LQv5Jks$Y;Ub6Wt3Wc%x[`D02cp1.;'F[-:;OJb/YT-*E6"
+    "SObhBa:QP-[>--XN%4)3l=o.yN;Sc8Ff;.IHg9H#Jb;pr<%h=J<i`BO8750ll13ko87$Y7Xn%f*<Tu2x]i;3B7Es2-_LM:DiaQHrHAJD5gX])F*a@`WY<s"
+    "ZQS^P5VS49SWVeGs./.#&trlLoCrqId5y)g>WDvAF(U-jl:oD`,2%$O@[KnSCSa`cFA]SR.qWhcAVFdHnNjvt<0DL(TtLr3cWPO(J_@Z@gK'8h-2I@.TD;"
+    "]KxU0XY.0iy^F1G*v5bm]C&i6JLM0G,'EIYr88X71Ldtp0,'fxr`d%c04EYrTeUb0PIm@x/EyFw5iF]a)O8Z*K#*'NRc>ma8m_/2fYo$U3TvQp=WxoYv81"
+    "L00*GGm&:w``(1+@Nwd]w0eQ@`0sm_Ux^=)-#l[j`Img$)rAQqSgb*=OqJGRtjA/Y$Bsg%'0qO@d9w<^qaGT]@@=fyv$TE5P=V%:h8nO:bLNhE^(ShDbkG"
+    "t]&kOBYtE,6aiXwV]WBvDx&=&[ft=DD.w)uNm<1w[VT*34G)hrMysY$l)906/te7>e/#&1k`/f_:M`7ijAOa[MhYkWd^9d[JEt%WFffMPhc1*/1pW6BaWA"
+    "P<uc=V`JgZW-V_2Za6_-*=Z&'1*CMvhc.$*92U+oY^Ul4e*8m&a7&5PtKOsqL@A3ewV.h<RP1;WI.RiN@IC-/xo.v>y#[S>_G;bGeWj82DvFJ08[Cg-_6="
+    "B00DrK/dM8bfi.G=TFrIDt:0@#hA[`50@VKFiwRT6-bVBR`VZj2mE+gET2<kxiMWm(2uILg,k7VJg(V@A.Me_qeB1sDPe*YPts2HkQvq=EpsI[_4(`CJ>9"
+    "D7-((Hng0&01P9NWJxFg[jgPj,N:U6D'eb[uQg6O%jlk`<3[7_n.Z7pO#p/M`(vJ_*iRWG0C+$`qXR_,^C*1kbIy+^p4$FE4Vs*#S=i%L0./5vZJI-]ld/"
+    "P[OsL&RyRkOPPE9Tc.O[ATR`H9Yj9kr>JB7L%1.$rTKi98hNd7Oi<FK0-HDK-n06]]3*MD%(JGif``7V4@]$HbQlTQJupM9G`CS'bJ4b>-eGHg)qfO4mV="
+    "#r7BppDroOjYbV_(+;VT`FZrm,(vCm%*s1n[5/X'eBPif6yDVWN9%3)Cb+CAJ,EqC+BjXT$emJHZ')JT(lfs$G<<W2@:8cKW7j8&mKC@9RH9*W]rfYspZu"
+    "8*_D/h&AG[^a5v,#t,b4<XNxRKHj*%AnrTkf@>`D4b*u)Dp(ht%].X6SMS+P(tnwpw8N^N$t+0*FrbDGx8B)[7/OQROc9*S&)DcvBF1&L43h0VU(YBO;Kv"
+    "P=aM4nY-.7L7iH>b<9MHyiF8r46EnK,bKxRlyF..Tl>861x[1G1Frq[`i&hRCZGCA@)pg#MoFR5e5bQj0MIc'=0_bS)d$q7$E]Vqtg+KYVf%bI&khd^>>&"
+    "c>k5VD<'#1et'4QYrcyE,&[`cuU<cWOM'LQa:()]>ltJiITiAZgndOad.v(/&]^W<*()X&Q2#YFGVR_A_ULJRiBPIwl4H1N(V5qFY3eBxt2xyWoiME_07U"
+    "v)_TN@3(d4OUG57I[>b<S^QXpOYVtQlPGNm,/#p;8s1,k1r1nE*oE#:#0Y6yf]<<BKnp)hsiGix^UqJWc2+I[1t`$$At=eGwHVB@qo%keKK`Ri].#gdMo'"
+    "Z+TB,9oZ#r.yhIm0pF,.Sadl[UX^7o`^'Fq-j9ytHcj8V0O74*-hu#(NG9I`vnU#U`-Ava]J*._5r=4cXxX9IeSbqKbgsc,d`'A&f^3eAjSsg)(6=[6lpM"
+    "r:V*uG=>l782Vl=v8btN_w_wIj:P81-R$b=]NV8Vw[mK*uJcjR8V-iEn4cWF3Q;cg:UYC+F.nSD[iM;)e5I%+7^ph/QGlUxMbTBbSd()=-2kO`MrFc+Gg`"
+    "v9>tHBJ`/ALyY98B+$&&$wIp-xo%B=aGJDrU3pn5]pYN]u0SF1`u&9.PEeh%/*.+0a1y'Gb'0giL6DTKd4%Xc_9-ST$uii+u*fuh^-5sQjW1`_`16q=nD7"
+    "5w1T-'5l;4QrD6R5lt.q1/RTD/n8,6[^Lr#1Rh.,jAVGjY]hDqR&+dxBl5y85O,moV1&YkIg^upE@=*TbSqoP/bo+V0@ajIcYesL9KmOO5oQGAY4GDkS(u"
+    "U.:#8S8;KiS10XY-2:@[5JG$q+LUY9K^01Cq8qpELTr[lLaJH7K8/Ec362qcSwE`Jt=>#LGllh6IJ0$Ks+6=o2sMGAdquq9N'w$jN1^-QRiI+$BimigVqh"
+    "dUH@kq=#O`hy6EqUk=AH*rYST)nan#sx<Q9Dy,DUA(ZU@$ufVyBY1r[gdS%`P>ZAJa`FX)*EBIVg=x[EO+UX9QtadDE)+=:(82a#ml0GyXR5R[K0*Zi^X-"
+    "MPV]aCn#hpxxF[YdUD:7RjNG]F3<';v+A-UF:ZDvtkC/F]4BdAlW=5jVnR,tp]uj_6EF'@7&a:2+Y%a/tSnrU.SMt6#L=4X1Gh:E0b^a(8I)<sVEawZ0.N"
+    "#R,J^mZG,A]nM99ehqV=fY^U-yNd:QknBIQ]utXQI;dWOfG>e9]K_f%J8EuM0/P9(A&nt%'x>tD;ChHi^1WEeAKjWo-6O8H=lB8,bU_SX6^9&=Bs<7RX',"
+    "2]Fd_<A$=DF;xk.;utW.@Rd5D:]+.Ny:0%g%=)1'2*9x<@#x_n@Z[g`OmsFfpo7p]UIGtFQ&bC^g,igIKE-8wrXv.5f87iOA,$EjlT_]#GAg;TLSW]V8Qx"
+    "uXm8Fb$F7$GV#qjM0hT-wYIEhSGn,kYq&6ngnNlX/9:L`nqBJhat8_LdJIFW*`12SHW*V3Zccj5lyb`Dj)jS&]B;`t,Rne2sty[_EqWpw,+%h9gDpcol2;"
+    "=$uj,m4$&ZP<75x)xh)w7]QL<j41i.Q$2#xG&vQjc8UTnE/tCEPbCdl:Br0c:,r%]DatNlt7q=sB;gc5$SWG=QA.=B4DCm(aAYw1ZS'keY",
+    "*Ah@NdN8P5`NGf<ab*M1j'OsMxC$>h9&TDG+q^-2.):C%j<2;+^&1o^n5wv&-(hGJH.kaYHGM$VYbl.ua:tSJOX&c#+w=_tkL1&TW0j#UOi+<N`=kLW8v2"
+    "YD-lJU'G^$ee55wwW$@Jyq0A0)9h>Wl+e^b>hQwB->N(yvp0fHR24=nHa+Q7;Fj-OtRL;iN03oN9Js%q+&Hc;pTnl)n*7s-UI^3(3sIm3069k%^=%-6SP&"
+    "3PFee:kZ-uB0fZ%964)[t3nQ[hdJ8Ej#UhuH`t2SIKP*SFm.]toIC&.a48R`V51epC@7LfF3=<T5wkckL+cXV0$PIhtb*AgdE4wssJ)C-Fs]>xVeXNkh#W"
+    "_/0*2BUXmE(nlb3#89P8&.q_][p$LZiC].2w'_dV*rRR*;y]:@pyIZ@_AJOq`gd_><x,f8j(doMnT*E^a@k^p0*W(N`4/x;/AR[.d;1G>1t:KM]Rb<L8^p"
+    "Uk$]7CEhG4'ecPO%Y[y*UOSXvu^->%;La5K4dY8^;8d+&'At.*@cF;Mr77B,X5;w$4A]lfA4-_K1p+rUUWfVv:Jm+$J><VKdSF/w_P='+#*l6[o(s7<MIC"
+    "5/7VOV9>T%FE4^TJgK^r-=(T2hfMWSV_C#_T3MFR0L)5f,gO94-XreE=c,+dv`&h:jOy+#+b1'dLN$)-xc^E11gRw)T+f)K(_vP12iy-2GdEg3YNhxOo7S"
+    "VuxM.)S'v#hG70M1jH-TP(ep7R@C7@.(A%qD#dkjRVTWo1+;uA5=#t>/@ldZ<`-nc4Xv&*sZ=>1VlFJQGdkXDwS+,A:G9]LK'SJ49&A*_$3q[K/j6sUJr0"
+    "A6=EcBHtkSJWyJ-5SYk:Lu:hw/J6qvB_xtw;k;,bAM[F7a1I]@UM*qV)=cCG@^PE>$iagokyXf>)>qM2k%^v4n]@DlDJTc.D(F0eQOe#,=#sIZf46nD]'U"
+    "6;D8K^^DBrT4US7E0b[Y(eLPR4L')PYb-C(40QV/4#>h+TQ^aG>p&uaZj$f>'L[hvmx[$%@Ifan@koel]XKjakS87u@/#DgrU1Dnv96_0@'9oX=0&X0OxR"
+    "<Z;-939hPBUy4g29(LI(Ruc8#`@/;R+PuvVNeQd_'UN^k`_Hy5QQ+Ja%Gv^JF'XMUYtS2`E8Ji(=eDjYO+[D<0$EG5EWNZ@a-Wk2JWjHTLRiZ@'U>qHh'G"
+    "+JSaNKsQ`n2K*=QCEVc,x8k'sOk#Z/01Q^k:cq=vIgONr4#1y+3->QuPYs4JVo%0axDld*Hk(1Ho3X:'vvs&fY&`'$<GgN4TO@2m_c_WCHu-]5ZKlyop:G"
+    "R:6>XUb_0XnqXKO:ZmR'ANNBe$Rp7M@NkE->7&cm)Zjd(HHYx;lrtS(KqfaOVXd[j$]0<<Tr3-*D+2avla:T-[kf^e)$XXEl(8E+PJ:213lv^*.+5WVq;_"
+    "SJ)FRf&Ml>av%h[%d:[>xHB^6+Brp/asdFNd^-/>a7%U:`Y:,:;.`2$chkR`T5[B=//i%A(SN$eI_hdpM$7rUL1J[DD'r8L59bVy.lZH<b4xZf//v]sjq%"
+    "DL[H8#C/4ZTLkrV6)BixEsICs$T<.<#*jFJhdkCFERIUYohI=&-=>&O6[nrvG2kV`Dm>-&ta5MZkYEgX@K)Fe$V,L$r3]Gbl`H8m7SDq.V;I)sF+K82ZJP"
+    "n8%Fac&7]@>k3M@:qd_`8>B(CQNikffc]dRZP#:i>i,9'%-s<>xADQkIu)R+=dL=mx:aFdD4s@L'(w_uScU",
     0};
-#define DITI_SPIRV_SIZES_attention_broadcast 4736u, 9137u
+#define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
-    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
-    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
-    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
-    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
-    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
-    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
-    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
-    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
-    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
-    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
-    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
-    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
-    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
-    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
-    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
-    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
-    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
-    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
-    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
-    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
-    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
-    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
-    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
-    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
-    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
-    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
-    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
-    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
-    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
-    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
-    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
-    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
-    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
-    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
-    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
-    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
-    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
-    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
-    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
-    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
-    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
-    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
-    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
-    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
-    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
-    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
-    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
-    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
-    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
-    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
-    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
-    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
-    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
-    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
+    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
+    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
+    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
+    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
+    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
+    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
+    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
+    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
+    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
+    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
+    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
+    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
+    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
+    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
+    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
+    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
+    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
+    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
+    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
+    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
+    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
+    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
+    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
+    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
+    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
+    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
+    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
+    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
+    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
+    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
+    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
+    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
+    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
+    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
+    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
+    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
+    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
+    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
+    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
+    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
+    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
+    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
+    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
+    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
+    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
+    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
+    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
+    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
+    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
+    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
+    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
+    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
+    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
+    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
+    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
+    "^mEh3cL*ZUs<1y'##",
     0};
-#define DITI_SPIRV_SIZES_norm 5491u, 10620u
+#define DITI_SPIRV_SIZES_norm 5549u, 10729u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -58212,22 +61787,28 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
-    "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
-    "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
-    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]xK%hODWm>6nHBj>pfuU8^4geak$OhGx=i4@_8kR^P<+2$JKB:Y8>^Y&ne"
-    "b+>DNlDOunHA>J]tGs]yyT`3OA`4&=6U'7SB')@'#X`l4RVW-_c**nOtp0ns-,o>sP6Vg6o51p>>;1sy89a7P^Ib40R=Vq0=ePn<:1g@-lngaw2Wp1&tH_"
-    "RbA;KfCZ8Nh$Plr9bdUXcA`)eY`vWuwf#Q3.YPuFTqd5tbf1l7bsf>&<BIV5/Y@*Uk_QKclax4'>yDhqpKof@'6Z'b3G5^UO&>,&/Ek4fGT'gDgROq`3C9"
-    "c-bca9H3c`+5ke(B:*_p[s&AMKm$<AVj7OJ+s8nd8TG)$9nyL>xFf>x2R.U:1Ihl1oHgbV9vSVSe@v[5A#*&6;*Ggcq]L1%xL^yw@s1k8oW3&VVo`iD7m9"
-    "Fqc&f>BjFcF'6s2>aT3:T@4PipSap]A,q$Jp$v36W3umR]F;v>Y>b7h.U8;]l<jp];m4ZNvIMGa7$*MiQ.5-g$5i240:OHta(S'Q4vX-/]1Q8(WGALt2UM"
-    "v+ZDr;F&=/LAFW1B8pZKOAv&cQjyB#&u+UForH[,N0a:%FmO](wu[vCHyQh>Xq3AH<k%4;4Z4vs<GEjm)Ftb:_MY>oD`d%PH[p-V#FkOYjmeYa-7jxiOJ7"
-    "9h.R<qv]ENi$P,x3nfBgptu7iZ/h_)Zsdes2V8jdrIUt<-KcVZ5V1f7odn5C75HqlnKLsx33Wy&lJL6J:EYuL3hq@>YCi%yv3;hi:16Hpt@a%FEVnr9N=6"
-    "*=Q[,oJ57P>G32/x;03;Xe$25410YkJ[0l8nVENh-0F>DZmhmO&w/n^y+lQ$&HVa6t:(l2ArsLr/.gD7^.-.p&KWZ,MT1_++VTXV4sb3V-XQEn,Gh'*B9X"
-    "QAJH:y:kHtvlrwxO;<#*^jWF'Q[M=Sw8ijbc%t$.GUD$]+W%3'jvdTSxeiqmS2Fs@Q)>U(6c0DrPL(e'X^s7b2qCg)tYZ_2);3LkOK$xKLRZH,yJ7A_l_A"
-    "k>,#9u+P5G>S/&atkVKLfaL+$0x/(/k4cl$b^*#_*l`1YxTS>MGowh1$okH.-pKfPt/_WF8:]B#*SD^L*)e'tr=0Il9_y/Z8@]f)+YpsN2e72vhhDp@xG6"
-    "BckMZ>[.-gpE_-AO(b8dJVnBU=^;QtkrClS]3@'VkQ>ccl(`<_bL5%E>p%###",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1316u, 2229u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
@@ -58279,41 +61860,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/HSTJ`=EBIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AOaN`j>4&,hm-VluTa'Ge]Aq4kOF)m.eu#2TM*a6&7FPavFS`:tEBGEFEQF$Vj;)'"
-    "&PpLlKigDsw`_+ssS,@J2j/6Wqt1m9M7e9WW-m&km`gjfI/MFj&4JZJyUM_P$9>Py#wA`[jTZ3OVbXN383Z#Gf1.'SX-4%3#2.B:<]*Puf$mf>%P(/-k0N"
-    "GU6T9bl/Vw_$lOer^rjtsNfX(Cr$Mm@,h'[FL@41'cX+VLdN*[_BFv7;6F<R#Rf0bRrAiA_0:Lc)8,,=[/$J^RrxkLCrUR%NL_+)tJyQ'F)j@O_ROm-+$P"
-    "W4<rV@8`31dn.(#D<u;4H$OQl46R^'/$FvB$@:=]<TcvLd1_7)m,nksedJUt_Y7<ePx2k97<n#<%@p'&_591M+;hFL;KRy<OLGPZ3hbgGt()v:O3H7g+K^"
-    "dbRG*s_2#Vp'Hnu2%YFvScm;s+s*8f)LHEWB46GNc)fe&D'8T9Nhl9WlXt[A(gp>+`2hEO9Io0fwU&Qbk]&QXfX<JS^.J,l0nDOYL4#wgvFkGfvm36fn,i"
-    "AH@ePSs&na2$dZLSZIe'Dj]:S>HJYfA`k%HvbXWCM`]8e.&[.I@T/g5:N1T`O>IW=+'OU.]&NHh`1Wb7iquRkfR]]6E&vpcqWUgVVtF5#5OK-77[6+$AwD"
-    "CD8/$tD0=<QI*NJ1vf9U&(N1@vEBWIKbUfR@nHGrgVRxI%)i5q)><>*=.NQ]#&.S>2[1eb14S(T*3=[pCC4iT$t+C/gIvm(ctodekZ)s)gXZ'Xv^OB;b=:"
-    "Mc+0ypK1=<xe--Z2yY]Y.2)(tscpfFO=s;f>N+8xH;,0TdH*Wtj%jC&xR4-@:KeP<K0xB0X:10(]cK'PeJ>*a$4ir,<&SEOS(96SxKslVtBBr)>[r3S)Bf"
-    "c#CHqA`P[_+-c$2J6A*I$9gq8V:kPBCudY1wxq_J%QtAvVS<c1ufZUSO:9qok'KFD)54*u6<R.q);L1dgbroXT@T2(ny9%17^A7iQJFqhg4<m@1Dty*jPv"
-    "[iv_2JIl)NAHrMd9/'J;y'#T:s*h9=,pogAG^dtJ+-hf>sBrvg/9)qp2(j494uT#vA'_>`MYYZ&XN6[fn@>h*'SQ^[JxGDTx[k(8=^2L[(e<W_0Q.7c&Y5"
-    "9*7+Su;TaJ#_`K&PD]k@Y]ulGRT[l@lhhi'*=sG<Kjc_=r5@;Wn1w[Zaws$($wFerJOU1V<@4SLI&O%U+Vn*/12sL)LO44&k+'Al)DQ'p%HRT)&BF1)s*7"
-    ">4;B+obRf[[(LhmhHR>d#bpquo*7xR[Uny'cP8/yde6L8(0l`$5h^r`hoEd8W>CD.l3m7uFp7MXb0(hpWnPhMPn;bj^uR,<hd.k]9;O[ec='4$@qys;l=."
-    "qRrl*HP,`I$KrCjX<)p3G(B#o_nS['TuG;fl(Ia,lZGvLVf1NLdxtLCW0.FIIlX]#&7-$jhcHebxrWFT,x&W+C+,+sr9f4@ZRK8Cj=n>q*@v[EglkY@hBL"
-    "$5P.CLe(c0S@LS3GB`pXe0SmW^ZJvG/*mk-F9PQfvUnY'JEV]UUK/9Dr0'=ig]<otO0bcRT63:iN8Od@HDYM0X/hka^Y6u]+(pF<aUp%1[e<P:mprnXfsy"
-    "y1Q/-..CV%oN4x2H]5.J;&DR9I/*8YX[qN,QP>Y]HG3[tSM$p`Ura7%Jumo=o#+xNN&inhr_HC2u0Q*Zn,5]lu[LFNu$e[6TO&sP9e%OnpD2Mvs]5Ea,'3"
-    "[,D/fdSJ32G'_nHW<PTo4[JQ.1e&glAI`j^)wrs.>ydiB/P5>b@_>c5YT`e;4eWooC8m.)=sku5&wGxK`H)ApbBOk5-,(ah'Nw_et0/UK:Zr]TosPi9HJW"
-    "rXC&W;nSwH*L<4*eKL0)@IIi/whIFy^^'wmwNXnKH9Rpu;A(GryKPgl&9/9>O(Wx>^#:&eQQSjD#6vu:l6oAx&Fr>2.j0A4_*ew.<0pN+<cM$Ro=O;Z:G]"
-    "YtNOxsr%Z$E69brKN(7#qqj;284eh+q5#`'gs&5GY5ds$TXsTo2wQn+V7B9>%0LX)*#3oGH8`E'RP7Pg9.C[fGROpV%lt#b>NZ]#/taZi/klDSL#3Q<]ou"
-    "Z0v6v`B=xhD>>pc:y&*vuT%$O^Mv](1IVry@*G++^aCK0:r-b/'UWcilYKH'Iaf[g/$q(a_jQa@954(7LXQknC6dj-ejcw.Y`e@Uq&iJyK,`F<an,e$A4e"
-    "bp:vcIRW[0Hw0EA65msf`<gH7P'F03OHRpE-OPn'R2;;%cZUX3<6:<hbFWw)7K)FpyM3fMyvk1Zy:+hnCR^ZCe4CS*.GB#&`OhG4l+_4ZA.NNm<HM%jQ*3"
-    "NhaI^tLkUE;RYPgK2uc`9=WrYC5&`*hU;A9YHi(`,8p@crEDyLbJesN_etcKh1weXl[:nY'V+Y.myM6G+C2aQZg+,sas.ZdC#&dSUB.<N<Wto/=5M0fgBr"
-    "o5l>52iB92gH@pMdQH<Jxvw2CW1N4AbBN3rx'g(xB9dQ=A9tW-GBTL-t)8CB1Y.jF02gh$/4p)*yWlW^f@UIp+(PYdYFWRS)OvdE2R4IA.eeB[LgwE.Wdq"
-    "[n7cjoK*iqWRJ)A$2BC'VxO.+W;02CT0a6>mqm;5+kCFE<tg%BK^E&yhq=*>1ii;,(30s]5J:<$-_Jj<=BR_U0kc1pXj*v7)S^WG4fpsQ(<I6wX(qh1gTe"
-    "s&5W9fgP+A6HOVI'W'cILh'phfog[3_p5AqV]ypOsw3xXAKy/'.wAJPr[U49v,I/IN[2,yJ>#&:#w#8su&@6HVoLBW`6ZBMC92KdN5)K(3W#$.&B>DvQVj"
-    "cRg_c;DGsZ'x0eHdpt*a^FZ'58N9Kdq<g,Su'lqSGj*KMFI(nX7/%OWk/B2kPip6,o(lP7+1=`_HVYGj10GULhvLke2]PHIE_D^G@-IG0f9Q7#B$g;^06`"
-    "(TyY*;po&L3D[P_*Ft_FHw,&KNC=5uM*G=@oPu4S0,QSrF[0v'wu7u51xsnRKtDugojJOe.d[sv9[c;4v0KHS6pe,4p9C<HHra^:y7r:IVDux$^(Lr_,C@"
-    "dNR9v[/n%0J7_f.Q'W*H<Hj_^fJcTksewMt7^v1uxA;51UC<Ro]v1l;Z9WVu%ZO>ofK#'2d>n#<'w6>*B,#8%C3Au_;vQqDm>_4`cbZby0J5.e+51JtQ9b"
-    "gm+'WHE_4;_MSBEaDKl&Dki5-59Y:f3b,nP(rF7E]_y#l>Nu>)XH[pf-KKNHZkS`S,*B2%IulV[=ITl34+Y3DYT6>j<LIYZ+3ZFe_#^D2[x]5JmoX%,o2F"
-    "pDY:^KJb4KSp)sx0bs$$9[e.jK%7`rvGU[T0mCAhvj&XOJOP[h2X9DVkfkE^R6-wL;<;lZE$3Fat>@a#hbEK>4t+>,-4VJ0lUShxH<gEpYR2MIhHDvT/j0"
-    "5%S#RamB57^C[>C2+@Hhp3qIk[e:=i>wvDpZ5H*p:+ka3gAHPVxWd'kjdE>0_Ddyc,qYY;AmI<f@i-2/#`fp&b[`6Fx]df>x7+6Y(CqKv,2BrbgaE7D#1("
-    "2xI.(9@L%)PBw((h;vov-WXAU0duJ;GiJSmIt7>1OY3*Cb_R>9f^)-v$gU)WmTg%Jp0N*b&;('ub<dmO(#d:jI]La>b&:,uB>eae*X;8,ZV(ue.p`NpJ/k"
-    "MoHD<K-$<ee>0*SsS=OtL''AY;&(TCg8Xo.w_w1>eVmk=`L+Q/AOF;P)k.xvp*PkFw:NQwdsr(LsY>+[H+x/Sa0bxg%_aO&QE;]he)$uSl6MvrU'(#1tQ&"
-    "v.5^aA5Vh-:ZK`*S43&",
+    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
+    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
+    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
+    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
+    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
+    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
+    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
+    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
+    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
+    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
+    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
+    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
+    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
+    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
+    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
+    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
+    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
+    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
+    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
+    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
+    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
+    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
+    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
+    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
+    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
+    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
+    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
+    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
+    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
+    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
+    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
+    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
+    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
     0};
-#define DITI_SPIRV_SIZES_pixels 3281u, 6218u
+#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -58490,142 +62071,143 @@ static const char *const diti_spirv_text_gemm_coop[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
 static const char *const diti_spirv_text_attention_coop[] = {
-    "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
+    "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
-    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^F(7&_.L0jIm0VGOS%.O-yt1PUP0#;BO4m<Lu9KX[T<:6aRalV"
-    "J'xgf=EXw^r-4/xu=r[Iu8c7xX4bNfLdw.X9,hQoipP87oEa&^&x8K$/(Bqx#u<#KGFG0.-8@_r[#RBuuM.XkNr@OdDW&vEY/Oay0,d0mPUymwO%K(N_Ra"
-    "h:k'XGAsqJ.^G.Je]MQO=GEg[/(nJI3>5xHKeX9^WS>bBl/&9UdCgDkPg5Qa(U+=%OXFu#w]ThQyWIL-sY:/6bkeHvBkLC%*P4#bfDY.$u^W098R7#I5e0"
-    "6eeC35a1v'X.9wQU6fKPnUb0Mm#OYaqhku6YhG[TUsn*'h<33bDr%^0b];)5ZUeZ%6;-R#9(>0:dUy9Y(5x,a/xx9phN-rf`te=Xo^7+Tt@mHUIn%g2C`O"
-    "LSHKf(+7)D:)on6OXOEJ.,k`E>]EpBY3/h4C/T`9#J7w9WgYCO=BT[beN=GU@to*%OS<>IF.+1X3MpF8k)5k;$T2p9YMyatydTGbnu7l%.e,S``LXs5W^O"
-    "BydDb2:6GB<Xjd#.'WPZ^=h4%IUlLl_+O*P4#x$8L1aq76ViA,GJ2<4MiwM@ft^[>>o_,*H^fPf^D:Q4%v#iS+IihR#Z8q^Y7A2DEIgC=Bo^Vy+'3BD;8V"
-    "fM]rvMZE)g7Hi,uWZU/EV;lb]IM;Re/Fug*hg[QhANjS@W7<v$mab%'Z9_V+@U=51Jj0uZ_AFOxLa#)jEkj.Nl$g)^#Hiyp^h*,u)28WC@exo#L(;i;CkX"
-    "-iiUh9Ls+_NMSTb3/-0XuMLHD,BHaxfUbPh'CWl`+$rpaw3ZfVfpjLhgXjST8Nn=^0xRE]/4i=X]-`-;:-Ku-ThY-&`1*G#6*r&P>:X7tNM`RoOF*m.+L*"
-    "qt^W>ord]B&R(:V`8gQP;w`4V8=)y<AAeFi+n:Jq&MYG_OQf_+w%v42#e57CsIL$0OAy/do*qBC.fC_Sllle:6<_a]e/]_X7Nti/dhV;p9EkH'-t(UKWjp"
-    "=$VL>>)VR3WGd'#W#YZitF]n>uhA+*%VKNx3o,1,l2<r_3];J3A.([9UM^;HZ-)V7qHhjLZFQ-d*)IJq[0:QGGo@sGV>ov-a,.T6GZ$^lC[mgE.,hSZ$2R"
-    "5+1.`=0NDY;F%&q)jv5<$v2PqjUd48.`GvDIkZeSUwxR[OBga5yp8;0;(<22&gMlvR0S.3fGRY^)wtX.`kCODQc[qR_ieN(CTwe9:;<2urIcC-9S5HWGk2"
-    ">d09GLn.hx6gEqVo-79[D)WmjedIpZdeIy>r&c7ptxt_fn*pCB/0@AnSZI=1GxrZ%An#L_AJBWo_ZNhGGYOm#-B7fMohu^g0WL+ugoM(CL4t_@a1)%XAJa"
-    "b)@p1#5iX'%@RMa(SbacjIJi7mfu4x9y[IU8oXLr@OGr%u7`^UUkes>_#8)g'2>0*U/9MF;x@bNqI*R9],3(wa[**vlHsbGvfX>j@_&L*bgc5tTq8ac>`$"
-    "-dJw@LyZ5Gek2Z/opiO^A[7G+bkdn2i(J-2TmLd4<-L(*<Zd1N9#2,==]I<5pkfJixbXClk6NU3]#kF09cX.H+g&Io:CB3PnQQ[av_=['>`aOu>SN-lZ;`"
-    "4A-4RY8Csd-CI[)O`2Nc0jC$2*X+Z.B^*,(g)6Z3iar]bN^Cmj19_tG#W=NB0n9gJg/ckn2]ZG'@ISbj>Y@-.*Z[niH(rZ69[5T%;-a%s9vkV;3'mgs'qb"
-    "laPUcE$<gJHH_9lTJ-IRIk7ndoC;l)MD=p$XMQ@*&<WQpUMu(J[6[)`V7mb&]>HEe^]*3tfR7v;uKaG(Yc&Dm=1c%V2=-)VIt_(JEpriwcc(jAyjEp950>"
-    "3)d#x=C/lZtU;6[KaF+gjf6ATSg<vL;UJl)Ix$(SO,8o/H^3%/kt+.Uak8a@A7]yi@=#JnrP:Geq3a_ds8Uxs@9nLIW,j#+$dx@@I&](k.bVy*`X;=jk;D"
-    "2uCXW=3L/ebSY=)@&:T;rfgVYC*.@MV05a;J8b8)8x^&`Zd,&]++_,C3IO7S%8/MbYJ<-TD+nmL_w2V%8atT;v#%gG,fuise0qpAOfA*bO9/T[S;,L18u@"
-    "N+V>sdAKTATDO+jNJrl6:;4ki.=i;5:UH6<WVeI7[tpu/aE+SK0T-yYDILu-Ery[7wC<5>9t.lJkG;.=)_#NS:^d6tOap5-=;yMJLYf@KAv&S;KHcg@8*@"
-    "Q&Ht8%rMUcgShrE'GHejW*S)$vc)Vc[_:U1kKPK4C;7Ad/X9HRYg/]vhPCR@3=*trO4XBL30.sXrF)&P#&]+F`*r+-a;Vn9``e]b/6:&9,%-$0%BtZCbW_"
-    "`YmW]xEy$8,xoa6xf24xNfD(bx6*+V'V*Rw-34jxJ3jjRe2E6fv/;``IIER$2dr6mC27+_/>#mMnCq-Se%K+(+SPY+]+CE9Lx%Ote&C9`fbqA75K)Ef%n^"
-    "V`_.YuTZ7'-XeY)lE1hjb`ihwu5VG%R9q9*^F(XD_%PEc*P9si,u)^xOQo@oBsu/U^eOXdtH<G`JOedF4;Zvw'1YCFb&HZM=%I9e#/E7%-m9$[o(lEL4Qx"
-    "n;dInqK<Y(-s46B30d@n+,-A9%U-]l&+Pk,ITU+=h4couy=M17bY'rhfPNEa`K4f$)rC[f[WlnVR#rPkw3R;mi6%6@@=tM=l`$pye(Iy&6EvuPVVP)GD2."
-    "wOQ2hS56ia66b&-e7K9[pU>'*Zmh.rbU]nD`NOh^&wWp*HyBu.%+2j+*bUI7985t0QSftVCjK.KY3s(5fByj2Qsp2Wp-O`RVEv7$fM4J5#iuo$3>-0.2-`"
-    "$k]28VT>ot[9>eFxrF4V-4ctf#_2`xfkI>;]f=F*b:_b/M2SCRlKIHP#^<,46/0-CD`0(me<X/PQ7ak/vBck%RkljP/li5.KFK&U#a6VamB<K89O7[X1#6"
-    "2b6RJ-sNQ$fmx;1iZg(soZ#ceGL6+kW<`U0LmBrTwTA1>dQ:^@2[9RaXR&3)6kZbT3)s[J6$q4PvKaI6EFxrHs+&MEv[GO<%8y4rKe<K+(RD&m7J]Hic&H"
-    "fro<>%dmXrNYqf7SYd%8uRxJEd-[hH(v*.A0Ujr.F.OvW(jI`WU>&bt=q@(iMA-gh(63oR%<uRfvJ&.1P%LyoA6F`7Wlkp2#BI-08+>$dlbQXuoxEEBP[a"
-    "yS0p56OV1ZI3OUCZTk[+[G0Bmm$'Hw>M5='oSdh7h.<2;b>$#Ci.$UwvId7W/:sPdhfk[v#LK$tR+igZV.uowsA`gddSq>&_*2/[7$GSEfN1gYiIJ,%tC*"
-    "+Bn@TQH0tfZkn9:8,pNu9:qJRO*K84b>dEBZHTP<%fMNC>V1OXG^_;05#'*)+uSqmp:OmFugEvIBy&sgA]][]&s8p:eM@8i7NTY$rM7c,8[axg#gV*OBq9"
-    "()GpKZ/+cRKFf&nqS3^f#N50TUNR=U*qR,0.*xF/'puG>b=S`'NT*n<6>^ayRn3KrRh9F(2YjtJ8dg*4bfpx+-WOJ.X9ys0:g@%*J<EG%;5fppbIp[%x0o"
-    "[e6_GVBrX]muSD$l-`,;e]b=H4Z42kyw0f+^9A^Im-@el(8@GWvLZ1#V<'qebEmJ:0yxc9E_48TOXb^6oZN[MBin2CVY)mRSg7KGHR9ou'>)5fn3qthTy9"
-    "*</>C0Nl5aY32RbNBRb8%TXy,r-.A8Q5i2rh9tG>Q*W*e-]7;1Iv[3E#A.ojq0:@WvTPF;PJTGk^7#AX/hmPTYVhUa&R*QF_j>-GiD-cB4",
-    "-IdqP&nv^u-D+jd3-'9'E6]YM9ANUqH%N(X&iYeg)Q>6d8ci,&sKY-K64fhS`r1Esf/xUT]%H7vhI^$d(6d.Siads;sNp[sZt'WTWb.8ikr9Y=x1sbAO*<"
-    "x7@x=P<fSDp`P23*9J<H-1cVCiaRW5g%bdrVj1%]X&S_.*pA^*X-+=5Ka.x@Z$x5NN^or]M*m)12,``ji+L&GBDZL.wdO7EsEpZmcmxN48#(eqJv]1&t<w"
-    "6bPnVmBVh2m4jb)hRsCaX-DD@Pg[;5<Zqih;^hFWIpRB^9<q](nI+N5YscNUwG<)+B6IH`*VAE2v9;GO91yT:e.Z5pT3uJmlGZuI%q$s;hoYtlD:s&KI'+"
-    "G;y76JolAg/QhM;k$)2xWGV<<#UnDR^@ke_/UiiY,,prm'&X-PA=DU7D_CEVqNDR1Y@$E*u:34w3i05-o(4;t:/Kf3eu:V'di6%1Mci@e,*Nxe2e(@3k4e"
-    "3`u>-8H%1Kw&Rx/ICCQgANuQ=If:^2nLiaAe^uFZ5jc]jGv4R_t^[EH&pTymVB2+0PZ2P`/wtL.(7;1.ox@M/yW/V'S.[7xDJuV1)#[+DCYstcDTSJDq%9"
-    "#inD;k:ORTWpgfCn-Sas2u2^W=$qa_rb7m.SQ2_,9$_oiQyC%/NPfdU['Qf1;/4`I&Pf(:R9&EGs>u[Fsy(%q9-5b8%JP6=VOEP4MnMo88mjk5ECugQ`t6"
-    "`W38:@*@T4s#Bg^F`F3xTdN--O)OPlNd#RQ&0ddlN=g&y5iMh92:-;.$T2K0lju4MJ@niTXN+xv@1sdUt=jYILmvo:$*TYMOQG-=>$H6((rJ%ia[5DW'H("
-    "`RFBLNN%HkhkAvg;XxZ)sP3>K,[`6MK:G7oFTa3+>aIvF6fKkm+JbC'jghtN>mbr3QPdvEqEauoeoYa:(t-2_wZ]Ns[`Es)SL1pOS)[s3fj.E#-B*,L*2c"
-    ":cEXeto)Z1>jSb:Z-(q8r/;Yto`agTILq=1lZk'<lHkj/B9>=/jJ:qfSk7U)El_#ib8=e7bT8DFESD1YA+v:Ndu.fv@GjpkAnuIa)SN`8(VmeN'D8w__47"
-    "XZlN]%P;HX^+djxkhSiTVhER1S.=2AdZ/O-t%d).0:@.@(v'(Ayccgq-_Mrr9nm'(U#m(6]C-rdQu#h[hrHBbBZK7uvEp073Oe;cNQcr<bJY2KW]&]LLCd"
-    "/+](5'6<=mdSFMq.%;PZM4X;)dF/m:5amH:$5X(wJ*9@b/#yCKm=%0iMG#/]uaxdL>[;@e=iEh8nj#KU<q$^X8d_O[M.[2T/WL6sh^ue47f+scku=ec/U#"
-    "v'I9Mq)q<S>_R+dw$2*_cVtbLtXK%r=Z/XT(Kw*c_9+(I4$%2c]$X(m@5=x_(HI8(QI(#^W.MH>Ke]Ub[sWcw-8pQ/g4@P2U0D$Egl:r^;Y,]-jhL=HAuD"
-    "vCM@vJ7JXZpiw36[5nsJ^]cO>>MZJFyO#N(YB/eNBaSWKY]kbuTa;YNfH*_k;MR%SGZ)3u-Nc:>0V>Pf9&htT&TsR-%+JBf0f@:NKd(a0o7Udv@-aJENje"
-    "Dmqs6@*Bhr4ug6PvgjV:R,>KkNrB#D_dr,BvAoSg.`a_aSr]r,l[9aE9qJ`o6>sbcXd+na%^yRPLq,W1:K:wRq@Xp345Q`qiS9_'^^dT#aoo(3:51KDM'G"
-    ".rh33ou+.jEwA^yFP0f_kR]PL4p87.P1,t0m0EJH@obFtF06A5M5Hh[5sE*Vfj2<':SOD'E5Ei1.bU^QYFV:=L]%FbFOuoM7==+yAX_2S79jVgc`4o*8sk"
-    "4#1(]5Otk9-6u&sU@wch^LIZrH^Q]tZmb[6@C@rl'W9mu%%3epH4;,E9y+TBRy2VI@/PFeZ-1ED(b+X[f43,%P#nJeT:m'EEPLB(F:_9nSD>dtx^4Ad=i5"
-    "Ql(-OKhrVybFf5*7>1KQnj,;v@(ugqeE_%&Q7lXNklh@]9O>ff-g2YVD=MaGQ'6feCHj4xNl+MkcM#bs2TQyhCXO@YUe*M:xA9V>$bRC@JAp/_IDJjq<3G"
-    "j.i-es'WDrEmwvucy([lEIyPKENUW]*ZILgXXLqbNqIOJ4krI_i^KZE1TA$i2X*ADtnU^f7+_gh9)k>>iZrTv:;lH6%x.;Bs,Rc0-D'^*3f:&W5hxLcpc_"
-    "YBI)W5E'apkW8)9;vW7MI[n9KX7@#pRZ5+ggwB_Yl7o@0*[fco_;qDp1;nQ7=yPaN-%xav^jnET(]-wRfnt-AcAgT)j=DLjv<mfFPY^rZafQ1olMIZmd-3"
-    "&Nh=d>2P7DSDbaW9ju0;WmTJMK)VsLB.b0Ti'*0Xcp4W.._(9ErU<[>EyalSxkIE/PiZ8PX]k<NrL5RVY4%=%QR(Hx=PoN_CmQ+aXrBJBgT)tJ/;'fPpOn"
-    "iHe_jDpZ4A(2(E.[a<Pl6a6cE)e_nmYyn2d]V&QTRM:2DTWxN[$$2pWYS`PuQ1p76uoa/CnX%hOsfaIH0(yl8=5Lc&tY*k*QES;e]SUJ:R`^nabdg2'D)D"
-    "Rsph<xjMr5_'`4i_YNC,jEbK35VR+U7KI'y_&LX2YLn.M]0'tB9FjKSnPi:$;[`n[@e,8aYp.Ivy72,5hexN`l^NP2SRfP:M6mWu$q%IZX3`IEU.FAOS+v"
-    "dyLC$RWQt=RB2-FIlI/MetOlA`fZ4^57&%+BXhivMq=5e9rv]>:XUd*+=;.-S5v%acT'gK8+5-2CGINk+F<V,1YU_l<Zin4/uX#$a(Gb)E`]sDVon,V,9m"
-    "irT_6&A$Jm2^4^AIjCG3%VPgZqu%Q:N]9U$Z']a0oO'Frmlv9E6n],VJOi=Ri*qvL2jym7p9qWiD0kmuOV>JAW$/Q_A7rydlckxf,bHyyvL&R^eEebZmY&"
-    ".np6I^[-s&R.JPMY&k-4mCYK.WdD]dvDUcnig9so_HaEfkx%)%:A-6Eo[^;A%HM3qcT0xR_K*B0eNVgX,Pe,'`s@t95^LjA&4Z'2^(60*iVNRnd_B4ZnkW"
-    "fE*E7KRiFtI`/c]vfYU=*0[X/La;LP4.qD2,M^F&I1`[Kjg_(/77ofp&o#9qoKs;&x9^mjiespaTmTF^-H4l>3TQdeE:ncI`cQgI9TS318$;#,WA=xlHVX"
-    ">@h:9#w#,9Lf+kGi'kV7j5Kc>`EP7=G[yhR4ac6ykd[L#;h/&-o:iV:.,AhGj:cos6BSJ3B&&k*]#`v(3B4l-B.cYoQ4qRggu)kdp7l/r4NCWA'D6VM*:Z"
-    "bT@:Bs,D^Y0PbAbGXsHttg>>roFl[xjPLUMY/BTnN]&goD^VHC.s>UaVDNGhDuSjF58&`M0KK10Uvi$C#i$L_^yl@=Q.`L<7d`nm%ve^oX^OH7EsYl5%8'"
-    "L<uJ0=;ebdh>M[^#O,99%#yG@7)[qi@=s>q3Yhfn[e$56M^W]S6fs[Jc]b3=E5QUy.UQ;YZ8TgtEuB=EuC<3`OI4[rc==YqN3L2f%dH>m_OWvM$inu[gxd"
-    "d_KfGvX[_IVn<M[M4$9dr$I.q0tOFraqT0<WD=/aeIpwNxiQqx&]UyNLU5ZkgdUbiG(YLDCNhaZF2g/q2]R;3+(&NvO=8-Ustktgl'firJ_nGB80,%3n+E"
-    "`$GDuE]MtR6ti`smYF+(2/j%=;Sd-5,skP0;aa&]Ce@fid_F<8(]6Cf>4v3_qR<g[:vhmf%b5mMbq2r&&NKRPl:fC;f=/'9y7uV,#YD'j,.:^<CX5AvtP<"
-    "V'Cqd8jrpJEjHnT6&6g(u$FO@dB>'2(-t2.#.nGgfNL>HABQC^dCXBLKbm3UH=Q%Lo4uy(W&QD.r/ZF/:0m^%(<aCab2o%9wLg`&,P(:4;,-t3#06>/HSS"
-    "+GT9Hk*;6>SKl025X4oLW[a6*h]Hh`]22KZaM]VCFoQHIE60*mpXn;P6%+j@hCvhc2+3f.FgmLw,(8Ir:l@oiSh9C+HW#P4dcy1Ku6Lo>f/9iU_ik81'Ac"
-    "5GTxm'f3tocjm[d*ZcO_#r^%i-u_Fc(qW4b9##Rs%cgTCo9S=MGAFa*+#7*Tvo=OOC)axd55Z33UCf>/G)0U^J-#k6:Ys[xup5I[qwkuBh",
-    "q+=/nIt/sK>pN#Jje98+kta-<5Ar2BYGEwR4PA)W(Iu%v.*-U4n8'v`.9hFPV):Zsv_'OluL)Y-mlRi*AMeJr;7xvbKr6<dw[GN^GN#mkgS>spDTi:&,Bh"
-    "5[Ij##g7Uym0C--0ssk'Z]WKHvcfC4+mBZI['Ix=2HN(bfXM8<GimRo43oFRCBhTXrOLcBQA<5iJ*(BiUfcKCG%kJ<^eVcyXVHMVyXq1@'%L:rKCiDhaCw"
-    "10YamwW-sKpp5]RbXGk:2@FV1j6&Rece;U6-A;v/#*OW14tQ:+X<Js$xOb@ch)x<Mbx>3YVQw)61mAr7u%^v6]b/q<POqd;tQP2q(iA.=%###",
+    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^G1SB_jaX>qX>lU6kNk%>Xp.kB<cBm31pF$v<EhBZKDM81j,d/"
+    "_t^t=9wajoGt.j4e$LvU3*4Y#I</L&+78<9r.C95*bFnNE)#9G2;-tlgdn4dCqZ`FTrrTUg+F#1e9Bgd[RV7NRuV4vuckVV]Si]UcLx7>hQoDEon&jqVg/"
+    "oQQLNTx-l7.eKk:EtVis)x%RWhk[02gEEcZ806A#h`^QK*-3Mm;J=2_Adfc3^JBThjwX61mH_G,sR(rf0cb&`<,;qZ^yMs1v7,q@wjNfA3V$co,5sVgVJ+"
+    "Y,qnCHL(g/sU98&loYpNbY>lYo+oW(4AQp7*DBgFN'o5(5>b>1+Hat=]s,;)o`-yl'D]007YN/K$.,u5Ig_PeG9Wl:&$0v9mZHpgwu#>Q`DpVah-PJ^iP`"
+    "d)G$Jc[_7gr'0&E3%c`v^Z:</:St,Z/N&PLlRB3#st9M+:NeSC]B.Gfpjy_,Z5c0d3_6JSVvDdU*282q5LJfn;>wb1yr:Fsjh%2pg;kWC67dqRSNk^k%O3"
+    ":q@+76-FRq#%Y[Y&1:M%2u&7yP(ip.:QWl:F8+M#^lATT,Z_C-rAv$pj$c2Yv'ZLFFh74y;&wgb)2Lab;X7Jus3:I/1>W0GomRfFrDl#9B*SGam<M.-cap"
+    "]:d$*s>fs-bs4aK+M'nZGa9:KKrlK/rAQdMgSW4ZpLc_&]TJeV3GqmVc97NTne''%(6]jY&A*7*_;NUj*/*@MT]y[+DIQv^CaL33Timb*F/;XddLsRM;_`"
+    ")rm:3`[;qeKmPfTuudHg8AUOUy6#7YMlY@l#Kf^P.L5S$3.Y/eU`NVJmweXZ*of(-$4c>Fb-=+F'=YE_7(KRhfbJJ]TofHgfS;5Yooob`mX9s`W3,#eOaV"
+    "QVkuBJBoHrS:G5Rv;cQLf#1@qU_#/>Sk=./cRYHG7(;:'CV^>bb)=)^NQen_F[D/mDBkCFe45[9(ruMX[D%PewTutC_jBW%$g$.^%uQtFhOP51`@D4rg@7"
+    "7e@M8^h$1TAn)BB5P]`tH5Rl=rVw.F'Q9UcNKv5vyo/`5^L6reOUBsxePOkjoCj)@uXkv>_VKabt)A)OMGBYL[hTcw8bc`4CZ,(7,>D/iZn,WVWjkJXKQY"
+    "l:n]MUv6'5o7PdW(Tqj-l&nd6#*mN^/MR7Eslnk2]]Bn%]uld>DX>PP6nDW6fcHA#qUyB`t)6rk29OWE&WK4_=plmM&1S`LYF:ZqIM)<j_iB0Mf[*[p[yx"
+    "h<Sn@H5Qq>IwT@CPJ9GRTxPpRU,bcxt&xWxI1OqQa<R%<]IFp6<h-scgc]crF5Ng@MM;CaO`VlAPJ/@D#$Z[giitWS>.Xsu5Av/Da/)rC@-P+*[Ya+B*ve"
+    "(8=.;WHs$.Am`v.1]DA8Q2pb/J2[@P5I,7,t5/s>0t,hb/JN0bZvXeV3KPR0uLZM$*S+mnnS[RV;/HU3HE`m)2=m>#^I5LpM$j+(dXcrkw#;_BxH:xe;wo"
+    "'5c7UG1a1`7CW+R1IumV[SQ'FuIqg#oZ<iqXfrh_2(.tP.TEUg']2ysLPK1.&3@34dN%JXUd_i]M0]un5OVNu9qjWuZ`ncqP2$s#OAGwW9)KS+<1p$0t>u"
+    "FYdT@2IjqT>-*iFu0u:oM<>I[_qSsRc>5(Up5LLONEMxruA:(gKH06</Jc*IkD<pcY5]WZ<<t2NqhR^H7kP5V.[<@a<Ha2]K&2UCxGa0m@HaQrwIR-4:>O"
+    "P1(BmXbD]g3'<^`=A&GghKb#K9gr0cHD&pRb/pq1W<#RIc:033ih8;Ic'kCw/gS:B:i>dJFhsFoxpS&UJkg='iar.jYJ6OH/.xEf3-nJPQh3TIcWqe#R1x"
+    "hray.0CP[;(eb:tTO7m]=[.::;xnIOQm%i+an5L;-Ke;=AW69`_W^g+vkM's=Iemr&fUMmVRSE_'kiw8h04_=4gw^`v>G*BGoQ[A1EZ/t1Lyx5fa'7Y#i'"
+    "mygY;/th)Z;V05rG4e6w#[<Pyuw,AJ's'4'TTSZ$Pa6;)Buf[OLJl1vRM(24qH1hwBRoawcnZ%i9M'`_m37ms*Fqy-GNQ.oF-M`<*,_P_<3@1dr;tAOdc#"
+    "fB4)EodU6d';_CHj`*m(OUv_-0tr.Z$72D8Cj/,#,uKhl'G@]vQ)JscT(LJVL3-G1i.ajH]8q)iP,<^_1ftgQ4xGw.hot,63w:=hr<.*QnVxRpL^]1NfoQ"
+    "O*^m6tKF<:DqfUnQjwMcm+kmCn*lXPThOvc(';=:1A,Oge'A1c]^N+CS0,rnu6&M6e5UNgbFVqSf'9I9n6x&nmE@UFh7BrDA7[Dt7]<ejHTOvc:6i2[yS%"
+    "+GN.[G8.,QTg9Z)JXC#MU2(>Op'8hnNZ&&4,Kx=^4ASg9mr,l1(..85kEwDP@xo17&dZ*D^Q1.)Dy5%c8][U:`q06^A5k[)4u@S:ri)*wreq,,SF9F/jXU"
+    "/-a.-l'`f)ej*YA3gY9=)1QM:iOJ^G>2@Si3(ekEKDB<krSxAEfKqdeZX(k,Q:pH,V(q'Mfpg[s[oe]h.j[aP9uYlnqE,b+rd]gI>tb<tGr6tf7XO9VO[A"
+    "['73UbtGb)FAi#&Va-Pp1<ii7i0'0q8tYu#qhNw:MGFrK=&F=P31(F^Z2%]'=[UnfLsPOR_#i4P6Ps=*Z>hWe@JXl=XGCc+fDRIfpg%n)C>>i*`m8[@%9b"
+    "92cOsJ4HaEiW`eC&f()w&O.QWR(dNMCue)3x-U$i>#&%<fE@QlWg3RQp@`8VyxO0`rB4/'^wB-^0][a#T/w8aS[Sl6tu<i'vH(OvDN)xv15BCM#9U0JfGv"
+    "WGk)(lvUK'O[r@o%vCMP7to<h:*0m3T7&<K1C`Q$2i7(EYPCiy$=`N$H)7R;*5YPdjRGG/%GJQ+Iob8ZQesn#&*b;,eAyc+u`^DBo`sfpVO]<7`A1s3f(y"
+    "7;Ig8s/xss=evWAnl5h#5;'8Up*$V#:h_96ySRO>m=ccVFIq398tca)P]1)$g%G8r-r(va[[kgWxuhI<DdJ:>;N]X7vh`,kH&F7u,S2dB2U*Pc6f#KwWv@"
+    "(%:#aVj'Z(aFlL#V(lVxp/7;Q<wT*AXTdT<>*U/a^m<<LLQgJoJ3DV3)u-jkZ(M;i,JH`Z01Ojg.E,a_/Zt2nA)4.p[MvB+3ZH6L,<$2FYFvH7&;ibOKAU"
+    "TDEA(1L3Jt;mSD`2ikhpO;`nq7UEV^l7*F(hi4&V58WLB]ID<C#F]I_gf#NeFSMrxE5N6q=8E[jY,v&w<:-K`oKO^BmoRF'1Ef.T[s(xp/W[3SZ7jgHW<:"
+    "5qp'l;dsK2]GZp3H1@W7^Q+i-#=AY8)el8KE$g]W4WkJAthQ(>-a^3^A$)Sv3Nv[#i6)*I:DFaUf4*XZ$_dD+;Kvibf7BGl6cPM%C)(LLioL<0:BTXsssd"
+    "=#=O6'@^f/s&+,V8&Di5AR(#H<$1)4i[_TXSZUB<nobSf/64#ph4vde>Vs,qS34Nn$vu2m8K7P3[-wdZm,N>)$$HQ6k+Q:b5%SQ)ka>Z62+X>$e*D+a=&8"
+    "jedCkOn$RU]vQH97UVIdSSEFm>aJTx&#S8xe.`6OL^s_J9M#_CuNvr,@*k0O^1N$@n1Ed=#jSP5Mqn[PY;,>1=9M1sTfR;wOETO-qp<D)t<39QP3xWo8PH"
+    "t+A89NO-cnn^.3iH>mdq%PX*i[YVB96@upr;pGn_>W3IUkY$81LXnZC[c(2dBrN;4/0RZH(UT^yRWp>L<NT.+Nv$a2F*fYG/Db=TRPBjVr",
+    "1AHvSR9_x<;#Df/mrZp;hlurn(WA_#iEI.@O-6ORpt@0_ga'YTf-[u(R%[u:C7QHFYgjTt1KHb[Z]TS%)DgSd:7GgqRv-b)OmG27'/P>$m'/T'.Pq[;->="
+    "b<kheur[Rl1j[iN;n`XV]3rtL^>%:e19%nD9i/O*scmG-o^pgcQ>p;<+74UrU_hckc=x)&':TXr&8l-@hCmN55pin2NHvvVi]nM#aJgNk@(f[s+>BruEFd"
+    "Yg9#t*T(1`H(,=Mw$LNsR'ZZ97N)9CZq_lrySbAUkDx]Y-e$Ly*LdFRq-#t95`i[Sm56BX4kgNRh=Nnj_p]`A/As6r[R%W4uohMe-Bph)/sp`(KEXTFVVG"
+    "jK67:_<$-MD,*t+&oW-LX,=As)V,g5]E7BXIGwj5H,6ct(@J.^Q`w0LYHFSwRy:44_t*^Qu<%hC&t-emhuWVsBj2o+%%(0(Oam6)G(>q<KZ,^d0t_K9tOF"
+    "(PI+<#*TpgwFO00kX*5h@b;nZrmAXa9;,pEg%b>rkOis/9$;:7(#K+dFI@m$B>G)ombj:eGN#bg@jVXf#lU[cc*[9HUHlCu5*eTFaN.*VPT/f7`f016>N,"
+    "Ce>SVSi63dDiAh#G-GgA_xd>)n^tmNrR5Z:B+n:HEKOXn,T7;*la.`]/3F'q+8y/(bT[lC-jHk;#9KF-0&]/,s7fOusf;qve4L7hARe:ZnT:,UE./$lnyW"
+    "%nhV&Qb9]E/UQMySD>EGPv.Tv<#''gl0@U#.XJe4Bg+8gN#U(^n2.gcsE*jFusNyH9&[QN$%9:n;EI:vb%9@%gJgvC=u^WKTDVy#=2f8T%;t9G-3lVF$eI"
+    "E4xU9@0`eeG)4V;`+Tk-&I-AL[4b'y#3_UBy&I7CY@$wqa6/6&'E(K4+^p#UTvinraCJUYWiS$_YeDg)o]n1>r*[&@n6(,-C=BrlO3pFDho9nX+NKY-rlE"
+    "rc=fD_ob$w%'0:DcUK-4Y)OyNQ<6WF#hx-3C17_`<CB*V+AlcL+WR'.:rZ_*iJ>RQPvplyE;-19ZgVv`C0GQK*Hl$oF]B)96).Io)Hw<`X_MD>0[FcG=Tc"
+    "sPYE7th//e1[U1[p`O/-2NlXoasFa2^5[i:G-ht_rS$_Vge&grpl9*UGNT1NQtpBLMNMT'%[r-lK#hFbfljd#QGGFeh%`>5&w+J5sQ7S+CsC-'9L*LksUI"
+    "oY]8a;]tN2O>QX(p[md<Rfs*=42nHW1_,2X[aV[(ydTZE1-m@iY_7#U9stZ0@_:0)g0.Le&v8tMqsl8L9RgO7o/#dd`jvh2CHbItksIXKbGhGO$v+@uvk1"
+    "e`<^q_20n#gq1uJ(Hx-R'BZp.S]vLKC8>o1vjSPaGgT3`-kaf0Vh,ODC$MdxP[;^L^7M_>1<>3uu2rG@G]&0,nj;d`t*_Slp$9gV>:>j6O/.Etv@H-90Dd"
+    "8WbABWB*f,nl_F8UME')'2_c`8'+DiHgP<nnBK+oX[Ctk9V/0Bhl7;*lv&1hnR-tS=1tNNy&'I2@YF/1]]bYgo)LOuOXE;nYaHsd/$PI4@O_X7@o%_FL#X"
+    "LyYsNEl%$LKqJQd.SA&RMaYlD.-W.uV0q4)wpT.vrOe5GM:_r.32YjvvWHFX]T+iJ*/%B3Aflc1&MiuUQv)T>Ka=Qntk0>O=*FeQr2UEj5'aIFhtgNc5]D"
+    "RHlxc6QLBKg5b8[o0@M,SEsUR0G#YGd3Ih3/k>gp8>uqGWrr`@SHJ',[XOHUdl720Pj1B6Y[[:b%C=8oj^b@m-yTgtNx*k5@CEgu)Ki&P'a@gI8SdR>%Y#"
+    "s&$%,.:ZwHt]Wx[E2=6:=Q`/&T&#%A$.0b.Dc<S,W1SGZ8mM*a%o`L*O//e&6I#UD+wMq1R^92_OK[ft#/$wH,CNVFR[_d[fe&Ui+K@Cge1WZI:1msi1ic"
+    "qQS1iH9`%Ch/]tc>-]HnfmtAi]gGS,-c72^h79$(S;8&/V7EmJQuE@T9THvwrEi,9uMwH/p6iKr8X'xfIaPpIXWooI80/TQZh@XrTC[=GF)=R#)WU=2DtC"
+    "j_8ndj7A.//X'eM^$>52Nx_iiSnT&pKaY[m]Y6sS+>MJ<rQtD@Ex2r.tmM%sKpJe[b=$*;QdCHL/(;sE5a&TloVmn'_MqrMHhr`b<G6aHH7%dHx9q(#FGE"
+    "Ci-F(EIpiSg:RL%OauMc8te_n];'*oXIgcvfKOkiJFVCo/*@JsUvXnga^[CyI4hFVd%$^(Nv;=<=O`mb%:y69Wh3L^nta_k<jK=ZK6yod`91]:i3RS5$Ks"
+    "%&mTt)REH>w^.E>DZWAIO-ri&<x3wUue5xSv)Dn(LVuH9mPaMjsqTIfYkBdJ)PHMXWFBJ4+dY<wEt.xN6ZhRMlo*2$K-%HC<VYEvk.03:(Ua9$:#l]uA*X"
+    "c7V-4iwd;M:).5VpTs]A4C#48)ZG,4SH70dVtS(',a[cj`l)^I)JdEWKKlm*7pbU@Bw)Ng9Vn^kI-u@Yh-N`+hg4,R-*iSqYh'oK]`x]n#;q/n.Z5N&lgn"
+    "^Np'`&dO*;Re,`5S>G<;<=rCQF.pS9BnAi]h9B1RP^ibl&kONsw-%p0NR/waF.9vOGZf`S.egdC6Om%D<C+k)WY-]u,a$axnOB']nD4fu7#378FIJX:n5g"
+    "&Inpo1Ch3@gr>gQ<Hm;Rs%5i4xJiViX*ybkMuyAHaSs*[-]x`>O`RAX3UuRdqC2=mFTs@>vf`]n^K5P=L;M/;2`@9e.&AqgeCyk:nQ@KL#G>G,()^=T]^="
+    "2Qd@2of/Y)^*Zc[JsHK4C+30[4(Eu#kvFFvTOY'VaBblshv(XZFNA1u4QTZ;BAC*.DfVYCbr,D'me#2@oSVkYrS^M*_tD56q$*pFS7Ykp>(mlyqEWqWEU3"
+    "*S-r,%OM18sSns,p*3c)e+MT@7L6$xjaE<Bo5FZfO3*/<rtG(]SqD'.7F`6:<>k>LW(RAC`Z3#>9i'oCLY#N<BXUjUL;=U3=3n19(i.xreA=hd*SoF`2=+"
+    "QEux%l$Spmq1=2nv(@GBB2[sTU`:Tco-[dE$>;AkvhiZQ:Opw-2&$&ZN.dpUTodK[b5(#Elp[7D2`LG1sFZb<3>jkHFe9(thyUw`nt^[cvU_)JxMPhnoWq"
+    "so^y.T=M^H<NY@8BjFL;*qX_q**<OE81Vbr0Rj@mDm`T=G;k+nfQQp`x)yCY/^vt6/I$_5a@%Mk7RJKH-jDyvkLSHS[-S,<V.s@CWGAv[hvbe5%^a&Y<R5"
+    "3KE8&8d)khxCjkx@x9gg.(6Dy<f6++SEuK2HP^jvOFgc/yDk1i=[x64=gdv*l`Y53Oxdl(K]4Swp9^vm_.Lp@)A#aQ4qHlL@`#S*ZHMaaG#'k,H_UO>vO%"
+    "'&B[::Cyc>lIlmj]&esSMWi4^W=Bwm8vL0c`%=n%J`WH[>Y6$CT=:PN4)H2cAr30^I#%oJ;;h]8Wv[xplclVq;o-X#J.F-KFS2bDZv>M]V`jYbIH+g)=_C"
+    "uEVY;N-IRGeR[[1lD`KdjWNH]HEYxvZ9wq)2fT8%c39M1<tbqxQc7yAVO<e#5pSdM&y;^@#Hn%)O8I:%&H*%<ZQdC1kKtqee5oJD3EH.(9go+L]b(yh8]["
+    "+1w4i(#&%ORL'+ws6s_DP[3rcH5.mAf'_,MjLS>;F+x`/&q)eahqvWQAT0#&e*Jn=r0t9B;&[^hPD:qZ,M0J,_JfyH@TSfTFZjcn@PjN+jcBuhm2B+Zf`X"
+    ").SN8F<W80dPg:BBB;^2xe#]dI`HpRR8P=vLpE:&Q'gKP<M/XKC,v;m=13=pRsm=W(ua/OEh04)VnZ3Pc):kaXUCWtrrbaQ&TTfj72dCF+LaIdV@TcHhb."
+    "m<wdLnr/=E)D;@/%_`[T6>u[T@AQq//Y<Gq+1wN%6/DXbMjBf0fH7B8+`581g%->;..j$hgo^cOPw$]6Z<S#wXAUR6n1dm]=Y[(<W1V+nZWf$*U$Pl'<<x"
+    "kOl1&lp0h<>1N,htSbFf5-ujRHdKR#7aw&rmN7-i($eWR``utpFRGSMmVXvJNt.&c6cCm&tBEp^F^NU%NIRKd`1_A(wv&31`#X6;.IFAjR",
+    "U$#5G(yJA6h^<]Idknkd,qo+>;rD=tN0Oqn3tsxLrvyyjBs-yrAO%M<5yRv&W^'L@phXq&Gr;SU5_IO#LuWZ.o^S7OVcxugAuT+A_1a_lOVaSmS%/h>JH="
+    "5.JEb]P(gT+=mibkTds_xOFPU582vK=jO3yn'Aidc^38Yks;#(tr5&AdZ_D5,Q/I+w[=#Yri$uZ1G5/nl*dgQyQWdZP=q`IycI2_GoQp%3S;t6]]<7+P5H"
+    "Fds3-autvCG`UlOPN[2-N=W<Ol5%48w0Ed)Ik%fV$i$F&'oBl8_c;gW-xe%VX>`&V(5l2%s0G/$LpeYh@LOa$=<rID+mOhCXrV;BMQ>qY=4YG&HK^vVSB]"
+    "E+(lG'83.d5bo1#(PN,f#BbL6(DYs9/gGlnS",
     0};
-#define DITI_SPIRV_SIZES_attention_coop 6892u, 13498u
+#define DITI_SPIRV_SIZES_attention_coop 6936u, 13589u
 static const char *const diti_spirv_text_attention_direct[] = {
-    "n0C9%1VZI/)E,.rp2<>+/Y;hFm:YJK1pTvGnuqE2gLa%tAa'AD-%lJSqBEYUwg'u1v)79eUlC5g*VyJD7f7B]:77S)'ofnI0(b81l31RhHe#3mZDd90BOC"
-    "S=iWeZ-agCvb0vdFt+4tHKVQRlO7k`u[@10fA98cc<F^$4^rGGF6m0aMCp#uLeBykVu<[LQ:[W;w5q*VI((VPg:iaZ_C^'_AT`<2c5KII=c(BotXxS=yQ6"
-    "t%sB4LP*lw*g>j=vG2Q5N@s6-w_c/)LDT%_H0b@3tR6s^m7oX6HqI'Xam%qK*1cf->Q=BJubI^a`3Qc>C;tS4^jaW`v0.6VSt]oKges:a4UI;nWV%$GLad"
-    "KFPQO<Vyx_PDuyB^`#:'%c.0QAnw'D]y@uYvM;I%C.p3<10TA9:0QoIS4xX0MeBl._Ood3kTFd3Ia(fg88-`S'nKX*3Aq(KUaIq[[JV2=]Qg>x1B`FNhU9"
-    "&c^H0;TsI5s#8G<*ql9&%HLX32*HIqFHQL1i8Jt9Px%);7%>5LT0:&M@p$%8+2Y=B9i6CI:kYU#CU4Ik9)cWg]/86;<qiIj*cp/oxy1&J*fs+5pp=eSA%8"
-    "Z`R#uZiUtfBVQR[UotCkgM,G55BI[l8YJ'1t3fSL.L<q$4PJD79%8pri;D7oC'Abfx1FVtnw28N-w.p#M2<XP/bJ($U`Rk>3w]lPY5&ERF9i)&aL#Xmw]F"
-    "PGi*FA1T=6Ug<xuwsLZVqTj>MCGr_rxe1mF%v-)6ds-Tr13'i1FI[23jQF9)2FoeSIu8Cq`ok-)p>P[-Wv(nA9X;<P5rB'7)YcCH@``f*ihE1VeEIW`<r:"
-    "unrm/[hH*@8W`cuLFvTFtBjJB7sAO3$8oJ[w^a`Na4]Ik/Jb,WI#,K6*U@nCETXK&x`_&'h&24%)LX[*e'2Ob],_DdEFw-2&I_mM83W^_;fqnR7g8:#pTj"
-    "o@Zx-T<MZ22YB;aV(7i6K8p70u=2&bat/FPG]q=1)i$8w.d$8V6GC[1bQgFv-ii0UrM<ubT'p)emfH)M%@$;6<)-=p[;60$[sL.Q=ONwrMa/d`oEcl:Y47"
-    "JvPNbi&oVZh(Py>s.qdU*Sqd(UuX[2TqZoX4s3&[:m2(uMEM<O&+#.vPR9ZXaZ.c1*+tfPFxa9T[so%w,l%Muxi5oT_)W2]%Xu-sG]#;yO=WGI_2mARA*b"
-    "uJERX'y-Ss`6'8iAy48s2T<0>drDKMRnKCL).ksd.UsG)PtjOd,,BpYi>nggcy:e:f6^ieS-;[)1+[HeTP#UEo6ogYiPV0DXL5Hv^slAi.nS0/ji^YORr2"
-    "ANQ5QFT1[DSl[E6I(dce:(L[RH-1JjPI]#n>SsigiuPlDrdnit6UU;u6*Grh%q'S<`v#9asG1dn:KGIo''S)1)mkSr0Il6=n6xY3O`B1eB3LDRGf<Pl#ia"
-    "CKUUH<ppH+hbwDdlMI6=GfI=AW/lLueuv@,Sd-)oW$<OeO+&(1-Phi`<1r$:uY/<gQ)aZS^Ckj[hP3H^/L=cYc/LHe2Y9Ts+_SX/;&aJ%_RX3`t>_Rwoyk"
-    ")QE4_q]USLY7:O'6rU`fFIaC*woq7]c:tG6a(MC6hw.;xt8JQ/g*G0.(qkLbHALo=o.)x1VDBi0mnk'augILh[l^P%3Gj<:-(n(-nnPv4D/Iw)Q^ZCcBr5"
-    "oL+QC.v[lBxx&A;-on3^9)orXJHN&rT]CDlAtT&3XK'eW1VQFu6&vGxR;&DR$Z1xv6%9)JXh,<pW^TaEH8E=gI4[S=L$;3l`pRSo+q98_n]th-;%rn*Cgg"
-    "4`/OR7k'uQkvd&&)@0M,2G--AsP:Wq4+vRiwO6pr_pmSNyG..5tR*nuGn`36y:$t,+NH<jV]vl;.B5xo.7Ho96`[.m(j)dd^+/&@>/7j#pVr%KdZY_4'Q2"
-    "XrSSIo</>x];RQaI+q9QI#BIJ0&5U(*1`mqs,=r/K'9ogIHbgTwd*@HlA78,,^QD8XU'iY_^w,P>s')3EiON*g^Bv'=`1TZtkX]m9)@EGFn:Ym8)VhK->b"
-    ">4Yd[eDjDXOWQj5W,a<5Q@d0a@@STh#%Q`$,k3t'k31r=<=w]*m/,t@'5fN6AB>My56R9uTt3db:#@J92QmacPAvK8p[mSY)Sk9jwkk<79suVvU)SYj>dl"
-    "*qyhe(@Xb.]S=ltlof8L@%t0I7o+W1,n9hNWg)/u8DemjiJiu5);jd'qCIO7PFL'u3QI7.Wl`jliMyF=`YkjTm.30L+rH1ItDoH)8/RHjD+ZEtSg8v;_Jv"
-    "L2)uL)l):]3%ZB<ip1a8be/83mOCo2X*:a,P5Uo5I6@K1:o%/:Fa*u6qnD9c:@@KL=m2Dr5XKi4M%AAN-R5d[Ih,3/9-PhPcT`*yc7dc62*+E]tN(a'e-*"
-    "aVL_jE5q&&%FHxi=p&CfYF2uC>BYY8S>6-bJRm^AD;i)B-$.[U2f8`>b.Gv/nO0_Z@_%BGs4p]H]Jw;7Xe0,_B=h15]#MN]K,g=V-ELUHbs5:g:hX+Kyd<"
-    ">S+CySaR%[xP8>g0jxv^0CPa$;Ri9kd@gZLn.'6TkY7e2/:#<D0jw<;mRV*:%K@`U`:*6jt+F]No]3gc2O9hIcQLPU-wwnc2AsN*:#gP5rckO(a.;XGYm`"
-    "*R$_:Xgh@*>U07II,x'H`aTq'5%v*#OL[+e)#CR<%,+h9OE&*%^D*+MeUY#lVAeEW+uLLd*9oZo,-f6mv#ic'CM<It@x.>Jn)](lui1,#`*-#=LViZkZL@"
-    "$Oyw'I63e0=Ab^6Pnb6`2Xn'h&@_@:o;0].@i_(;q5$*;Yxnp'O9RRnFG8'#Zo.VaGGS@p;Co$j)A,_]*M<Z_aFjJ*^MD/EYGh%oYa66v^R>d5A$m`2@F6"
-    "^'IL$3iOH+J.qhn20f8<-De6$5o*JF(IW<GPqf=:2`-;)u]E=BB89ekpG_5'/n19Xt'`KF8ZUONhGpg.[-gMTf)9.Woh5qya-U9A;JQ%;xgi5q%]I[XpVH"
-    "r_6@(l^24/r`[>^2ms7E]w=hb[oTepenS'uO)nReNi%6=`HF/uN2.kMbwcjP=>H+.mVjqWX>+X[=5*IsmXqvS6tTR%QI-c*Xtg/mu5f:RJfalL>kd'<.bo"
-    "r*uDn8O9#4H$4k=%qnE2^Ajxry-+BsrI*+a.^d77Vf(:uoraWse>bi5^4Z4H@8)*::K=)W(*pIXsEa/55)F%h+>^En.[fyh'o/Kiq*;#$Ga3i:p>WgV*M4"
-    "q;2S%hnBYg(vujYqfuj@t#ql4AN2c7If:othVUDB+pWl-@.P^%l2sZy/,HP(B<&cX&bdELRFR>+:Zosr`-Nc4Iq(&:-f_+34R)/,w2YS^xO@`8a7Iv1wir"
-    "tmM5n6whFtQ[$oamRd0hRmLC3X0%$_PdjBV*Yp3$;/V$a*93/wcO+PN5+iCB%lqBn:>'bWj]u/Hf;qV*pZB`V@vwPwPRmh,:rmvIsHBBc,PB<S3w)$:XP."
-    "lbZKpRn<ghTbdM08EVJ=k-Hjm_5L]]_5E6TZb]H(7L4q45YDXR'J8qoW&vavFPQOwZy5FEl83='UdHY-SAVvrNxI$(F75;.U9Rx7H:58YSVWBgmq`'Q6fm"
-    "CZbn.nHs$M4p#VkayBY&3c]oj:C_%OK30yFb+Xn9f,ApA-wAc:lW@=7eCD$DlW5]DhwXBMHR=h)R3yfN&-V+97R(;^ej2m]qPY<E)P1m8HF1XI>m>=8$K#"
-    "t0IdZMN@L<d%D(Q>i2JkiP.u[BqP@fYb<oqHpajp$ld5dLTXJqR83>0KX#K7A=/@VjP)J<pe6tB4X*n*LsyE)Z=3L6'&V`mHEKXg:3`Vvv5j`B5tI@`0b5"
-    "qX-9.,itH&G)&B1icEs1/7Y<UiKuXgZ$-C*pUf%ZTt7>.tJYjELo9fBAAOZ'9dT(mc%t8qACj_D.MBNdGq=9tZ55V&4Ql&%xK@L>>30VqNZb1I()_5oqgk"
-    "S_;cf-4j$5.cs(.9AOHXIc`hmgT3dsL^DA^;'O;Le>;$QtiVMMj11W+22Eo[G3S-qrvVVw>b[cOI6niUt+XZ$mSxdJPI6Ho>N3XV5B+wGh",
-    "x0_iQx[Ys4d@'$vO98>W+PKw@b8$s@Ik3yb'+gOJ[M,k@)RtM'0i&A_`L50;ZXGdm#&El@VdX%8nky^k34M/kt@<np`;VF(_8xBeY(d[hXC`GD_V#4YIt+"
-    "Zn(6wZ+Mc(3#+E_F7G,lN@/0`1m-.1-:NyYj:ki+y_;lgL)j`N/=itHgi:2$k:-lba^rqt<AIxj_,Rb^&q*Z%8rcW`,<]iKs#/@qi2$Z-E'`>ucBfLuj'J"
-    "/)BseCi9fGPm+qqYEUVsY_#Zk`+<$e:/#8B/FuA#)^;*54#N+$7Y[W^R*)nyJl(.Q,T]5a5b,v@jWu+@PC.i>[H%S#aIPdP,=(h(vI-K>f]1u1Osia/waI"
-    "$(R[%MdX>0bm]bBgF:fOO$cut=<;p/Q&v-;I,-^@^<IbgP,*wEgjeuJpE`%U=&o&9v5<JWVCjT]cmi*)MVn>h=.J$y%-6GoN:JZLE%;ux`.:5NQVh--27i"
-    "/=`OY+u%Op-W>hqYu$_4VSSqRgQRXkyrHiXpWj$[fw*INWik-`/$0)W/*Cs0uN.H]5D+d_d%v76DcNL3Mg#`%WUVJA<nN><l%I#j1>&3T^5eFm]895gYNK"
-    "[TqxW[<AK:)N7(V%X$lhgL>q&v2WA>Pd/h.)`.wTY4<O:Yp$M`1UEeQVRlyrM[c]KEP+$S(0@]Hh.Mh.cmtu9TseW%/(&voJ@S`N[XP@L>([a_^NE]RIPd"
-    "ascI#wIKxYB%wntnt651wbIM.tcQS:rm#]TB*Do9ufyo,W[c%lS^+oJ-LsSdRKL:b1X1;D6hyQ.NEPWeH9W;gvf](>GE_:7>8Flc<X@+m*$`=5r>y_]vu,"
-    "xuw_<1TV'hcEPN6-=jSG-3#[S;Mj_87ZA+h=ryv1g&9gAhy,nT(u6h&@yt(ha)FUDa:VnL0tOliJ*I;#M:N5Fs$GA$GXTQKy]BEY;]kcctQuBN@=P@Gd_-"
-    "bM;%l`>i(Pp]Q[_AmluESU%y/+jk7w9cCYF/#d<]swZQ%6KXpTMG<.;Xp14Fe1_c@ZmOWLmgaMojI`(Z]d]vB8CJq#gfNGpeYsIb&_N8Xg-INZhtbXD$5="
-    "9GH#oP'VX.07<F(.G'B#d:&FD2k*oE)&9H,,r.g9(;1fNGV07;FwViU@8bhppl_...c,q9P>7$i`tjWs'_Dv<Wfm9ZOqsS&,hr;`6s^]T5[X,#XWf/ekLL"
-    "[WqF[X.a7BO'y6@l=uVYt*UaT)0>ddnD9dOJGxDC`0g+I[#'Z_RG-$e^.lZ)v6fZ'JrPqf=eo65W1/lmir+.<6@1GQM$krh]uO[8d/#r=Hh3VD.xF*]#Qc"
-    "lcTyp-qIF9Qo)lqAnL#q&6H+tY(:*b,mv@>I6d3&Lr2Pt:[RMxK:/wYh_`slKqo]@4g[li(*oUy8@CbaVR0.wBe_#<tN4h'(5^S,yI.od$XV.9;Ljia#W="
-    "]sbj&+Up0Y06V85/R(C+Y-te3N`LtkH%2OGN9IAc1JuhVLDK034UkpDyqc[w$bf[(`_wClc^XiMdIeP3XuyRx7V]/f&i>#R_5-kX'ko`mY=-Fk$Rnc'r`v"
-    "$rp[t9Btc;TTx[uJ&01fGF&wW=v]V+tc-i%A%DHS('Jo*N8[%D$s54K^]%>ZqfiVf[u;uQ;&=Ls0_Dj[t%C_>#/MV=D(l=pc$te6bxT9HIba5t.JYS3w_t"
-    "S%agP4*(d9*etOaU-#)N0cHP/mb9<.4mRu'rG3TcUV]aEv7U_#aM+Yu,32&*a.bTJH.H7v4$AZ`b[7^,uEo(g[N'SP,-+e6YkI953h+3LV+,fkAk[/i3I<"
-    "dw-CZB$h;)=th.i(o%KB]=gM[-Rda&.ItS^WT4pYV$.Nr&]S`MgIYekXp;WqMaD7^1>b.#*O4r#TIT;[]D#m'lF1KY87yhc`>.Y#U@5>KqZk9&bK:]0i>H"
-    "XSOIsnmI<bl=<`]#BQJS,=`nf<M-e4>lM[c^(F%mb'*=i-AkK^b6U#>^K(r'3.;,6)iZMBbBt/#&aP_nlplL'I;%0As1tIy=+aduS<W3,JbKG$ali:Fo45"
-    "m^>,Y'Qi$$OTg>i[8nv.%UR@I,BT5$d*ss4m_*Jv6V3#rpp3gUN3K4U<U62Ktl$`Rru&d1e/E2ob^.nH4d$)tG4(:9EKL3l]T.9[AXogAcK`GyJ+an]cVg"
-    "eYE&h#_;'`fQPWul*nkORO`^;M+/bNm+9;'_W/I+6Tss'Oi)JKj6Cs(A>oV8s=K;<&=<lpY<s1bD-[9/D[]O0FJ.tM(o,&iENl]``i.j#6i8LynK*pHE:U"
-    "-X4SC]C1pQ].0,WIxvHCS%9nZTd*QT4kcsky5@h],-]Ke`ssM%xs=`.2%<NliI-:QotXr@l5_WK#U9Z@pu+1aVWX^NOU71>%6MZrwKj^w13J;YU:st=Vm8"
-    "8'xdbERi$E5<o6nR[7>REFb<avlNyJD2y;N)TtbYHme^unLb#NfKri/lXwC;rkgD<,QFeVLc$7##'hRoS;HDT2X[VO4a8Si/e]EE3#_`]CN8d/VKm1k]_E"
-    "`NgaZ4U&)n=rU-&C=sRV2)kq7`m,k)sY%4slpjEFE]g:gEF1*Z(//Ie_F=qQ)gWSdWspV9t%3kX*E_Rdkt/gvj41'R(V9xx-u.9bd/g3OsO)%0NG^Fxom@"
-    "R*`i(kPbM$riAlaLT5d:YOD)hDT._^3XGuG*&5A%oE%B(8AT@]*F1#-+W'.dg3gdGiY9/^%:j%Y+[DqB;);p2YT3otM.eluDy^;XJl-(]I*Zoo*ES@0F]-"
-    "^'x7'f;TbDv;h[]f19U^6]6G)FO.bJfDQp(ZB*sY@I`>9FIZdLk^0jbQd0PdvRYmIVB%#f71'./c>^ng9/&k)J2u6PI`+3T.0yZHVU@bUs-]3-*N5r-0<V"
-    "l^^DA.'dJWBY9T_.*^bDv_L_JWiV'm]bJlT*7=7(Oh>_sqnaBr,])ARNIAl2`1;_T,tumMBqcE8@%Df^WZ(]Ym,4E>g*[D@DDA%55r[Dj#:n8m#9qsOWku"
-    "sE)@febmp.ru1+pJ'*##",
+    "n0C9%1VZI/3J<AuTD5>+/Y;hFm:YJK1pTvGc$9jW=_,0i'.A)1m7VU*E>Q`@qGp$)umZ;SxQ6S2otQZ&iLvH;9&o4@+G^l*v7r8%8`*Wt*c;8t_D'++L=5"
+    "#2,j'Z@8&d,r>eUrYX';<`&6>g+-r7j(1&%EV(KgWo-]tJ((:TH-c:nTgy,jn'20;6+NQ4b23^93.O1f0^ee&XFge#Dp4dtmKL*M4@C,P74b32%sZ2^Qvn"
+    "^^[vWle/*gC$F6OcD@fG6:+*]5u5jje4-g.7ZA1I:Uw*XENN<pK[IqEybOI&T2Ji>OV4ksJCJJv2I7O&-CLDZU@B_bPx'=S]>y]qM1>=,p&%'&j3<j5A`5"
+    "mg>AQNbAAMM#VTuE(5@*`%hagAg@J(%MwZD7TPs%f)E[.f8CE+<%pyTYw$pKRT.c72t6KTB;Hnb$(21Co/DH*OS0M='e5SHpyc&02f[kk'G:,t[N%=x$$Y"
+    "-8V1]/bg6b%Jp2[XlIoRu_EhXxRN-vU%`Nw6D[T9r8dkwQ]gRG'yn)snQ%%ISlbsTLD(.U&Y8@/L@%wQ;48W;fBZ`,1H@`T&=6jZX;R`1[NLxXHH,)4;8G"
+    "*I5eg$KhT:`>Q1'C&L[=2I9>Cd+Sb/FPgQ,yrU5t+`9@P-v^SsXE&GlOX*H5URqiqNh'T+wVW(Z/kdN0=gf*-4W9fDJ1$o`:5hj$lOT*='@,C9lj;VK4OC"
+    "';1Xd,c])75l%WkMO:_RNN)u'6Nx.Y$hDYmD2UsCX=NR<a.Q.CnuAdG6)O;nRQG`=tH7EL86ua(p'P3I5Cc;2Xk+ggm9];P)_8Bq])eHFvBJb/iM>b1OMZ"
+    "N'$&_xpt).W^tb>lFt=*=SZ=l/:cqs;S5mvMD1']v/dPvMeV,b/8='L&g(iqQR&hO>L`#eU0VK0Z9+C`mewvFvY=YN2Mu@Yu6>*NHmDJVEUh66P84uBKK<"
+    "-cj.v-9y05AL.4;PHm=OJDL[oB3'ys_H2#hd5&+%>MJB8p%bBmaL*Wrf@/djacnodf6yc-H5^acKa7TJgK1:l;OI=L1yVNMoOC,Y=63/e^o:e,FK;99CdY"
+    "&a[P,v.5*5F#^VjqA'IhQt^Dv0*<K+Ana3F7#U@0Yd%&-_:jGjS.V>#`lAx8&#hf^y,c#4ZxIJjM;JRh22+qw0He#>S1W*Yq/O7gad*m6pph%LC4T_U+g<"
+    "32Mm-j.=i5.JqWo0^]IK#9k,awtp7Rg%>fq1hr=c8m8Lj#_l%g^:TXm_R):.IP[6CT3xWJEBhIQ6+GU567TLd2cDB+<%cdevZgl3>YHeTXU%p$%CGBeKxY"
+    "e_RbGWbj6a7VKcuSaZ<C%%cSW$S`10W6eO5Z(RU:4r%o@CIiL..J6Be)Uhv0-vR1M$kFIXN&MQW[hTl]C:*7'walVv&1rWY1(S*RFP2'1i-R)aOt[AAO.A"
+    "op^bIbH-mg8dG8[s.P:y2V.^Z=e,G[fFd@l)M-=Gb#77&l8@o8omaU<7D4k1#9Sv<2@l9@oW+eI8t@0awJAEKJ,Zb(W*;FoObIcqX/]T3hhREJV:1KplNh"
+    "vsFkWfUM_LU+^ZufR;d5P5(]7gqT_/A7ya<[ZX]Ms)DxXF&Gy$I/3iWC4YHm>vG:ViKlRS=()IGE+AOv*QJOR3orrqYnN.Rf$qJFb<G$Ss+h=^)Jo2@DQ8"
+    "FoNUv/Tu'J5'lBM+IAr4:hX[iB-biX2X3SX5%3TP(a5:6hT)*xRE7[b`4p,Xh@qplo7R:^6n/Y]IYF-IP`3Fe0f91QIp=[E7.J`hyY5ellSse;/'_t_*.+"
+    "lm3B[apr(UJ5WBug5ao]P0:TbVn:G>v^t]][8*p=V,-YAy`9L.mAP4aE..fl*4CHUCR=gGm3Ou#h5KlryxLGgQ6+<EHST;Mrww]>INH7[r5]ZMkV;qh<qb"
+    "n,f3G2+lB%xuv)aF%.0G/=WR@ydlv^-@<wy:$yo)iqq[jYPbJ&V<U4Yc.K,#u,(d;qo6^PX#6sM(A1,JHIq9KZd:2M(s5a9@FbuU-P*'*&oLZ+^*IMvhX9"
+    "3Hrv*ZqThxd[ZdD&.xv7)CVl-nfA55(/`'R$b[IV`O)sW,UMB[TxqZN1bU&<hFQc*&[hJZJG*)3i)DL7]#v.sbCQlv+(PSP5y&XQ+e[h2MWx=FfI<EYpN%"
+    "^9HOvu$IA_v(>[1OF&<gS>@=Ym'ByssVKDwv;+$y'Sp(K0d8G^_<KaRA%v-3QbyS+(vPBB(o(A:`EvUb&P)9%c7lCY*Duop,TXEE1[)>C_vb6cpA@bsurD"
+    "[C&K6MPM^01A^=nx+Wb/C'LB*rmL%q]8m:2Hx;flumD,6E(NuLC##DOM#j95q/(yh9,cX3m3;<j`)Ar[+7=^p#b6h45UP0FyyUcho7@I[<WRqd&.KX[W72"
+    "2j;TfZa#p>ZVg[Nd^O#em])HEv6+%qVnv-VW,)**:`6acU35sB#RIgruN(C;ZOV,hDComHjq$UCW%iM4=eqw:^9_B8xr'dGK6VP=%h$##ATp9u6;=u6xAM"
+    "F_&#U*l^DW>%IS8_>lkPDnUY-M`xHjODuhYZFnkb2u/kNP3hXf:&wlLetTM70KMxp&an:[jm.W#GK+GtTae-:q2v2(Mv>rXa0U2]BhDul<[%EdM)$2p&sJ"
+    "a_x#_*_Ci,O5X<fAx>0h_ZFu35BHavnCkEEd6uc^0eO^NOhcMNx8AB[X--[ytbb>)u.)w8_>cC&'[MVb^yGf77.w;c60Rl+HA9[1q,_Atpc0,2I>@MIpqP"
+    "%h4v8:Yi+FkH8'WZ>(j,l]NrKR;^2M2&J2`io,wA+wvxur,oqW*PlrmbkbhXW]_AW;0S%hvx(O@9nZjC0Hm(k0Re,r@p`p%(5gk@5>T1t3&xo95Yi@*OVs"
+    "dQiltB(dZ$EX+fI>eW5x-.`se^ri>olJ)FxQM3y@+Ms*0I6q*M/abhFhnQ(x%I2<W/Ee0#&a_+,;ll-hkdMvDJ27GeNuJI@uW*)jadES08nfoE<oeMg@9t"
+    "uCWs/`mn7LhExp;my#snQEB&mkW6V(PaUd0.Fs(<>`N$s#wt^-CuEkX4sxwR&ks;U8xj0IRWeOL&,8S5I8v>QP1YEghE=m5'Ups8U(U)906N&DID9C,q`V"
+    "EmX4ri'2<=2amv8j%VerCq&+n)7,lh0Pm%O&`XRHHm`PWNF-bfP_eF<2RY1HU-Sf056d@Q94[eQDoT+B^RL`L'Qr>OwOI<*lo+qeT(F'mmA5ZikqM:`4=x"
+    "V>G>LYKO0ie[xb5^bEECbE=i*)+n<gv8<Dixc2edB))*:`lr/XH9&iS1pwcJ(aAY<1Ws;Ml)vNG[/pd9`$M9SY/V+w1'4qr#EEqni0RO5BhQa52$vbV9[i"
+    ",$k#7-'3k@>pDT6>[>k4[valoeefl[HcT/eMVy&p'Ii$i%;wS+)nd+]pp'kl_PA$smcIca42*QK8GJo5O)qW*5JtCb<.)<t,H.k,Wpv+e^K,0S%]Fp/HH_"
+    "OqD/Dm[-kX(4##o7o.`vTp#00CSu8-ZOv<YQ26m&JhueLhO5Kgm7;h)Un=jmLw0NBBxT4FvofYJfKXLps]By0&t.JLCg-`j#9l&0;Fc(<[L(3:ZENb@NK&"
+    "_Do.CXY6_SHJEqU1Mb&UID^cSnr31Iap`Vbawb.&gXMk1QZJ9AdjpH-pl/[T1/;SYlYB%$l]#E`#Vw5gk-'8@ms-<&59^Vh=;`g)jx^s5KJ%emG>TDAQ(-"
+    "&SR*-x/yKbN$MKa<)J<=l:kh>Wu7ae[8V+s<-8)Zaoa3Z*H-cDA<1bmf+>1egu+$`%Xs-S$XAxqdIjsCo.E.No3RZZZ*cC-afB$tT@>ZN1&nkM.$a-_RI2"
+    "<mN,$L/ES7yQ0DRNJR*JmHJ(,4Ig-]GU0v6JD9IPQV/'T6;48y-#FrhuFx3<d=ngO<4Tgq6WS-5+5kWaAaDBd/DPc>/c^PeN@<[ebUh4(Wp.HT/ttE_cTW"
+    "oc1]t_BUk@9i'M3$h<''e.YowK04A==:#])rO_hpZy_SRvdBYu+4b7_QL%F8w)Hyu3Na4FCv6[LrdVD'$r$gmU$_w^`QLF=KlG]&=b4Ng&",
+    "RX2xDKf];:x''nk@RyO[$A[t6ZqwKocjV#v;Tye^_)PwBaBMIZ];BM34$O+toL.%5HhwlW6nqST1#_(YCN7P8-ldUEKm&-H)yNT<^^Nkt#TbsX6>@4=5hH"
+    "j=Oab#EKX_A$kvCYF,0t7ME)U1Sl-'rA-^3eDAAb]*BaLGCRv)qZp-R&Ewa[38T9V5tFFRa,&>HrkPCJ.9(n-iVAOpl`eGu%v/AE)V@*9_qc/7L]XUio_L"
+    "suW,8aaRh<O#dk1i_QDVSRyL0^U>WphMZCxB;>'m%KUqv3E6EsDs93iI$oNbe$s5bII<tvY;rK1S`(>su=ZbhlNt2XSXy.J*Ka++'w+ooV_)g;OhW7,Qtb"
+    "nu0OHkslUr1>rsaG]Rf`VK%[@dw[Wg7u3d>kPUS158N:,S[OVTAxrO_q0[u1KCy2_(T'lbBCJ$#4v58&V1f,@.N+5ml:)ujtqo>,BE_S,gYfN3SJ>Hdd3K"
+    "q9--sn^gJuP`[fg4y.(sA.J*^dr[2:s)Kl9Ixs>KidGfrKsOI%`HV9Sl98#P=/SHpx_;KO+;fyPOa]+yn9Qu8&dDDDWVRVHb+DTF,Bak*,N+>ac@>,XI9-"
+    "9@UcjLyo#:,8:astWgCKJ[COQ:I<>7Vf'ns;qK9+kG2ncG22+UwKE1C6+Li,_8$&vv.]+>.9-E:U(M*EQGoV08GB2w,sI*MR:tfW37]g5MJa/ut.-yh@1a"
+    "DYU7CukTa5^3<l>kfi',fZb+3p8,n*%@)Fmf@E<EeBbE__c'[#BJu,=O=C0*p1-)&'d:r^K#.+SwX]nx>q+6JF)=)Z:A-r5$0&QD:=tMpo]=$co,5(5Vel"
+    "q))`SG-6WZrhtfABY=>foMgUU@Ch<nsdVZ.G:9NyNGS#2lJE2fSpTToJ0X^Dwe05G-bO==0.g$-+gv_QQ4T%+9kt(ts0T>C.`*.8h^JrG=sqK#F#2@HHWO"
+    "v]5,CoX_LIfE(FQ2u@19RVs@QsLGA5Y-w_#,+.1K8SwIO8-Z@*K&0;lK%=[XRL`)L&J<VyG7+7y#k2B9>FVYrlni<xaY73xqH-YkKwL0cY]5D/Sr(gh0fN"
+    "Q_5$.du622n1C)S(P5lJyd))KHto@*3@Y:Ivv@67U713-H]d=`<,BvpJI-wA-tAqi=H$EW#$kkS'xrI9tEu:j#]l]b_f7EH4F_wNo-#W@D:3w^PFc#lk+8"
+    "N*/cIA1Lj:CdwL3C-BL0iXD/ZyC-^Cvq_Z.&gNeZL3SbX==L0p'M__plb6Ot/(o7<9w71iBPe5;Spes/vi;%WQi1-f_.0/Ms8Vm^uVde6W-u-R]`<bmbXL"
+    "w@$w5k'+5N&_oGBMG.(V&6L/pH[J-^)fI[bnKT65'4A.Cy#*Jrb9MZ]Rk19uekk.i[:/oRdqvTT/m*u5'8HJS,sKU>0cMhr+6tRha*P5(HNAZhO91jh]c3"
+    "utb.CEHa_3Co]-uf8dGK<CPjX#C%e'=VOR*Nt(osrX-dL`l#l]EW%+pf,P7Wn(Pf/uVuH$@mYGyL>RJMcVLj2Q)t(aA;,9/q)hI5stQ@>;oA:svB=uo+&_"
+    "@4,jG3Dp]qn;,Vud.9t4I_sf`s0DbSUgJ+#(G.bPbDRxMY98+p=7L1i2lv(AoPR51J6r`4_/&AJR80eHoPgE>kO_aZHDIy-6aZj4BRV-%ZI#dv>a2OYgK3"
+    "&v35sww5mTRaeiFb80`)/acclnM)x@`RCMG]%@R$ZRo.kw()Hl'i=,'EdPH):bKfT&Cb,El,Nc-#w:cP68nZbVL#s21%ntw^4j_`HHW/T^6mRQ%m3cTs(O"
+    "c/(k#R9QKs5E>lVL<L&%*@fuqoW8Dog^5-Kqn`&OGhBh4PEdJ@,BDCpt@7s]lM:bvlAAjpWS*P.'_N2F._*#fmw4jlu>Aq@:LZ9AZ@q=G'-hd<:*md,X4["
+    "dV6^1>lY;=d`wY]7<=`mc,8qHtq(i_@gL.`t*5;k5]i3:qf3Ssh]L%s:N*qlt8isE5eSAo19U+IkM<Ndu`y/@xW4dD:I76:77FT,WTo1'Y@:iscQ4el^*U"
+    "<.SD6Y<y15h]BDHMOtS.QhDb6-S;JYo&VN'$PxVH+$%f=jxX3+tqaECX`g4#iQ_4pHvtA)$=TLr45Y'rclp-r(ISlk'2VRIx$$PKeH[`F_0-k6QDN#]TA%"
+    "5dMmWpm4,,PP-$vQl5id>3Rv#Tp(@a$Tsm(Y^o[f0'u^K'(7-r@T#9]mZM4I1#:%R->0RD0v=adq0cf/]](V`<FhP;'pfU./>#SGIsT]'5skIfat5oo<H,"
+    "L]01O+[+1*WGA1SIA@#FYnr2;'0@,Bb%4=UKmN'E*6sRigudKfHQ^pM1h=#[yL]8)t7koB%F(2ya6JSj2sQn<`iaY8O3/&0KLt@*Nq,+GU8c6O@EO@iw66"
+    "6tDhh+Bk/1SHD3b]4*-lPVA+eC>4)dpjw)N^X]&`VoYOfKBy58vuIn9,x2u&):-ub)7U]fs6V'8Ap6SBYX]$:VTSe&Di:r7,3vjrGoQF$JW@Zc>4xGm3HP"
+    "4vJA;)M$`Uxcr<y1oIARhESbrT1@/=K*:H$(^8uO/v,5$oj-4'$*56unbc&$XlhOvHpW>-<.FOa'AInN3bS%GMTC+-Ed$qvrV:rdn)1vdQd9JWI2gB5,ia"
+    "t^#h,:i*$a*Dca#J=%ST=EY^g@%>s^HKe-OJtE;H/gq0EoNY6B.b-:]=H[t,vqk/J6YcPMH>KTKCS<'jk$MCd'_`:qo<0bnBmN:.L9l2huGkF/D%/4B[P)"
+    "Be9KOtP%2*l7)#mhTc4:u%.s>k4fc,^&dCH9,fHdhaN/$33.[v0a=%W%),Hhg)>BlM]ONq(0Zi;%[xJ9,KYGURbg*#*83Zy%T;CZAX]j*'%LDFAF.qsqbn"
+    "hnR;6km0kDt$qp,7s]>_&'[;cMIfvBmpa0]u5r/[Z:-3KPc3Vp`j1NhXCD3afCT/4RPEDNgZOlsSu.$h*:q7n[v3]c5)+pbc#WF,BIc5,[t<$MvpWA]cHO"
+    "]rEq9s&&'W8v(as4$k'ukY(2IB(DnrM9aFXSwMvT",
     0};
-#define DITI_SPIRV_SIZES_attention_direct 5715u, 11238u
+#define DITI_SPIRV_SIZES_attention_direct 5748u, 11308u
 static const char *const diti_spirv_text_coop_layout[] = {
     "n0C9%1VZI/Km=g(OfHv#pe`mjGlKe3r:wZ4(AU8<uR@c2b@eL`kD*JR,rr`1175ER+axaCvBK172qA:DivM85ico*v9,<5qy&^9KHeS#q&Kt`K@5S[Ywwf"
     "g,0nQWmTOda(jZIZ&$g@CmpHW6'Au*]-YM&;<Ieb,Hy&w;K(()B)O6]d<P.F**g4#CI'=/r5>MwWTY[1e2p+kZY^/'/dL-;D1d&q>H1tef=7H)x%C5U2gU"
@@ -58639,50 +62221,50 @@ static const char *const diti_spirv_text_coop_layout[] = {
     0};
 #define DITI_SPIRV_SIZES_coop_layout 749u, 1180u
 static const char *const diti_spirv_text_attention_coop2[] = {
-    "n0C9%(m+k]t7i`E=&vh':mPrR1)#^O,2t2JIrl4j29;Is(j=>K*;vG`4>phGw;8a1M$GF,9U35]H6hXM%Jh`SVeqbujgq#iC;c.m2GV)W*fR7ivwQFV_<v"
-    ";TCFpE`d-(iHGiR#FHRGOPjo/F$YX+Z2=xF#tr3&,Zm.cf[EwyK+gw0DNi,(S;f>NoW6rO3>-Hf-v2PkX2Q*/:rEBMcGHbwm>cNo#T1TTVetGj&r0)F0=&"
-    "]Ey7QHhvjR_ewad>%:DSex`ZK.2]@2m,Nuy]<.mGjU8umT#:V.5lao7O&-3k1R7L&=KA3KZ%VI:h7#DlGb7)gkBR+75$n`'@uN&t>L4>c3v$8x(hm*AF:u"
-    ";GZ%;bmoo]/+&9T4c.b$R%;@8`8[pN&WFYJ`rJ6>m7Jm[>Q*g)ZKg(RivWnDk7hmiNOv25]ZOdu[)t.N]l,LPR&[ow(_OLQ+Tbr&.;)_ekX5H$apLIO^cO"
-    "s$j[0&gntXn=Yt)1@X3UfP,hJXY:=u[W'Sqxv_l2XK3&=E-1RK]3g.41R`oY`TC]vg0LGBZ>O.rn^d5QxOF4GK*Pm0wc+NrF$YnfZmC8E>wr-ZxF.u#v@#"
-    "]1k.:TqwX#a60ZLoP9=n1.o*=0[w',9:W2bgx=&B@Q57.$.mldh;FDNTvVrvf;Z7#8%%0*tSQ4D1r3l)*Io<+W8-i'9dHd(k(:L9:7mC[;0IRg9)_,i`Kq"
-    "0Gwmmei2C=0Da(7@*V>XV-5%S@#F0DC;Q(]rA@bm)S]w&d.B(;;t=@@1>Qp)&gRs_Jo3vJk@_1rQS^El^UB.V0^+>2CJM+2>H.kZa3v;(2_B8d:G]4(/P*"
-    "&x^WY^P3,H+fC/`fh;BY[L&P][ts&Qa@$6#,rLB67y9Qcwf&q^q*Iv7/sq>rD`p]CIx3rJ:Ki,dUThXA'RpFEfq2e6A`F0D&M>a0wV3U:_Gj)lb$=3n<i("
-    "DuK$(2fGw>L-Im%SQU/v5JBVoXUY<`5a9X;Cf.HXPcaYq_HLPapp=phF2ww6Ot(3n,IcEa=HGSs#_asl]xFJ00fY&L`9kX_djc*H)eguN/.P%:pTlCZ3fA"
-    "FNp2GGMKO5#>cC06-(6F[E+o8@ob;J9/($Rq95BpO>RoVU'snR&DM_tSAr9PY*Cs6y@`4dkc0o22rT9gCWa3ree86'pa$t1hlQEI6IA#13%Rrk$cvuADQ<"
-    "u;/sqb3*S;'xBYuQMd*=*oHZSQ1vSbIr7bO13xK3acnq.<UIa%@_V/Xj;M08s18R:)KysHKx-d]BqJXg#:+wg4`r4(]B[3#=FXq`GyHoAh.7pIvIqa4oHs"
-    "2[Idi2c<c8^kCW+'mM#yQG.Ib1bkrlrbAD3*<q@rJT^hHHQKYi/taA&.QwSP)9'#/-kN=<hj,<LJveW0HUj/0:fsQHTOt2XC+>*URocjThPns<TBN.Vjvv"
-    "8:w7+&CHAe,QITJ_E9KyMbUbb<hS<bC-DQx);W9gB0Y[&[$,9eNW-hNE*#6HyW6$hsKd0P2C'*0QkDQy1`V^/O((UQ8=AZu;uEB6;^VMhRjY]4oF4e7IB#"
-    "ZEbc5w+y5(ryT.uU.h+Pq-de.ZJiRFFUX#BvSYb4Urtj79B.b&`#Kw#pug5f#28AcIT'`2%E^j]lj6ldQxY`EPb71OS3utVAS>p1&A.]b74.DPSV;&&_#="
-    "rx@%mFmd`rpllE,8c_qv83Ak-R]U=,*FOAu;@jjx=K-E97QSOu[l7.N)i7P&dPJKZiCYyvKltq:<9FC>jmij-X5=3/3@4K7`)JY_7>4kC_GG=#^XZk[y6I"
-    "e&>pkhG1]/+a`Xru%W_:+Z<X,'8ChJjUyEHPdABWD]02ou9N*@BXk-i'5icT6Ywdci,`WB2&sXC$fU<R,Fm7S,-D/,]U^G8Jb*F]cK_mA.$EAYS;nk9cvW"
-    "Jf0$$gqhcrJaBK@0aPnL=rOV)bUq_X9tJ,udSOqyCF-p_l4(0&tC/b:oe3jA=nqEX8nEh9*LF`hAMdbVcSw70>q]n>wCT&BFix0V)G6jl,0936iE95c^+("
-    "$':1m^Bl9OVQnjV+_iF6c@q%1_QSY*Kj<_e/TO#mq`%/IcLPJEl6Y/L%f[OGU^9)(N4WQuB/sqF(hB:&aqjqCgSq5%>0RoHo3n;VT=XY,dJ:pa_&G@;vMO"
-    "6pmG6Qre[eG^7Bx&AZ.s7<SuZWi.5^v&rR7sQM-o@HRD3dq5w[&-:/Y,A:v,GU'EX%RG:iTMn1aGD3RIW.RJkt3gb3IWef:0ul2%QBZ%+oovbJ.Ff(P'&x"
-    "6StdjULA7WcCU3V8&Fmx.rdC&M^/XBZiNlKiC,>19LvXoc_EUH:d-3yAVULp^3;Obd7&XR%tik:$8L$dy)gs9*9X%ni5JIqD+D;J@5Vfy#Khe:hau59aaU"
-    "0dUZ_OaTbmV#g4G2fi;(;yjutqsfl25W]ELt:.'kmVdFuG,3K;-0TyB@pd/.x,>s+('smg3-PNW[gWRushG3uW/y/MMdGZP@FwPgjqQvm:FbLCGBv#[E=B"
-    "/C_MN'[H:Oq/EVaJED3bw^cLXHvjtVtp:lKCQ2N7rT/:#XFVSQYo>Bjo`qnhDb/#pWVnipNSF:kx:uxym+T96=1:qoblpkr31/p^L&xmUZ:S]mNPARPJb+"
-    "V^d^3Q=([W,p1c>=B>J[wI6n3jB.U@.fyq,rieJ=ohV^KnA$Em],X.=i:v5tA55Ro>RFdY7yYEu,Pc`5Q9BOvm=Z8/:p&/U7`f+F'wS8$y>@&D39),5<+I"
-    "hiXAaNrN.DkjrS6R1goJ(vU'Ps*9t'q-/b,K)a<]$7u$R,bEM;h)SA<`NCmXQhK`45OQO3[-NJ$64buH,.t4@P`Pp]=fDL.GT>F+>DTxb`q+JT=duebVNl"
-    "E'7r>+'m6mQ1BwTNLOV:l_#myX:s5Iu)$A7puq(#bWW/9jFjF<4EDvL'1J`gK'8m]cFGbtyt8QeQ'3]V`%IT5)SU5I-.:Ib%u(b%8Tt*_qrM&gL,DoCS5("
-    "cIy@0WE@e%)trMhiqEb`rMD)0iEk/7^(A<K%@[jnHon6im,:qboDeyPQWkBk26P>`^K6$7Pci9d&+1`t5nleJgn.VfEL2j-Z0FhniE:4e*(Ld#:F7';AHE"
-    ">>ZZk;/SF8X>N*aVfJUHQ<`9o8)lKc_H$D4T2J*@eVdy%;s(l%vRwotRPB9aq1dFPZvU<#^`iVq@e=J9NEySy76]FyX6`V4.bcd@C`&Vmk7U0uiqqJ:uJP"
-    "$KrU55Lp'^rMjCUNa%1;TXWhoh1`cAMxEu[B*ZKG8a^o6c$<1[Y)>$I8ci$AZ`LG>`0XT)=4Icg4KQJx3Nv2vtP^0=oj8Jl0Hd0wMP6-p(&Q[;oB#WH`F'"
-    "gZd)DH.pls,[/-,6jP,=['*4`,i]>KK@rfo&-6,XZVA#w3F3[Z;jnd;8R&/BP6M%I+[AGq4V3Ra#:_k_5+BfnBvNR.eEu@((5^MaZF4g5'XR/$Ak$1Td'9"
-    "2$uMu6.rV$UoaF*xN+AC+:*@ge7VvV7)H'm;qVK3^PgUg1#=Y:BKq/0@i>9TC)fXvNCf*,g+=u(%WEv*KSJ.4.8j[LRQ^CrER<1frRE56_n[wcpV69&j@]"
-    "Yc-4+dS_$rF`GjuWW;(%GG&$gPCNyv%82J-mXIq,/6D0f^DUB9Af]7O%l-kZl0WA=4=G&^7M@nk>vG&OfB61FkWp0K,[OFrsnRab:u4J.F+h3t_]iLm`BN"
-    "IsA$RHj3:#c'1=U.%AuHm)SOjx$A@CO9gEO0.amdxA[ZjUQ:7ks.jc9Z`ZxdknAIps7p#(UNfqyK(&#KCPI(.beiLCGYtu@oN>W&%e[dhQWm+Y6oe:rdb5"
-    "TpH%hC&[1eSnMl$ge87nv3CFcnAuBo@L5-<=_q:jl`Op-blX#<8yw/E`6XE6^:scx@eJ8]q'LFPi2iV1B3ZfN]Vpfo5x,%UG_U9_YB<MpKZL9BPiqe2g>s"
-    "Ly%VY-1Q3l41h8U<`/gjo)pnZ>#4U62:Vi3%(DB;R8gPJ^8t-;P&$+(<'hu+%;_1Nm]AFVu)1UIoETZ7&0.%%fN0og;(Y<kani+5_**o2@",
-    "]K^u0YPag(vp,/1TH`/B7@CW#DX.:.OG.BC#w6$6;>D3Io9AZpkqkWn@IGjMW5GxaDlnRNysIJQ8c75Nt<bGLq=:_Seyy#/NwufEBI<MP*s&<&JAlw(vZl"
-    "_64&LkcgvWe4.-u3,NFqQllMahG$7&0'(jA/Ln7odJgInev9hKgjV+fiIsVN30i:%1mXGSW46xRTWX)6CO]AZee$#Du8V9D+^A$J>#oE8yGuWwbX0%5n]h"
-    "COGh=DA`cmm1g[6Jk]74Oeq7H$v];Ci#@8wAE7aym^Gl(E*hZ>XHOaFu-ckQM.hf)K:QAyYos2bmFK7G>yv;*L8@Psi1xKye>_F_*g==XN$5r3AGFmwNbE"
-    "J&GsX2w(d<p>ua+.Xi-lc]#X4JkKt4tg[r'cRDLlXs>D*+TMQpsA42+$0@PcOOL&)krme9.H]Y;7b308pA6ui;_/hggOVk<$_9<kO.>;Lg4<kK5<jP_P%2"
-    "()o-d985iicCtWa;4OK(bM0.fH5`8;vRr=A$]'+^+b^Z_o<#9F)g[xr%$(D4d`vl_]NfaxY9@AlGKtmUQVf;00q;x*C3wotg:ILu[A2sZNG_JIhZ%haJ[_"
-    "HWcaZIF7u$a^ek=wibB%3ReDI8W@]IfW;DM:iQf>3Qu#eG-pH[7(/Ri$%<yq.]gK>r^=.i)VVR6(0APQ'OX)d*+y#eQ,B9]q]sOVVEZt9g9Vo0c;34ftN="
-    "1BB7RbZ-D*RW;^M$uEMiW-ubI37[WX4v`J&tenyMk$)/o*Q]i[rH`GgQG9)`HZSXY23r+LE(hhpUUn)*yfMWK8)Rd1YuYHjqD5>Q3=7gVoBu(k_Y6'Z:b;"
-    "jGO)i2.S9<@DB*km^cBeqj-P7*_.1_I+##",
+    "n0C9%(m+k]-uqlJO$+&SxXQt[A#pipk6Sv-nCTDVow3njfi%:@-ou+00^Q=uHvCy9LD,T>_h[G.:#SluAZKmfVapHl]>=;ZX7(<;:0LZpH&/D8bY%9<pY%"
+    "[aCIK7iImHWU^Ps>Vk9fyXb92C_D^Nit-3@(HW+)_qRB.XLN6%^sy/s1+>@>/WufPn#vQmF4s:TDD`NqSDc&;l8xsPgJ44.T5@vn0UoCmNV#t+Omw'>16#"
+    ">J,)5:qxbDJ@*ARF]f-G9eIbMGD'oi=yn;;Ij(qL(-e<(GN'bM+%Z*og&)/(V39TmF575Hqqo#X^<&Mm0LA)VpUT[x/Y8:kM6_H+gj^%KnP(t$;B2f+Rm9"
+    ",CNr%6JnlF3acsR(x5JAY(2&2j@7`LGkQEF`[htsfeCJHlSuWvd9xTah)8NI;XhB]bK$pu`2*AO`J/<'&dV:cr:O)C4ljBa1VM/pXvLS^qb^Kq2B5`9EG^"
+    "$3-5Xd'c)U4Nvs8<e5g0fDV>Us=3F;gf_/=g^W+TacdMo6tc)[h)[-#Ey,Vt7l9P6k.alQsp`gL26e#S+1eFdn/Hl[1].U/-j4SEa,iYQG=Hf>h-&t0]V<"
+    "+&<mf-OGoOR3tJ>6nI:NJ3qT&&]>L,OvbHLSwUbqP4EN^UcA,/4H/GZ`s.RXg7tR&lcumPN:V]rHR80)]LJZR0*L<h#21@@S;kw&cV1-A`i-*oo]eGbA5R"
+    ".%OPW7dISnmYBU(6#eM*D]D2Bwc.l[4v3>GBcZNR>)W)a'ie6U39(r>B,Ku^%NYd`REl'l]P3Hpf'gv9u@MdxHggibLTn`qdl;/M+YMv%=vCO7A(fx3E8e"
+    "e+QYG$uAAc5ukFjB5b+h_G1*L4y.kp2yrPA=oW%Q3wbcV=]/n<mRUV(dSt:*aIcn:1MSfEOghDMmUPA5pin8sE$%@9-b-Lx@,Rd`2wd+L@E)gykRl*]F;e"
+    "]``l.#)W%.pa+7dES`>Zb%vtpk]Y;SV<04<^BoTK#y>bd277/7+Uoy>Jw)rS_Ehd[lHY(Mc%2t'e]8@8Q^O08+]7SP-'jbS$sP5ian5ujU3e#Fs)$&XpBB"
+    ":5O+]UMbKa/,b`n1gB66dv]@,5S+C2%*WrU`D*HV/5vIAyQkV;;3L[qc.j:>Ym>vcxDj6Np&_7(P%o,.96lN6vyqeQniqEA*1]Wwfx)o%>vi9J=DpXo9+S"
+    ";`lNL:ao<e'f6sd.Y=F_f>^u.OQNBE331&uwh_dhfGwxW3T0VbNEI5VG,]qBpUkA`PdqOIMV'lqS6*NQMD3m6/SNsr$u1l&u)3DVYR:nYE6gXS=JBR.5#["
+    "]8;-KT8FMgu^r#LBM8)H-Y1=ALHp/gCQsBTWc.twKYNpXbRcN%KPs>+.#3sSRULh+XvWX`DF4Q3Y;HDf#vk9t#hSspc66;l5@ku_k*Ol'B^L'PckPejQJJ"
+    "''+JnQl@C<a4JfX/S9XG&;g(b%Z,BnXYPD;Oi]Y+]`NvpGO2@M]b)2@%a@J[;JNZR5H17,Gs:V6N3IJ7yeK)cqH2ur^AL$gLGNK2N6=vV).h:/CC9dOi,b"
+    "D5fiBY@$X4OEN#Je=NxTfo1f:$eOaT7SIwy<HO/gn`MgYUWZ'7cf9PosT/T&D1N`J>'=#K;4,&,NgMJ>*SX,$JrI7lL&wN*OqrpB/]'pbT*lhy4e;F`5;m"
+    "pxbu#y8u:%J*)RE$5:9]utSs6%vgg0:%rks6-=Fx*Ek]=Kr6l$L,qY,0h6;Ym&6`^l*Ks[.q3pb'1:x]U1GVmi*g]:gcawAQL73QiW[mee].836.ko*1d^"
+    "^>VC)+<(9&Le]m^.L_e=tB,p=`GS%@XM^t5Ja6^Ali)XX[K_JO0ACal9lEYQpg0md&4SuL7,gc^1w6TAyv4&up/l*vTvWSd3@bS/;#x4<W*L8_srJbe7,u"
+    "#O<3Y)=3;Y/#M*^=[G;.b9/Yh29lvh@PF1x7,3-qchM+u__Ro,Jt'hv`tq8KOL[KNRVi2`7nNCGM(9CTaCayL@'p5JQ.qV9Bko5O9NO'lD%@*6WuB[uytA"
+    "k%sc)7ZgOc.52q[ht%dCp30T]w8H/tYeB_`)j)J7&v/cj7:x.r9n0&c^<W`m;5dsFrdYI9g1-2*d)boNJhd&R,K]7A5ixHFaeGcOP4jc-]ewoCh[Yl=%0/"
+    ";cAV0Ry$kR+#,;>G+APJPh+F:qtyr&/EQRKX/[33cCYL,K#qAsY81fJ%K@J/,cmH1h-fu#oAYv<3SArH&M+LfY+MYfr'%^`*+oZ$>Av)SJLoyCIpL62o,J"
+    "`u2@f*]Tv,I5g^(&,J1wXV]g4vckc)X]rc#$7B:FUupdElD8n'g>NefW56;qawf%*Pd32i,l5**q-G(RN*Q/4LHJh456@K/(yloJ.Y(23FUX0V(RG*I,42"
+    "3muc6kj'aWmX9/(X6%Qv.tlZ5Rp4HbWFv_[wv`G'3aIjP,vEt<(3pG17]lrsnN9L%r2MA3>#+<DJb*P3qo'EuP/)3Fgf<qSBn#fIJJ.LX9l+QEMM<]P6$m"
+    ":u<%Z#e`lp+]kCY/5I=%VFEV`+=3KQoL8Kk-<h^:<,ij;1.BKmeZ=6'teqR:a0Yeh):Y,:.*uJmrfVdY$RvC0td6#P<B3+rE&bctUfn/#w$%X:6@4o)98I"
+    "Wmgn(#7RW.fKZFsJl3#lZZ=Qw4slkq7Xl@p7fOUiH`&mvvGmF<&tXWEmYLhs;>qND:CEXG(RBh6G#I8$pHckXrk[-%(QK.BE2]#V'XPCqPBnYjb7wtx8TE"
+    "kgOQH6b]95UkHDoY0.Pj@MTVQ@MHB%oQWR5ag*M*sIS(K6&$G]c1larqm^0U68-l+S#hOiN2$/bGUNo7aFO.:ivj4k$UtxIl2e)Da+B4=D^[-=h^@=8TS:"
+    "PLiM]0m=v:u%MZ4Wd_7ReFMSyA/cr5eb#QZ3S6BOOYZ'UinqWeaTEmMGjhAsrZ&piF1@Ejk7WTJ'b;P(G;W%Ovgk4^%X,#i*@a*n/c18)M81>HbP^sVK2)"
+    "chLi^0$0h@l5n2tDwR>l]go%o:>C[uhWYn'W#hC;S$_c+8SUvUjjm<AKOD_X5]j)p.ODZsjxeQ;N7AAk*nqt17T/`qtIlMt=O`oCtq))I566[^_=XU=/Dx"
+    "-J`.`SmP$AF3wveT]U`9batuL0f[H.3bySmNk/2v<`n(y:)6d1#2g`EMLAMpNeXclO`N8,kIyds1%@MMQDk&`#jDL:RO+b]/*(5b++RG/D&d.`WO_Rf&hC"
+    "-wd+;R7DI#jg<K&kYMOuXW8E5C/7]ilZu,Z>=bgdIV-TEj@jV8jJRbtneCA_lO$slUy8;87[aD&R<f709c'*JVr>uB49GhQ'1uNn/6J5/PWKc>qZNN*]O&"
+    "a6fk5G+G,EJ3bY6Y0-1*Is)0)4e=la2#[7Ptp_.8hAJ1c-DN8HouvVgG_uI6<me6*Xi18]HWZ)NE#FQ&P6@ho_nYqv=F%`8A%[`/>#*glMwQpc5rha*rPM"
+    "+l$pQiTGl_'qrFwQ@nj*(K7;c;'6BG#6]W2XVWh*/&dke*J->gSOHMq3rFvCv*rEQL+aM7,1.(Xu3MVWNk=&]Xtab8$cYqFw90e2jQ__0v3U:-L:aG;,,."
+    ".$y-R/^,8<=S2.sXG.<%`B/U'u%_(_F5:Pm5MhR1hWSxt4JC,4ZMibP%+5'T'ku_r`5CB4*8+G.+(Z62#aqKT-G8IesI05>Kx[1'9wl:q`$LpKp=^ase(C"
+    "UTIHg$eP26'DQIVYdnM1DSSmP^--lL-lPqEg_)cK`1<[%72:)Rwh=m*2v0>bg(c;qq[ooZ9</:2Mp*uX6Y;vC#31CiXOQMjPdT@_D7_qws(8`:fqSVxCX2"
+    "WuYL$#+1.sAi73tH;h^D4ae-WqY_W,K<nsy)ND(ad@)H^gFvpdHSq3g@SiA8+0&,DMBEMJ0V9gAZAgJ6Onw0RhjKqT^AFK11LBS(TS*`^Hk4C/o^KHDQ(*"
+    "V;cWuM]2oJ1w^FQq_IaWu4.Q4s/'`Tv&)4+*fiW>PC:./;^E&Kvtq2MG6t9R2-vsh:'07T%XJDMMJA=uh$_0WdAr`QOM6]YP[<9ECZ3PV_",
+    "%JHB,l(@T)G^w4_V5j'0AZ;Yirs+7bj5;OAulUhCkr:>CM<dw6BhMG1VP*'XiI1=tYVX6(HlE3<osrqMnW4`+e0f=0&<$k3HteACV%9Zv<8bde$qCvQL0w"
+    "imnF6R&uDgTHU.@OYmRFn#LO3.pZ*Bh7#%084O`Z2r&i.wfxI+P)(H&9Aaex-mft2TXlN'TQxn/#3.ZhJYRmWb`sMVAN-4qb;[Y+dH.o'1+ih&j6vDq@3E"
+    "UnbkbRGWE>,BAQ9cYn^BbDFDGy/a#$ya$jo$FYJxj@v%;>meIC@LXp&o6WeB$7q/0Jl:QoN/NIZ$7='>-/XcR[KF;^Zao-Up&@%Z0oP,sLtOS0b%/P4g5`"
+    "9wRNZMcPYsHE=^@r[395d9iNEV0Px*#%*&ho8ML.E/yLnOQ,t;u3AKLiw3Retu5@I9WOo1pujGlO-5WmBH<89T7/HER2Kk/<A+gYFXow]j#^gv+cIQ6enk"
+    "(K=`egpH5oDr/j;<M9P2+*<-/&mtDQpvmHa7GIt,B(QxkhG:560qU,FGFZC;7^R=Y^-U'>DKQju+F#pQE,uyh9%_6h4#3:sica*G#P[GL=tI(p=P:7RNRD"
+    "]eh873a&(>BfV,uV00'n/gThB*s'-S-lumtblCm&#9oUR_0J__jvf1QY%`_F)Ju$E&7%_C6*`FlJTVI/,LbM$OpS:-YC&d_T;d'_[+62t9)X;W]T.luIKO"
+    "5&mQ][7^r*4c/rEq9Gg1D<y,A5;<q_*vcN4cImr$;Wf:q^>Kp+1Tv5c*woh@aKZkVd'IY0=_snuYt>AvZWXevp6nF:PX>BaIBntxZ_OHM]/Sj:>9y@qsWg"
+    "qsnQgWSmDwl7DufkTo--#=cOP@7pp0)i>'$lQ$5d)Zrg*uq<q0wQ3@0FM@h-U.:l-_NkXjcei'XHT7l+4,fS)KDoOjR;0&*l<:#",
     0};
-#define DITI_SPIRV_SIZES_attention_coop2 4005u, 7705u
+#define DITI_SPIRV_SIZES_attention_coop2 4045u, 7789u
 static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},

@@ -22,16 +22,15 @@ typedef enum layer_kind {
     LAYER_JOINT_GATED,  /* FLUX.2's, whose feed-forwards are gated */
     LAYER_SINGLE_GATED,
     LAYER_SANDWICH, /* Z-Image: one set of weights and one modulation, gated, a norm before and behind each part */
-    LAYER_EXPERT,       /* CogVideoX: one set of weights, text and image with their own modulation */
-    LAYER_T5,           /* RMS norms, position bias, gated feed-forward */
-    LAYER_CLIP,         /* norms with affine, quick GELU; its causal mask is left out */
+    LAYER_EXPERT,   /* CogVideoX: one set of weights, text and image with their own modulation */
+    LAYER_T5,       /* RMS norms, position bias, gated feed-forward */
+    LAYER_CLIP,     /* norms with affine, quick GELU; its causal mask is left out */
     LAYER_KINDS
 } layer_kind;
 
-static const char *const layer_names[LAYER_KINDS] = {"",        "plain",        "cross", "temporal",   "both",
-                                                     "hunyuan", "hunyuan-skip", "joint", "joint-last", "single",
-                                                     "joint-gated", "single-gated", "sandwich",
-                                                     "expert",  "t5",           "clip"};
+static const char *const layer_names[LAYER_KINDS] = {
+    "",           "plain",  "cross",       "temporal",     "both",     "hunyuan", "hunyuan-skip", "joint",
+    "joint-last", "single", "joint-gated", "single-gated", "sandwich", "expert",  "t5",           "clip"};
 
 enum { SHAPE_KINDS = 3 };
 typedef struct shape {

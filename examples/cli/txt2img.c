@@ -822,7 +822,7 @@ static void describe_given(const app *a, dit_job_desc *desc) {
         desc->references = a->r.references;
         desc->reference_count = a->r.reference_count;
     }
-    desc->mask_strategy = a->o.mask_strategy                              ? a->o.mask_strategy
+    desc->mask_strategy = a->o.mask_strategy                             ? a->o.mask_strategy
                           : a->r.reference_count && a->info.holds_frames ? "0"
                                                                          : NULL;
     if (!a->r.frames) return;

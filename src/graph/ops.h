@@ -244,8 +244,8 @@ typedef struct diti_solver_desc {
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; width: of x's planes */
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;

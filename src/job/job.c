@@ -174,8 +174,7 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
-           a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
+           a->weighted == b->weighted && a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
            !memcmp(a->holds, b->holds, sizeof a->holds) && a->reference_count == b->reference_count &&
            !memcmp(a->references, b->references, sizeof a->references);
 }

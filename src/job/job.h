@@ -229,7 +229,7 @@ typedef struct diti_job_request {
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
