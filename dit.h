@@ -35,13 +35,13 @@
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
-   - train, fine-tune or change weights;
+   - train or fine-tune;
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - support, in this version, LoRA and control adapters, pictures that an image model refers to, or caching: their
-     members are refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of
-     clips Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
+   - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
+     refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
-     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, in divided layers of HunyuanDiT, and if ranks divide rows.
+     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, and with pipefusion over processes or of HunyuanDiT.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -261,10 +261,8 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
-       DIT_NO_COGVIDEOX       CogVideoX                                                       9 KB
-       DIT_NO_LTX             LTX-Video                                                       7 KB
-       DIT_NO_HUNYUANVIDEO    HunyuanVideo                                                    9 KB
-       DIT_NO_WAN             Wan 2.1 and 2.2                                                 9 KB
+       DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -704,11 +702,29 @@ typedef struct dit_source {
     void *user; /* passed through */
 } dit_source;
 
-typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
-    dit_source source;
-    dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
-    float weight;  /* strength of a LoRA; 0: 1 */
+typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
+    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_role
+        role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;   /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                     them, and packed types become F16; false: it is computed beside them */
+    dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
+
+typedef struct dit_lora_info { /* a LoRA of a model */
+    char name[64];             /* its file's name without folder and ending */
+    float weight;              /* strength that jobs give it by themselves */
+    bool merged;
+    uint32_t modules;         /* layers that it adds something to */
+    uint32_t left_out;        /* layers in its file that the model has not */
+    char first_left_out[128]; /* the first of those, as the file names it; empty: none */
+    uint32_t rank;            /* the largest */
+    uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance; /* likewise */
+} dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
@@ -722,7 +738,7 @@ typedef struct dit_model_desc {
     uint32_t _zero_begin;            /* guard: stays zero */
     dit_source source;               /* required, unless components name every part: all parts found in it are used */
     const dit_component *components; /* parts that replace or complete those of source; NULL: none */
-    uint32_t component_count;        /* entries of components; at most 16 */
+    uint32_t component_count;        /* entries of components; at most 32 */
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* entries of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
@@ -780,6 +796,7 @@ typedef struct dit_model_info {
     const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
+    uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -855,8 +872,9 @@ typedef struct dit_image {  /* pixels of yours */
    first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
    number. */
 
-typedef struct dit_reference { /* a picture that frames of a clip are taken from, or several that follow each other */
-    const dit_image *frames;   /* required; each of the size of the job */
+typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext), of any size, in rgba;
+                                  or one that frames of a clip are taken from, or several that follow each other */
+    const dit_image *frames;   /* required; of clips each of the size of the job */
     uint32_t frame_count;      /* entries of frames; 0: 1 */
 } dit_reference;
 
@@ -892,7 +910,7 @@ typedef struct dit_guidance {
                         the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a LoRA or a control model at run time */
+typedef struct dit_adapter { /* a control model at run time */
     const dit_model *model;  /* required */
     float weight;            /* 0: 1 */
     float first, last;       /* fraction of steps; 0, 0: all */
@@ -961,18 +979,23 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_reference *references; /* frames of a clip are taken from these, as mask_strategy says; NULL: none */
+    const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
+                                        mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
     const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
     uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
                                         before, by as many runs; 0: 1 */
-    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
-                                    alone, one more than in the run before, which must have finished */
-    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
-                                    number */
-    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
-    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const dit_adapter *adapters; /* NULL: none */
+    uint32_t loop;        /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                             alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames; /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                             number */
+    float loop_edit;      /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;    /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
+    const float
+        *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+                                    changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
+    uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
@@ -1191,6 +1214,19 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
    the nearest number that is, 1 with models of pictures. Any thread. */
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames);
 
+/* Adds a LoRA to a loaded model, as one of dit_model_desc.components would be, but not merged; jobs that are made or
+   restarted from then on have it. Modules of its file that the model lacks are logged as a warning and told by
+   dit_model_lora.
+   model: required, not a dry run. lora: required; its role may be DIT_ROLE_NONE. number: may be NULL; out: its number.
+   err: may be NULL. Fails with DIT_ERROR_UNSUPPORTED_MODEL when no module of it fits, or one of another shape. One
+   thread, and no other call about the model meanwhile; jobs may run. */
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err);
+
+/* Tells about a LoRA of a model.
+   model: required. number: 0 .. dit_model_info.lora_count - 1. out: required. Returns DIT_ERROR_INVALID_ARGUMENT when
+   there is no such LoRA. Any thread. */
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out);
+
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
 DIT_API void dit_model_destroy(dit_model *model);
@@ -1389,6 +1425,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */
 #define DIT_INTERNAL static DITI_ROOM
 #endif
+#define DITI_ROOM
 #if defined(__GNUC__) && \
     (defined(DIT_NO_PYTORCH) || \
      defined(DIT_NO_TRACE) || \
@@ -1404,12 +1441,13 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_HUNYUANVIDEO) || \
      defined(DIT_NO_WAN) || \
      defined(DIT_NO_FLUX) || \
+     defined(DIT_NO_ZIMAGE) || \
+     defined(DIT_NO_FLUX2) || \
+     defined(DIT_NO_QWENIMAGE) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-
-#define DITI_ROOM
 
 /* ==== src/base/base.h ==== */
 /* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
@@ -1446,6 +1484,18 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
+
+/* Around files of src/ORDER: gcc optimizes those that are small no further than -Og, and does not optimize those that
+   run once. Without optimization, or for size, all are compiled as the application asks. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define DITI_SMALL_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
+#define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define DITI_REGION_END _Pragma("GCC pop_options")
+#else
+#define DITI_SMALL_BEGIN
+#define DITI_ONCE_BEGIN
+#define DITI_REGION_END
+#endif
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
@@ -6995,8 +7045,8 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kerne
 #endif
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/vk/atomic.c ==== */
 #if defined(_MSC_VER) && !defined(__clang__)
@@ -7652,6 +7702,10 @@ typedef struct diti_quirk {
 /* driverVersion of Intel's driver for Windows: the last two of the four numbers that people see, 32.0.101.8826. */
 #define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
 
+/* Mesa's compiler takes a matrix product apart on GPUs that have no instruction for it: before verx10 125, on Meteor
+   Lake, and on Arrow Lake but for ARL_H, whose deviceIDs are 7d51 and 7dd1. */
+#define DITI_INTEL_UNITS "Mesa, lower_dpas in src/intel/compiler/brw_compiler.c, include/pci_ids/iris_pci_ids.h"
+
 static const diti_quirk diti_quirk_table[] = {
     {DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
@@ -7667,11 +7721,19 @@ static const diti_quirk diti_quirk_table[] = {
      "large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
     {DITI_VENDOR_INTEL, 0, 0, 0, 0x568f, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
-    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+    {DITI_VENDOR_INTEL, 0, 0, 0x56c3, 0x7d50, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
      "before Arc and Xe2 Intel's GPUs have no matrix units", "Mesa, src/intel/compiler/brw_lower_dpas.cpp"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d52, 0x7dd0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd2, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+     "of Intel's chips with Xe-LPG only Arrow Lake H has matrix units", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, 0, 0, 0x5690, 0x56c2, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
      "kernels of others ran 20 times as fast on Arc A's matrix units, or 1400 times slower",
      "ggml-org/llama.cpp#24404"},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7d51, 0x7d51, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
+    {DITI_VENDOR_INTEL, 0, 0, 0x7dd1, 0x7dd1, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_DOUBTFUL_MATRICES,
+     "Arrow Lake H has Arc A's matrix units, which were fast for some and slow for others", DITI_INTEL_UNITS},
     {DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
      DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
      "IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},
@@ -12371,8 +12433,8 @@ DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializat
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/vk/spirv.c ==== */
@@ -12583,32 +12645,35 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
+/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
+   results still need. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
     static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
     static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t float16[] = {2u << 16 | 17u, 9};
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
     const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
     size_t i, used = 5;
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
+    out[3]++;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
-        bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
-        if (is_capability && from[i + 1] == float16[1]) {
+        uint32_t length = from[i] >> 16;
+        memcpy(out + used, from + i, length * sizeof *out);
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        used += length;
+        if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
             memcpy(out + used, capabilities, sizeof capabilities);
             used += DITI_COUNT(capabilities);
-            continue;
-        }
-        memcpy(out + used, from + i, (from[i] >> 16) * sizeof *out);
-        used += from[i] >> 16;
-        if (is_type) {
-            out[used - 3] += 1u << 16;
-            out[used++] = 0; /* BFloat16KHR */
-        }
-        if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
             memcpy(out + used, extension, sizeof extension);
             used += DITI_COUNT(extension);
+        }
+        if (from[i] == float16 && from[i + 2] == 16) {
+            half = from[i + 1];
+            out[used++] = 4u << 16 | 22u;
+            out[used++] = brain;
+            out[used++] = 16;
+            out[used++] = 0; /* BFloat16KHR */
         }
     }
     diti_free(env, *words);
@@ -12772,8 +12837,8 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
 }
 
 #undef DITI_ROOM
-
 #define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/weights/weights.h ==== */
 /* weights: from a checkpoint to device memory. A loader notes what a component asks for and uploads it at once; what
@@ -12847,6 +12912,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -12870,7 +12936,9 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -12890,6 +12958,19 @@ typedef struct diti_weight_tally {
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
 } diti_weight_tally;
 #define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
+/* Rows of a module that are rows of a weight, under one of the module's names: what adapters are looked up by. A module
+   that files have fused or in parts has both kinds of names. */
+enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
+typedef struct diti_target {
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
+    uint32_t columns;
+    const char *weight;               /* diti_weight.name of the weight that has them: this very string */
+    uint32_t row;                     /* from here on */
+    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    uint32_t tensor_row;
+} diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
@@ -12900,6 +12981,9 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
+    diti_target *targets;           /* of parts that adapters may be for */
+    size_t target_count, target_capacity;
+    const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
 /* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
 typedef struct diti_replica {
@@ -12980,8 +13064,12 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
+    const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
+    dit_role role;                   /* the part's, for adapters */
+    struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -13004,15 +13092,19 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
+    const struct diti_taps *taps; /* diti_load_options.taps */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
+    const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -13032,6 +13124,10 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
@@ -13083,6 +13179,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* A linear layer without bias. */
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name);
+/* Rows [first, first + rows) of one that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name);
 /* NAME.weight [rows, channels, frames, kernel, kernel] and, where biased says so, NAME.bias: a convolution over space
    and time. Trailing ones of the shape may be missing. */
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
@@ -13202,6 +13304,237 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
                                    VkCommandBuffer commands);
 #endif
 
+/* ==== src/weights/component.h ==== */
+/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
+   sizes from shapes and config.json, memory, weights. */
+#ifndef DITI_COMPONENT_H
+#define DITI_COMPONENT_H
+
+/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
+   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
+   name. */
+typedef struct diti_key_table {
+    const char *before, *after;
+    const char *const (*pairs)[2];
+    size_t count;
+} diti_key_table;
+#define DITI_KEY_TABLES 4u
+/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
+   that are zero have none. */
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
+
+/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
+ */
+typedef struct diti_shape_key {
+    size_t member; /* offsetof a uint32_t */
+    const char *tensor;
+    uint32_t index;
+} diti_shape_key;
+typedef struct diti_size_key {
+    size_t member;
+    const char *key;
+    uint32_t most;
+} diti_size_key;
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
+
+/* Matrices that read the same (q, k, v), which other files have as one. */
+typedef struct diti_fused {
+    const char *fused, *names[3];
+    uint32_t count; /* number of names */
+} diti_fused;
+/* rows, columns: of each. The loader's rename says that the file has the fused one. */
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns);
+/* Matrices without biases. */
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns);
+
+typedef struct diti_component diti_component;
+typedef struct diti_component_kind {
+    const char *what; /* "transformer": for progress and messages */
+    const char *role; /* rules of types name tensors ROLE.NAME */
+    size_t size;      /* bytes of the struct that begins with a diti_component */
+    /* The configuration, from shapes and config (may be NULL). */
+    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
+    /* The last word, when all weights are there; NULL: there is none. */
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
+} diti_component_kind;
+struct diti_component {  /* first member of every part's own struct */
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+    struct diti_component_block *arrays;
+};
+typedef struct diti_component_source {
+    diti_device *device; /* NULL: a dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_json *config; /* NULL: there is none */
+    const diti_checkpoint *checkpoint;
+    const char *prefix;               /* in front of every stored name */
+    const diti_load_options *options; /* NULL: nothing is asked for */
+    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
+    const diti_key_table *originals;  /* the original's names, whatever the file's; NULL: keys */
+} diti_component_source;
+/* Whether the file has a tensor of that name. */
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err);
+/* Zeroes that are freed with the component; NULL: the loader has failed. */
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
+DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
+#endif
+
+/* ==== src/weights/lora.h ==== */
+/* lora: adapters of linear layers (docs/models.md 9.5): files by any of their names, what they add to a weight, and
+   their matrices on the device. An adapter adds scale * up * down to a weight [rows, columns], computed beside the
+   weight's product, or added to its rows when they are loaded. */
+#ifndef DITI_LORA_H
+#define DITI_LORA_H
+
+/* --- files --- */
+typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+                              DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
+                              DITI_LORA_UP,
+                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LOHA_1B,
+                              DITI_LOHA_2A,
+                              DITI_LOHA_2B,
+                              DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+                              DITI_LOKR_1A,
+                              DITI_LOKR_1B,
+                              DITI_LOKR_2,
+                              DITI_LOKR_2A,
+                              DITI_LOKR_2B,
+                              DITI_LORA_ALPHA,
+                              DITI_LORA_REFUSED, /* known, and not supported */
+                              DITI_LORA_SLOTS
+} diti_lora_slot;
+typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
+typedef struct diti_lora_module {
+    const char *name; /* as in the file, without what stands before and behind it; in the checkpoint's memory */
+    dit_role part;    /* DIT_ROLE_TRANSFORMER, or a text encoder */
+    diti_lora_kind kind;
+    const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
+    uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
+    uint32_t rows2, columns2;     /* LoKr: of the second factor */
+    double scale;
+    bool fits;                      /* the model has it */
+    float *values[DITI_LORA_SLOTS]; /* while they are needed; of LoKr 1 and 2 are whole then */
+} diti_lora_module;
+typedef struct diti_lora_file {
+    diti_env env;
+    diti_checkpoint *checkpoint;
+    diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
+    bool prefixed;     /* its keys begin with "transformer." */
+    diti_lora_module *modules;
+    size_t module_count, module_capacity;
+    uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */
+    const diti_stored_tensor *first_foreign;
+} diti_lora_file;
+/* Opens a file, or PEFT's or diffusers' folder with adapter_config.json. */
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err);
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file); /* NULL is fine */
+/* Steps and guidance that a distilled model wants with it, by its metadata or its name; 0: it says nothing. */
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance);
+
+/* --- modules of a model (lora_match.c) --- */
+typedef struct diti_lora_scope { /* a part's weights */
+    dit_role part;               /* the part that the file means */
+    const diti_weights *weights;
+} diti_lora_scope;
+typedef struct diti_lora_match {
+    diti_lora_module *module;
+    const diti_target *target;
+    uint32_t first, row, rows; /* rows [first, first + rows) of the module are the weight's from row on */
+} diti_lora_match;
+typedef struct diti_lora_matches {
+    diti_lora_match *list;
+    size_t count, capacity;
+} diti_lora_matches;
+/* Finds all modules of the file that are of one of the scopes. A module of another shape, or one of which some rows are
+   nowhere, is refused; those that a scope has not stay with fits false. */
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err);
+/* Refuses a file of which nothing fits, and warns of what does not. */
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err);
+
+/* --- values (lora_values.c) --- */
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
+/* out [columns] += weight * row `row` of what the module adds. */
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out);
+/* How many columns lie between up [rows, thin] and down [thin, columns], whose product is the module's delta without
+   its scale; 0: as many as would cost more than the delta itself. */
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module);
+/* Rows of up, and all of down; pitch: elements from row to row of up. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out);
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out);
+/* No value of either is larger. */
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down);
+
+/* --- on the device (lora.c) --- */
+typedef struct diti_adapter_part { /* rows of a weight */
+    uint32_t row, rows;
+    uint32_t first, rank; /* columns [first, first + rank) of x * down^T that up reads */
+    diti_weight up;       /* [rows, rank], or [rows, columns of the weight] */
+} diti_adapter_part;
+typedef struct diti_adapter { /* all that a LoRA adds to a weight */
+    const char *weight;       /* diti_weight.name: this very string */
+    uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
+                                 down, of the weight */
+    diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
+    diti_adapter_part *parts;
+    uint32_t part_count;
+} diti_adapter;
+typedef struct diti_lora {
+    diti_env env;
+    diti_device *device;    /* NULL: a dry run */
+    diti_adapter *adapters; /* by address of weight */
+    size_t adapter_count, adapter_capacity;
+    float *scales; /* at weight 1 */
+    uint32_t scale_count;
+    uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
+    diti_weights weights;
+} diti_lora;
+/* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would
+   be. */
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
+DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
+/* The first adapter of a weight, and how many there are. */
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
+
+/* --- merged when weights are loaded (lora_merge.c) --- */
+#define DITI_LORA_MERGES 32u
+typedef struct diti_lora_merge { /* rows of a stored tensor */
+    const diti_stored_tensor *tensor;
+    uint32_t row, rows, first; /* rows [row, row + rows) get the module's from first on */
+    const diti_lora_module *module;
+    double weight;
+} diti_lora_merge;
+typedef struct diti_lora_merges {
+    diti_env env;
+    diti_lora_file *files[DITI_LORA_MERGES];
+    float weights[DITI_LORA_MERGES];
+    dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
+    uint32_t count;
+    diti_lora_merge *list; /* by address of tensor */
+    size_t list_count, list_capacity;
+} diti_lora_merges;
+/* Notes what is added to a component's stored tensors; the values of these modules stay in memory. */
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err);
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
+/* values [columns] of a row of the tensor. */
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values);
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
+#endif
+
 /* ==== src/weights/i8.c ==== */
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
@@ -13237,12 +13570,29 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
     return result;
 }
 
-/* One stored row; values and stored have room for it. */
+/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
+static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
+                                   float *values, dit_error *err) {
+    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
+    dit_type type = source->tensor->type;
+    float scale;
+    if (!diti_type_is_i8(type)) {
+        DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
+        diti_type_to_float(type, stored, source->columns, values);
+        return DIT_OK;
+    }
+    DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
+    memcpy(&scale, stored + scale_at, sizeof scale);
+    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    return DIT_OK;
+}
+
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
     float scale = 0;
-    DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
-    diti_type_to_float(source->tensor->type, stored, source->columns, values);
+    DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
+    if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
     if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
     if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
@@ -13260,8 +13610,10 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
     uint64_t bytes = 0;
     dit_result result = DIT_OK;
     memset(out, 0, (size_t)rows * pitch);
-    if (diti_type_is_i8(source->tensor->type)) return diti_i8_copy_rows(source, first, rows, out, err);
-    diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    if (diti_type_is_i8(source->tensor->type) && !source->merges)
+        return diti_i8_copy_rows(source, first, rows, out, err);
+    bytes = pitch;
+    if (!diti_type_is_i8(source->tensor->type)) diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
     stored = (unsigned char *)diti_alloc(source->env, (size_t)bytes);
     values = (float *)diti_alloc_array(source->env, source->columns, sizeof(float));
     if (!stored || !values) result = diti_i8_no_memory(source->tensor, err);
@@ -13741,6 +14093,66 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
+/* --- what adapters are looked up by --- */
+
+static void diti_loader_add_target(diti_loader *loader, const diti_target *target, const char *module) {
+    diti_weights *weights = &loader->weights;
+    void *array = weights->targets;
+    char *copy = diti_copy_string(loader->env, module);
+    if (!copy || !diti_grow(loader->env, &array, &weights->target_capacity, weights->target_count, sizeof *target)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return;
+    }
+    weights->targets = (diti_target *)array;
+    weights->targets[weights->target_count] = *target;
+    weights->targets[weights->target_count++].module = copy;
+}
+
+/* name: as it is asked for, with ".weight". */
+static void diti_loader_note_target(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
+                                    uint32_t all, const char *name) {
+    static const char ending[] = ".weight";
+    diti_target target = DITI_ZERO;
+    char module[256];
+    size_t length;
+    if (!loader->adapts || !weight->part_count || loader->error.result ||
+        !diti_format(module, sizeof module, "%s%s", loader->scope, name))
+        return;
+    length = strlen(module);
+    if (diti_ends_with(module, ending)) module[length - strlen(ending)] = 0;
+    target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
+    target.first = target.tensor_row = loader->skip;
+    target.rows = weight->rows;
+    target.all = all;
+    target.columns = weight->columns;
+    target.weight = weight->name;
+    target.tensor = tensor;
+    diti_loader_add_target(loader, &target, module);
+}
+
+DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
+                                    const char *module, uint32_t first, uint32_t all, uint32_t names) {
+    const diti_weights *weights = &loader->weights;
+    char full[256];
+    size_t i = weights->target_count;
+    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+        diti_target target = weights->targets[i];
+        if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
+            rows > target.rows)
+            continue;
+        target.tensor_row += row - target.row;
+        target.row = row;
+        target.rows = rows;
+        target.first = first;
+        target.all = all;
+        target.names = names;
+        if (diti_format(full, sizeof full, "%s%s", loader->scope, module))
+            diti_loader_add_target(loader, &target, full);
+        return;
+    }
+}
+
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
@@ -13750,7 +14162,11 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-    upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
+    if (diti_lora_merges_has(loader->merges, tensor)) {
+        upload.merges = loader->merges;
+        upload.merged = out->type;
+    }
+    upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
@@ -13787,11 +14203,18 @@ static bool diti_loader_halves(const diti_loader *loader) {
     return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
 }
 
+/* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
+static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type) {
+    if (type == DIT_TYPE_F32 || diti_type_is_i8(type)) return type;
+    return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+}
+
 /* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
+    if (!table && diti_lora_merges_has(loader->merges, tensor)) type = diti_loader_merged_type(loader, type);
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
@@ -13830,6 +14253,7 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
     out->frames = frames;
+    if (!table) diti_loader_note_target(loader, out, tensor, rows, name);
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -13855,6 +14279,9 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
+    loader->adapts = options->adapts;
+    loader->merges = options->merges;
+    loader->taps = options->taps;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -13912,6 +14339,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     }
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
 
@@ -14032,6 +14460,19 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
     diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
+DIT_INTERNAL void diti_load_bare_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows, uint32_t all,
+                                      uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+}
+
+DIT_INTERNAL void diti_load_bare(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                 const char *name) {
+    diti_load_bare_rows(loader, out, 0, rows, rows, columns, name);
+}
+
 DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t channels,
                                  uint32_t frames, uint32_t kernel, bool biased, const char *name) {
     char full[160];
@@ -14066,14 +14507,30 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
     diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
+/* Targets in the matrices that have become one. */
+static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const char *joined) {
+    uint32_t i, row = out->layers[0].weight.rows;
+    size_t k;
+    for (i = 1; i < out->count; i++) {
+        for (k = 0; k < loader->weights.target_count; k++) {
+            diti_target *target = &loader->weights.targets[k];
+            if (target->weight != out->layers[i].weight.name) continue;
+            target->weight = joined;
+            target->row += row;
+        }
+        row += out->layers[i].weight.rows;
+    }
+}
+
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
+static void diti_join(diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
         if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
         if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
     }
+    diti_join_targets(loader, out, all.weight.name);
     out->layers[0] = all;
     out->count = 1;
 }
@@ -14285,6 +14742,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
+    diti_free(env, weights->targets);
     if (weights->streamed) {
         diti_free(env, weights->streamed->uploads);
         diti_free(env, weights->streamed->kept);
@@ -14303,7 +14762,10 @@ DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
 }
 
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+    uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
+    if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
+    if (upload->merges) return row;
     return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
@@ -14322,8 +14784,54 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     source.tensor = upload->tensor;
     source.type = upload->i8;
     source.columns = upload->columns;
+    source.merges = upload->merges;
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
+}
+
+/* F32, or F16, which a value may be too large for: then false. */
+static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
+    bool fits = true;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        uint16_t half = diti_float_to_half(values[i]);
+        if (type == DIT_TYPE_F32)
+            memcpy(out + 4 * (size_t)i, &values[i], 4);
+        else
+            memcpy(out + 2 * (size_t)i, &half, 2);
+        fits = fits && (type == DIT_TYPE_F32 || fabsf(values[i]) < 65520.0f);
+    }
+    return fits;
+}
+
+/* Whole rows of floats or blocks with adapters added. */
+static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkpoint *checkpoint,
+                                          const diti_upload *upload, uint64_t done, uint64_t size, unsigned char *out,
+                                          dit_error *err) {
+    uint64_t stored_bytes = 0, row_bytes = 0, row;
+    uint32_t columns = upload->columns;
+    float *values = (float *)diti_alloc_array(env, columns, sizeof *values);
+    unsigned char *stored = NULL;
+    dit_result result = DIT_OK;
+    diti_type_bytes(upload->tensor->type, 1, columns, &stored_bytes);
+    diti_weight_bytes(upload->merged, 1, columns, &row_bytes);
+    stored = (unsigned char *)diti_alloc(env, (size_t)stored_bytes);
+    if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
+        uint64_t place = upload->first + row;
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
+        if (result < 0) break;
+        diti_type_to_float(upload->tensor->type, stored, columns, values);
+        diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
+        if (!diti_upload_put_floats(upload->merged, values, columns, out))
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "tensor %.200s has values beyond F16 with LoRAs merged into it; have them beside it",
+                               upload->tensor->name);
+    }
+    diti_free(env, stored);
+    diti_free(env, values);
+    return result;
 }
 
 static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
@@ -14347,6 +14855,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
@@ -15049,84 +15558,6 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
     diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-/* ==== src/weights/component.h ==== */
-/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
-   sizes from shapes and config.json, memory, weights. */
-#ifndef DITI_COMPONENT_H
-#define DITI_COMPONENT_H
-
-/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
-   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
-   name. */
-typedef struct diti_key_table {
-    const char *before, *after;
-    const char *const (*pairs)[2];
-    size_t count;
-} diti_key_table;
-#define DITI_KEY_TABLES 4u
-/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
-   that are zero have none. */
-DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
-
-/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
- */
-typedef struct diti_shape_key {
-    size_t member; /* offsetof a uint32_t */
-    const char *tensor;
-    uint32_t index;
-} diti_shape_key;
-typedef struct diti_size_key {
-    size_t member;
-    const char *key;
-    uint32_t most;
-} diti_size_key;
-DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
-DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
-
-/* Matrices that read the same (q, k, v), which other files have as one. */
-typedef struct diti_fused {
-    const char *fused, *names[3];
-    uint32_t count; /* number of names */
-} diti_fused;
-/* rows, columns: of each. The loader's rename says that the file has the fused one. */
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
-                                  uint32_t columns);
-
-typedef struct diti_component diti_component;
-typedef struct diti_component_kind {
-    const char *what; /* "transformer": for progress and messages */
-    const char *role; /* rules of types name tensors ROLE.NAME */
-    size_t size;      /* bytes of the struct that begins with a diti_component */
-    /* The configuration, from shapes and config (may be NULL). */
-    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
-    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
-    /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
-} diti_component_kind;
-struct diti_component {  /* first member of every part's own struct */
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
-    struct diti_component_block *arrays;
-};
-typedef struct diti_component_source {
-    diti_device *device; /* NULL: a dry run, only shapes and sizes */
-    const diti_env *env;
-    const diti_json *config; /* NULL: there is none */
-    const diti_checkpoint *checkpoint;
-    const char *prefix;               /* in front of every stored name */
-    const diti_load_options *options; /* NULL: nothing is asked for */
-    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
-} diti_component_source;
-/* Whether the file has a tensor of that name. */
-DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
-DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
-                                            diti_component **out, dit_error *err);
-/* Zeroes that are freed with the component; NULL: the loader has failed. */
-DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
-DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
-#endif
-
 /* ==== src/weights/component.c ==== */
 
 /* ---- names ---- */
@@ -15176,12 +15607,32 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
+                                   uint32_t columns, bool biased) {
+    uint32_t i;
+    if (loader->rename)
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
+    else
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
+    for (i = 0; i < names->count && names->count > 1; i++) { /* the names that the file does not have */
+        bool joined = out->count == 1;
+        const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * rows : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, rows, names->names[i], 0, rows, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);
+    }
+}
+
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
-    if (loader->rename)
-        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
-    else
-        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
+    diti_load_fused_layers(loader, out, names, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_fused_bare(diti_loader *loader, diti_fused_linear *out, const diti_fused *names,
+                                       uint32_t rows, uint32_t columns) {
+    diti_load_fused_layers(loader, out, names, rows, columns, false);
 }
 
 typedef struct diti_component_block {
@@ -15212,16 +15663,39 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
                                       diti_component *component, dit_error *err) {
     diti_loader loader;
     dit_result result;
-    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+    diti_loader_begin(&loader, component->device, &component->env, from->checkpoint, from->prefix, kind->what,
                       from->options ? from->options->progress : NULL);
     diti_loader_rules(&loader, kind->role, from->options);
     loader.rename = from->keys ? diti_rename_by_tables : NULL;
     loader.user = (void *)(uintptr_t)from->keys;
+    loader.weights.originals = from->originals ? from->originals : from->keys;
     result = kind->read(component, &loader, from->config, err);
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
     return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
+}
+
+/* Adapters that become part of the weights are looked up before: a matrix may change its type with them. */
+static dit_result diti_component_match_merges(const diti_component_kind *kind, const diti_component_source *from,
+                                              dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    diti_load_options options = DITI_ZERO;
+    diti_weight_sizes sizes = DITI_ZERO;
+    diti_component_source dry = *from;
+    dit_result result;
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
+    component->env = *from->env;
+    options.sizes = &sizes;
+    options.adapts = true;
+    options.types = from->options->types;
+    options.type_count = from->options->type_count;
+    dry.options = &options;
+    result = diti_component_fill(kind, &dry, component, err);
+    if (result == DIT_OK)
+        result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
+    diti_component_free(component);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
@@ -15232,7 +15706,8 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
-    result = diti_component_fill(kind, from, component, err);
+    result = from->options && from->options->merges ? diti_component_match_merges(kind, from, err) : DIT_OK;
+    if (result == DIT_OK) result = diti_component_fill(kind, from, component, err);
     if (result != DIT_OK)
         diti_component_free(component);
     else
@@ -15251,6 +15726,1366 @@ DIT_INTERNAL void diti_component_free(diti_component *component) {
         diti_free(&env, array);
     }
     diti_free(&env, component);
+}
+
+/* ==== src/weights/lora_file.c ==== */
+/* Adapter files: which tensor is what to which module, in the names that trainers write (docs/models.md 9.5). */
+
+/* --- names --- */
+
+typedef struct diti_lora_ending {
+    const char *text;
+    diti_lora_slot slot;
+} diti_lora_ending;
+static const diti_lora_ending diti_lora_endings[] = {
+    {".lora_A.weight", DITI_LORA_DOWN},
+    {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN},
+    {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},
+    {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},
+    {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},
+    {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},
+    {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},
+    {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},
+    {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},
+    {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},
+    {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},
+    {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},
+    {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},
+    {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},
+    {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_REFUSED},
+    {".diff_b", DITI_LORA_REFUSED},
+};
+
+typedef struct diti_lora_prefix {
+    const char *text;
+    dit_role part; /* DIT_ROLE_NONE: more may follow */
+} diti_lora_prefix;
+static const diti_lora_prefix diti_lora_prefixes[] = {
+    {"base_model.model.", DIT_ROLE_NONE},
+    {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},
+    {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},
+    {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},
+    {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"text_encoder_3.", DIT_ROLE_TEXT_3},
+};
+
+static const diti_lora_ending *diti_lora_ending_of(const char *name) {
+    const diti_lora_ending *best = NULL;
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_lora_endings); i++) {
+        const diti_lora_ending *ending = &diti_lora_endings[i];
+        if (diti_ends_with(name, ending->text) && (!best || strlen(ending->text) > strlen(best->text))) best = ending;
+    }
+    return best;
+}
+
+/* Skips what stands before a module's name. */
+static const char *diti_lora_part_of(const char *name, dit_role *part) {
+    size_t i = 0;
+    *part = DIT_ROLE_TRANSFORMER;
+    while (i < DITI_COUNT(diti_lora_prefixes)) {
+        const diti_lora_prefix *prefix = &diti_lora_prefixes[i++];
+        if (!diti_starts_with(name, prefix->text)) continue;
+        name += strlen(prefix->text);
+        if (prefix->part != DIT_ROLE_NONE) {
+            *part = prefix->part;
+            break;
+        }
+        i = 0;
+    }
+    return name;
+}
+
+static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *name, size_t length, dit_role part) {
+    size_t i;
+    void *array = file->modules;
+    diti_lora_module *module;
+    for (i = file->module_count; i-- > 0;) { /* tensors of a module are neighbours, mostly */
+        module = &file->modules[i];
+        if (module->part == part && strlen(module->name) == length && !memcmp(module->name, name, length))
+            return module;
+    }
+    if (!diti_grow(&file->env, &array, &file->module_capacity, file->module_count, sizeof *module)) return NULL;
+    file->modules = (diti_lora_module *)array;
+    module = &file->modules[file->module_count];
+    memset(module, 0, sizeof *module);
+    module->part = part;
+    module->name = diti_checkpoint_keep_text(file->checkpoint, name, length);
+    if (!module->name) return NULL;
+    file->module_count++;
+    return module;
+}
+
+static dit_result diti_lora_sort(diti_lora_file *file, dit_error *err) {
+    uint32_t i, count = diti_checkpoint_count(file->checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(file->checkpoint, i);
+        const diti_lora_ending *ending = diti_lora_ending_of(tensor->name);
+        dit_role part;
+        const char *name = diti_lora_part_of(tensor->name, &part);
+        size_t length = strlen(name), behind = ending ? strlen(ending->text) : 0;
+        diti_lora_module *module;
+        if (!ending || length <= behind) {
+            if (!file->foreign++) file->first_foreign = tensor;
+            continue;
+        }
+        module = diti_lora_module_of(file, name, length - behind, part);
+        if (!module) return diti_fail_memory(err, "the modules of %.200s", diti_checkpoint_name(file->checkpoint));
+        module->tensors[ending->slot] = tensor;
+    }
+    return DIT_OK;
+}
+
+/* --- shapes --- */
+
+static dit_result diti_lora_refuse(const diti_lora_file *file, const diti_stored_tensor *tensor, dit_error *err,
+                                   const char *problem) {
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: %s", diti_checkpoint_name(file->checkpoint),
+                     tensor->name, problem);
+}
+
+/* A tensor as a matrix: its first dimension, and all others together. */
+static bool diti_lora_matrix(const diti_stored_tensor *tensor, uint32_t *rows, uint32_t *columns) {
+    const uint64_t most = 1u << 24;
+    uint64_t wide = 1;
+    uint32_t i;
+    *rows = *columns = 0;
+    if (!tensor || tensor->rank < 2 || !tensor->shape[0] || tensor->shape[0] > most) return false;
+    for (i = 1; i < tensor->rank; i++) {
+        if (!tensor->shape[i] || tensor->shape[i] > most / wide) return false;
+        wide *= tensor->shape[i];
+    }
+    *rows = (uint32_t)tensor->shape[0];
+    *columns = (uint32_t)wide;
+    return true;
+}
+
+/* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
+static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
+                                    diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
+                                    dit_error *err) {
+    uint32_t inner;
+    const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
+    if (!module->tensors[a] || !module->tensors[b])
+        return diti_lora_refuse(file, there, err, "the other half of the pair is missing; the file is incomplete");
+    if (!diti_lora_matrix(module->tensors[a], rows, &inner))
+        return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
+    if (!diti_lora_matrix(module->tensors[b], rank, columns))
+        return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
+    if (inner == *rank) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+                     diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
+                     module->tensors[b]->name, (unsigned)*rank);
+}
+
+static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, rank, columns;
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank, &module->columns,
+                               err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
+    if (rows == module->rows && columns == module->columns) return DIT_OK;
+    return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
+}
+
+/* One factor of a LoKr; *rank: of its product, 0 where it is whole. */
+static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot whole,
+                                   uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
+    diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
+    uint32_t i;
+    *rank = 0;
+    if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
+        return diti_lora_product(file, module, a, b, rows, rank, columns, err);
+    if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
+    if (module->tensors[whole]) return diti_lora_refuse(file, module->tensors[whole], err, "not a matrix");
+    for (i = DITI_LOKR_1; i <= DITI_LOKR_2B && !module->tensors[i]; i++) {
+    }
+    return diti_lora_refuse(file, module->tensors[i], err, "one of LoKr's factors is missing");
+}
+
+static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rows, columns, rank;
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_1, &rows, &module->rank, &columns, err));
+    DITI_TRY(diti_lokr_factor(file, module, DITI_LOKR_2, &module->rows2, &rank, &module->columns2, err));
+    if (rank) module->rank = rank; /* the second one's counts */
+    if ((uint64_t)rows * module->rows2 > 1u << 24 || (uint64_t)columns * module->columns2 > 1u << 24)
+        return diti_lora_refuse(file, module->tensors[module->tensors[DITI_LOKR_2] ? DITI_LOKR_2 : DITI_LOKR_2A], err,
+                                "LoKr's product is absurdly large");
+    module->rows = rows * module->rows2;
+    module->columns = columns * module->columns2;
+    return DIT_OK;
+}
+
+static bool diti_lora_has(const diti_lora_module *module, diti_lora_slot first, diti_lora_slot last) {
+    int i;
+    for (i = (int)first; i <= (int)last; i++)
+        if (module->tensors[i]) return true;
+    return false;
+}
+
+static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
+    bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
+    bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
+    if (module->tensors[DITI_LORA_REFUSED])
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+            "this adapter into the model with the program that trained it",
+            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+    if (!lora && !loha && !lokr)
+        return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
+    if (lora + loha + lokr > 1)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
+    if (loha) return diti_loha_shape(file, module, err);
+    if (lokr) return diti_lokr_shape(file, module, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
+                             err);
+}
+
+/* --- scales --- */
+
+/* A value of the configuration; text encoders' stand behind their own prefix. */
+static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
+    static const char *const parts[] = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3"};
+    uint32_t part = module->part == DIT_ROLE_TRANSFORMER ? 0 : (uint32_t)module->part - DIT_ROLE_TEXT_1 + 1;
+    char full[64];
+    const diti_json *value;
+    diti_format(full, sizeof full, "%s%s%s", file->prefixed ? parts[part] : "", file->prefixed ? "." : "", key);
+    value = diti_json_get(file->config, full);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+/* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
+    const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
+    if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
+    for (entry = patterns->first; entry; entry = entry->next) {
+        size_t length = strlen(module->name);
+        if (entry->kind != DITI_JSON_NUMBER || !diti_ends_with(module->name, entry->key)) continue;
+        if (length == entry->key_length || module->name[length - entry->key_length - 1] == '.') return entry;
+    }
+    return NULL;
+}
+
+static double diti_lora_number(const diti_lora_file *file, const diti_lora_module *module, const char *pattern,
+                               const char *key, double otherwise) {
+    const diti_json *value = diti_lora_pattern(file, module, pattern);
+    if (!value) value = diti_lora_setting(file, module, key);
+    return value && value->kind == DITI_JSON_NUMBER ? value->number : otherwise;
+}
+
+/* Without an alpha tensor: PEFT's configuration, else 1. */
+static double diti_lora_configured(const diti_lora_file *file, const diti_lora_module *module) {
+    const diti_json *rooted = diti_lora_setting(file, module, "use_rslora");
+    double alpha = diti_lora_number(file, module, "alpha_pattern", "lora_alpha",
+                                    diti_lora_number(file, module, "alpha_pattern", "alpha", 0));
+    double rank = module->rank;
+    if (!file->config || alpha == 0) return 1;
+    if (module->kind == DITI_KIND_LOKR) rank = diti_lora_number(file, module, "rank_pattern", "r", rank);
+    if (module->kind == DITI_KIND_LORA && rooted && rooted->kind == DITI_JSON_BOOL && rooted->number != 0)
+        rank = sqrt(rank);
+    return rank > 0 ? alpha / rank : 1;
+}
+
+static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[DITI_LORA_ALPHA];
+    float alpha = 0;
+    module->scale = tensor ? 1 : diti_lora_configured(file, module);
+    if (!isfinite(module->scale))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the scale of module %.200s is not finite",
+                         diti_checkpoint_name(file->checkpoint), module->name);
+    if (!tensor || !module->rank) return DIT_OK;
+    if (diti_stored_tensor_elements(tensor) != 1) return diti_lora_refuse(file, tensor, err, "alpha is one number");
+    if (file->env.headers_only) return DIT_OK;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, &alpha, 1, err));
+    if (!isfinite(alpha)) return diti_lora_refuse(file, tensor, err, "alpha is not finite");
+    module->scale = (double)alpha / module->rank;
+    return DIT_OK;
+}
+
+/* --- opening --- */
+
+static dit_result diti_lora_parse_config(diti_lora_file *file, const char *text, size_t size, const char *what,
+                                         dit_error *err) {
+    DITI_TRY(diti_json_parse(&file->env, text, size, what, &file->config, err));
+    if (file->config->kind == DITI_JSON_OBJECT) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s is not an object", diti_checkpoint_name(file->checkpoint), what);
+}
+
+static dit_result diti_lora_read_config(diti_lora_file *file, const dit_source *folder, dit_error *err) {
+    static const char name[] = "adapter_config.json", key[] = "lora_adapter_metadata";
+    const char *metadata = diti_checkpoint_text(file->checkpoint, key);
+    diti_file *config = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    dit_result result = DIT_OK;
+    if (metadata) {
+        file->prefixed = true;
+        return diti_lora_parse_config(file, metadata, strlen(metadata), key, err);
+    }
+    if (!folder) return DIT_OK;
+    result = diti_file_open_member(&file->env, folder, name, &config, err);
+    if (result >= 0 && config) result = diti_file_read_all(&file->env, config, &text, &size, err);
+    if (result >= 0 && text) result = diti_lora_parse_config(file, text, size, name, err);
+    diti_free(&file->env, text);
+    diti_file_close(config);
+    return result;
+}
+
+/* PEFT writes adapter_model.safetensors and adapter_config.json, diffusers pytorch_lora_weights.safetensors. */
+static dit_result diti_lora_open_folder(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char *const names[] = {"adapter_model.safetensors", "pytorch_lora_weights.safetensors",
+                                        "adapter_model.bin", "pytorch_lora_weights.bin"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names) && !file->checkpoint; i++)
+        DITI_TRY(diti_checkpoint_open_member(&file->env, source, names[i], &file->checkpoint, err));
+    if (file->checkpoint) return diti_lora_read_config(file, source, err);
+    return diti_fail(err, DIT_ERROR_IO, "%s: a folder without %s or %s", source->path ? source->path : "the LoRA",
+                     names[0], names[1]);
+}
+
+/* A file of PEFT's has its configuration beside it. */
+static dit_result diti_lora_open_file(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    static const char peft[] = "adapter_model.safetensors";
+    dit_source folder = DITI_ZERO;
+    char *path;
+    dit_result result;
+    DITI_TRY(diti_checkpoint_open(&file->env, source, &file->checkpoint, err));
+    if (!source->path || !diti_ends_with(source->path, peft)) return diti_lora_read_config(file, NULL, err);
+    path = diti_copy_string(&file->env, source->path);
+    if (!path) return diti_fail_memory(err, "%.200s", source->path);
+    path[strlen(path) - strlen(peft)] = 0;
+    folder.path = path[0] ? path : ".";
+    result = diti_lora_read_config(file, &folder, err);
+    diti_free(&file->env, path);
+    return result;
+}
+
+static dit_result diti_lora_fill(diti_lora_file *file, const dit_source *source, dit_error *err) {
+    size_t i;
+    if (diti_source_is_folder(source))
+        DITI_TRY(diti_lora_open_folder(file, source, err));
+    else
+        DITI_TRY(diti_lora_open_file(file, source, err));
+    DITI_TRY(diti_lora_sort(file, err));
+    for (i = 0; i < file->module_count; i++) {
+        DITI_TRY(diti_lora_shape(file, &file->modules[i], err));
+        DITI_TRY(diti_lora_scale(file, &file->modules[i], err));
+    }
+    if (file->module_count) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a LoRA, LoHa or LoKr: none of its tensors is a factor of one (the first is %.200s)",
+                     diti_checkpoint_name(file->checkpoint), file->first_foreign ? file->first_foreign->name : "none");
+}
+
+DIT_INTERNAL dit_result diti_lora_open(const diti_env *env, const dit_source *source, diti_lora_file **out,
+                                       dit_error *err) {
+    diti_lora_file *file = (diti_lora_file *)diti_alloc_zero(env, sizeof *file);
+    dit_result result;
+    *out = NULL;
+    if (!file) return diti_fail_memory(err, "a LoRA");
+    file->env = *env;
+    result = diti_lora_fill(file, source, err);
+    if (result < 0)
+        diti_lora_close(file);
+    else
+        *out = file;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_close(diti_lora_file *file) {
+    diti_env env;
+    size_t i;
+    if (!file) return;
+    env = file->env;
+    for (i = 0; i < file->module_count; i++) diti_lora_forget(file, &file->modules[i]);
+    diti_free(&env, file->modules);
+    diti_json_free(&env, file->config);
+    diti_checkpoint_close(file->checkpoint);
+    diti_free(&env, file);
+}
+
+/* --- what it says of steps --- */
+
+/* The number before "step" or "-step" in a file's name: "Qwen-Image-Lightning-8steps-V1.0". */
+static uint32_t diti_lora_named_steps(const char *name) {
+    const char *slash = strrchr(name, '/'), *at = slash ? slash + 1 : name, *end;
+    while ((end = strstr(at, "step")) != NULL) {
+        const char *digits = end;
+        uint32_t steps = 0;
+        if (digits > at && (digits[-1] == '-' || digits[-1] == '_')) digits--;
+        while (digits > at && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+        while (*digits >= '0' && *digits <= '9' && steps < 1000) steps = 10 * steps + (uint32_t)(*digits++ - '0');
+        if (steps && steps <= 64) return steps; /* more are steps of a training */
+        at = end + 4;
+    }
+    return 0;
+}
+
+DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance) {
+    const char *told = diti_checkpoint_text(file->checkpoint, "dit.steps");
+    const char *scale = diti_checkpoint_text(file->checkpoint, "dit.guidance");
+    const char *name = diti_checkpoint_name(file->checkpoint), *slash = strrchr(name, '/');
+    double count = told ? diti_parse_double(told) : 0, value = scale ? diti_parse_double(scale) : 0;
+    *steps = count >= 1 && count <= 1000 ? (uint32_t)count : 0;
+    *guidance = value > 0 && value <= 1000 ? (float)value : 0;
+    if (*steps || *guidance > 0) return;
+    *steps = diti_lora_named_steps(name);
+    if (*steps && !strstr(slash ? slash : name, "CFG")) *guidance = 1; /* distilled with the guidance in it */
+}
+
+/* ==== src/weights/lora_match.c ==== */
+/* Which rows of a model's weights a module of an adapter is about: by diffusers' names and, through the key tables of
+   families, by the original's, both with dots or with underscores. */
+
+typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
+    const char *text;
+    const diti_target *target;
+} diti_lora_name;
+typedef struct diti_lora_names {
+    diti_env env;
+    diti_lora_name *list; /* by text */
+    size_t count, capacity;
+    char *memory; /* behind all texts */
+    size_t used, size;
+} diti_lora_names;
+
+#define DITI_LORA_NAME 256u
+
+static void diti_lora_underscore(char *text) {
+    for (; *text; text++)
+        if (*text == '.') *text = '_';
+}
+
+static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name) {
+    size_t length = strlen(name) + 1;
+    if (length > names->size - names->used || names->count == names->capacity) return false;
+    memcpy(names->memory + names->used, name, length);
+    diti_lora_underscore(names->memory + names->used);
+    names->list[names->count].text = names->memory + names->used;
+    names->list[names->count++].target = target;
+    names->used += length;
+    return true;
+}
+
+/* The original's name of a target; NULL: the original has none for it. */
+static const char *diti_lora_original(const diti_weights *weights, const diti_target *target,
+                                      char out[DITI_LORA_NAME]) {
+    if (!(target->names & DITI_NAMES_ORIGINAL) || !weights->originals) return NULL;
+    return diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
+}
+
+static int diti_lora_name_order(const void *a, const void *b) {
+    return strcmp(((const diti_lora_name *)a)->text, ((const diti_lora_name *)b)->text);
+}
+
+static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *weights, diti_lora_names *names,
+                                       dit_error *err) {
+    char original[DITI_LORA_NAME];
+    const char *name;
+    size_t i;
+    memset(names, 0, sizeof *names);
+    names->env = *env;
+    names->capacity = 2 * weights->target_count + 1;
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        names->size += strlen(target->module) + 1;
+        name = diti_lora_original(weights, target, original);
+        names->size += name ? strlen(name) + 1 : 0;
+    }
+    names->list = (diti_lora_name *)diti_alloc_array(env, names->capacity, sizeof *names->list);
+    names->memory = (char *)diti_alloc_array(env, names->size + 1, 1);
+    if (!names->list || !names->memory) return diti_fail_memory(err, "names of modules");
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        name = diti_lora_original(weights, target, original);
+        if (target->names & DITI_NAMES_DIFFUSERS) diti_lora_names_add(names, target, target->module);
+        if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
+            diti_lora_names_add(names, target, name);
+    }
+    qsort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
+    return DIT_OK;
+}
+
+static void diti_lora_names_free(diti_lora_names *names) {
+    diti_free(&names->env, names->list);
+    diti_free(&names->env, names->memory);
+}
+
+/* The first entry of that name, and behind the last. */
+static size_t diti_lora_names_find(const diti_lora_names *names, const char *text, size_t *end) {
+    size_t low = 0, high = names->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(names->list[middle].text, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*end = low; *end < names->count && !strcmp(names->list[*end].text, text); ++*end) {
+    }
+    return low;
+}
+
+static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_lora_module *module,
+                                        const diti_target *target, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: module %.200s is [%u, %u], and the model's is [%u, %u]: the adapter is for another model",
+                     diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows,
+                     (unsigned)module->columns, (unsigned)target->all, (unsigned)target->columns);
+}
+
+static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
+                                         const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
+    char name[DITI_LORA_NAME];
+    size_t i, end;
+    uint32_t rows = 0;
+    if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
+    diti_lora_underscore(name);
+    i = diti_lora_names_find(names, name, &end);
+    if (i == end) return DIT_OK;
+    for (; i < end; i++) {
+        const diti_target *target = names->list[i].target;
+        if (target->all != module->rows || target->columns != module->columns)
+            return diti_lora_wrong_shape(file, module, target, err);
+        if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        out->list[out->count].module = module;
+        out->list[out->count].target = target;
+        out->list[out->count].first = target->first;
+        out->list[out->count].row = target->row;
+        out->list[out->count++].rows = target->rows;
+        rows += target->rows;
+    }
+    if (rows < module->rows)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: module %.200s has %u rows, of which the model has %u in its weights",
+                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows, (unsigned)rows);
+    module->fits = true;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
+                                               diti_lora_matches *out, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i, k;
+    for (i = 0; i < count && result >= 0; i++) {
+        diti_lora_names names;
+        result = diti_lora_names_make(&file->env, scopes[i].weights, &names, err);
+        for (k = 0; k < file->module_count && result >= 0; k++)
+            if (file->modules[k].part == scopes[i].part)
+                result = diti_lora_match_module(file, &file->modules[k], &names, out, err);
+        diti_lora_names_free(&names);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
+    const char *name = diti_checkpoint_name(file->checkpoint), *first = NULL;
+    uint32_t missing = 0, told = 0, fits = 0;
+    char names[500] = "";
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        size_t length = strlen(names);
+        if (module->fits) {
+            fits++;
+            continue;
+        }
+        missing++;
+        if (!first) first = module->name;
+        if (told++ < 3)
+            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+    }
+    if (!fits)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: none of its %u modules fits this model (the first is %.200s): the adapter is for another "
+                         "model, or has names that dit does not know",
+                         name, (unsigned)file->module_count, first ? first : "");
+    if (missing)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
+                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? ", ..." : "");
+    if (file->foreign)
+        diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
+                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? ", ..." : "");
+    return DIT_OK;
+}
+
+/* ==== src/weights/lora_values.c ==== */
+/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+   deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
+
+static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_module *module, uint32_t slot,
+                                      dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[slot];
+    uint64_t i, count = diti_stored_tensor_elements(tensor);
+    float *values =
+        count <= SIZE_MAX / sizeof(float) ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float)) : NULL;
+    if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
+    module->values[slot] = values;
+    DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
+    for (i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s holds values that are not finite",
+                             diti_checkpoint_name(file->checkpoint), tensor->name);
+    return DIT_OK;
+}
+
+static uint32_t diti_lora_rank(const diti_lora_module *module, uint32_t slot) { /* rows of b */
+    return (uint32_t)module->tensors[slot]->shape[0];
+}
+
+/* A factor of LoKr as a whole, [rows, columns], where it is a product. */
+static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_module *module, uint32_t whole,
+                                     uint32_t rows, uint32_t columns, dit_error *err) {
+    uint32_t r, k, c, rank;
+    float *out;
+    const float *a = module->values[whole + 1], *b = module->values[whole + 2];
+    if (module->values[whole]) return DIT_OK;
+    rank = diti_lora_rank(module, whole + 2);
+    out = module->values[whole] = (float *)diti_alloc_array(&file->env, (size_t)rows * columns, sizeof(float));
+    if (!out) return diti_fail_memory(err, "module %.200s", module->name);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) {
+            double sum = 0;
+            for (k = 0; k < rank; k++) sum += (double)a[(size_t)r * rank + k] * (double)b[(size_t)k * columns + c];
+            out[(size_t)r * columns + c] = (float)sum;
+        }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
+        if (module->tensors[i] && !module->values[i]) result = diti_lora_read_slot(file, module, i, err);
+    if (result >= 0 && module->kind == DITI_KIND_LOKR) {
+        result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
+                                    module->columns / module->columns2, err);
+        if (result >= 0) result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+    }
+    if (result < 0) diti_lora_forget(file, module);
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module) {
+    uint32_t i;
+    for (i = 0; i < DITI_LORA_SLOTS; i++) {
+        diti_free(&file->env, module->values[i]);
+        module->values[i] = NULL;
+    }
+}
+
+/* --- rows --- */
+
+static double diti_loha_at(const diti_lora_module *module, uint32_t a, uint32_t row, uint32_t column) {
+    uint32_t k, rank = diti_lora_rank(module, a + 1);
+    const float *left = module->values[a] + (size_t)row * rank, *right = module->values[a + 1] + column;
+    double sum = 0;
+    for (k = 0; k < rank; k++) sum += (double)left[k] * (double)right[(size_t)k * module->columns];
+    return sum;
+}
+
+DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out) {
+    uint32_t k, c, columns = module->columns;
+    double scale = weight * module->scale;
+    if (module->kind == DITI_KIND_LORA) {
+        for (k = 0; k < module->rank; k++) {
+            float factor = (float)(scale * (double)module->values[DITI_LORA_UP][(size_t)row * module->rank + k]);
+            const float *down = module->values[DITI_LORA_DOWN] + (size_t)k * columns;
+            for (c = 0; c < columns; c++) out[c] += factor * down[c];
+        }
+    } else if (module->kind == DITI_KIND_LOHA) {
+        for (c = 0; c < columns; c++)
+            out[c] += (float)(scale * diti_loha_at(module, DITI_LOHA_1A, row, c) *
+                              diti_loha_at(module, DITI_LOHA_2A, row, c));
+    } else {
+        uint32_t wide = columns / module->columns2;
+        const float *one = module->values[DITI_LOKR_1] + (size_t)(row / module->rows2) * wide;
+        const float *two = module->values[DITI_LOKR_2] + (size_t)(row % module->rows2) * module->columns2;
+        for (k = 0; k < wide; k++)
+            for (c = 0; c < module->columns2; c++)
+                out[(size_t)k * module->columns2 + c] += (float)(scale * (double)one[k] * (double)two[c]);
+    }
+}
+
+/* --- two thin matrices --- */
+
+/* A factor of LoKr, [rows, columns], as left [rows, rank] * right [rank, columns], one of which may be 1. */
+typedef struct diti_lokr_split {
+    const float *left, *right; /* NULL: 1 */
+    uint32_t rows, rank, columns;
+} diti_lokr_split;
+
+static diti_lokr_split diti_lokr_split_of(const diti_lora_module *module, bool second) {
+    uint32_t whole = second ? DITI_LOKR_2 : DITI_LOKR_1;
+    diti_lokr_split split;
+    split.rows = second ? module->rows2 : module->rows / module->rows2;
+    split.columns = second ? module->columns2 : module->columns / module->columns2;
+    split.left = split.right = NULL;
+    split.rank = split.rows < split.columns ? split.rows : split.columns;
+    if (module->tensors[whole + 2] && !module->tensors[whole] && diti_lora_rank(module, whole + 2) < split.rank) {
+        split.left = module->values[whole + 1];
+        split.right = module->values[whole + 2];
+        split.rank = diti_lora_rank(module, whole + 2);
+    } else if (split.rows < split.columns) {
+        split.right = module->values[whole];
+    } else {
+        split.left = module->values[whole];
+    }
+    return split;
+}
+
+DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
+    uint64_t thin = module->rank;
+    if (module->kind == DITI_KIND_LOHA)
+        thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
+    if (module->kind == DITI_KIND_LOKR)
+        thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
+                                                                                                        : 0;
+}
+
+static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
+    return split->left ? split->left[(size_t)row * split->rank + k] : row == k ? 1.0f : 0.0f;
+}
+
+static float diti_lokr_right(const diti_lokr_split *split, uint32_t k, uint32_t column) {
+    return split->right ? split->right[(size_t)k * split->columns + column] : column == k ? 1.0f : 0.0f;
+}
+
+/* Column k of up belongs to row k of down: of LoHa and LoKr (i, j), a row of either factor. */
+DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
+                               float *out) {
+    uint32_t r, i, j, inner;
+    for (r = first; r < first + rows; r++, out += pitch) {
+        if (module->kind == DITI_KIND_LORA) {
+            memcpy(out, module->values[DITI_LORA_UP] + (size_t)r * module->rank, module->rank * sizeof *out);
+        } else if (module->kind == DITI_KIND_LOHA) {
+            uint32_t outer = diti_lora_rank(module, DITI_LOHA_1B);
+            inner = diti_lora_rank(module, DITI_LOHA_2B);
+            for (i = 0; i < outer; i++)
+                for (j = 0; j < inner; j++)
+                    out[i * inner + j] = module->values[DITI_LOHA_1A][(size_t)r * outer + i] *
+                                         module->values[DITI_LOHA_2A][(size_t)r * inner + j];
+        } else {
+            diti_lokr_split one = diti_lokr_split_of(module, false), two = diti_lokr_split_of(module, true);
+            for (i = 0; i < one.rank; i++)
+                for (j = 0; j < two.rank; j++)
+                    out[i * two.rank + j] =
+                        diti_lokr_left(&one, r / two.rows, i) * diti_lokr_left(&two, r % two.rows, j);
+        }
+    }
+}
+
+static void diti_loha_down(const diti_lora_module *module, float *out) {
+    uint32_t i, j, c, outer = diti_lora_rank(module, DITI_LOHA_1B), inner = diti_lora_rank(module, DITI_LOHA_2B);
+    for (i = 0; i < outer; i++)
+        for (j = 0; j < inner; j++)
+            for (c = 0; c < module->columns; c++)
+                *out++ = module->values[DITI_LOHA_1B][(size_t)i * module->columns + c] *
+                         module->values[DITI_LOHA_2B][(size_t)j * module->columns + c];
+}
+
+DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out) {
+    diti_lokr_split one, two;
+    uint32_t i, j, a, b;
+    if (module->kind == DITI_KIND_LORA) {
+        memcpy(out, module->values[DITI_LORA_DOWN], (size_t)module->rank * module->columns * sizeof *out);
+        return;
+    }
+    if (module->kind == DITI_KIND_LOHA) {
+        diti_loha_down(module, out);
+        return;
+    }
+    one = diti_lokr_split_of(module, false);
+    two = diti_lokr_split_of(module, true);
+    for (i = 0; i < one.rank; i++)
+        for (j = 0; j < two.rank; j++)
+            for (a = 0; a < one.columns; a++)
+                for (b = 0; b < two.columns; b++) *out++ = diti_lokr_right(&one, i, a) * diti_lokr_right(&two, j, b);
+}
+
+/* --- magnitudes --- */
+
+static float diti_lora_largest(const float *values, uint64_t count) {
+    float most = 0;
+    uint64_t i;
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    return most;
+}
+
+static float diti_lora_slot_largest(const diti_lora_module *module, uint32_t slot) {
+    return diti_lora_largest(module->values[slot], diti_stored_tensor_elements(module->tensors[slot]));
+}
+
+DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down) {
+    uint32_t i;
+    *up = *down = 1;
+    if (module->kind == DITI_KIND_LORA) {
+        *up = diti_lora_slot_largest(module, DITI_LORA_UP);
+        *down = diti_lora_slot_largest(module, DITI_LORA_DOWN);
+    } else if (module->kind == DITI_KIND_LOHA) {
+        *up = diti_lora_slot_largest(module, DITI_LOHA_1A) * diti_lora_slot_largest(module, DITI_LOHA_2A);
+        *down = diti_lora_slot_largest(module, DITI_LOHA_1B) * diti_lora_slot_largest(module, DITI_LOHA_2B);
+    }
+    for (i = 0; i < 2 && module->kind == DITI_KIND_LOKR; i++) {
+        diti_lokr_split split = diti_lokr_split_of(module, i == 1);
+        if (split.left) *up *= diti_lora_largest(split.left, (uint64_t)split.rows * split.rank);
+        if (split.right) *down *= diti_lora_largest(split.right, (uint64_t)split.rank * split.columns);
+    }
+}
+
+/* ==== src/weights/lora.c ==== */
+/* Adapters on the device: for each weight that a file adds to, down of all its modules as one matrix, and up of each
+   run of the weight's rows. */
+
+#define DITI_LORA_ALIGN 16u
+#define DITI_LORA_RANK 4u /* ranks are filled up with zeros to multiples, as kernels want operands */
+
+typedef struct diti_lora_build {
+    diti_lora *lora;
+    const diti_lora_file *file;
+    dit_type type; /* of all matrices */
+    bool measures; /* nothing is made on the device */
+    dit_error *err;
+} diti_lora_build;
+
+static uint32_t diti_lora_padded(uint32_t rank) {
+    return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK;
+}
+
+/* --- places --- */
+
+static dit_result diti_lora_new_block(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    diti_weight_block *block = (diti_weight_block *)diti_alloc_zero(env, sizeof *block);
+    void *array = weights->blocks;
+    if (!block || !diti_grow(env, &array, &weights->block_capacity, weights->block_count, sizeof block)) {
+        diti_free(env, block);
+        return diti_fail_memory(build->err, "a LoRA");
+    }
+    weights->blocks = (diti_weight_block **)array;
+    weights->blocks[weights->block_count++] = block;
+    return DIT_OK;
+}
+
+/* A matrix as one part of the newest block. */
+static dit_result diti_lora_place(diti_lora_build *build, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    const diti_device *device = build->lora->device;
+    diti_weights *weights = &build->lora->weights;
+    uint64_t bytes = 0, limit = UINT64_MAX / 4, range = UINT64_MAX / 4;
+    diti_weight_block *block;
+    if (device) {
+        limit = device->limits.block & ~(VkDeviceSize)0xffff;
+        range = device->limits.storage_range - device->limits.storage_alignment;
+    }
+    if (!diti_type_bytes(build->type, rows, columns, &bytes) || bytes > (range < limit ? range : limit))
+        return diti_fail(build->err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "%s: module %.200s: a matrix [%u, %u] is larger than this device's storage buffer limit; have "
+                         "the adapter merged",
+                         diti_checkpoint_name(build->file->checkpoint), name, (unsigned)rows, (unsigned)columns);
+    bytes = diti_align_up(bytes, DITI_LORA_ALIGN);
+    block = weights->block_count ? weights->blocks[weights->block_count - 1] : NULL;
+    if (!block || block->used > limit - bytes) {
+        DITI_TRY(diti_lora_new_block(build));
+        block = weights->blocks[weights->block_count - 1];
+    }
+    out->name = name;
+    out->type = build->type;
+    out->rows = rows;
+    out->columns = columns;
+    out->kernel = 1;
+    out->part_count = 1;
+    out->parts[0].block = block;
+    out->parts[0].offset = block->used;
+    out->parts[0].rows = rows;
+    block->used += bytes;
+    weights->parameters += (uint64_t)rows * columns;
+    return DIT_OK;
+}
+
+static diti_adapter *diti_lora_add_adapter(diti_lora_build *build, const char *weight, size_t parts) {
+    diti_lora *lora = build->lora;
+    diti_adapter *adapter;
+    if (!diti_grow(&lora->env, (void **)&lora->adapters, &lora->adapter_capacity, lora->adapter_count,
+                   sizeof *lora->adapters))
+        return NULL;
+    adapter = &lora->adapters[lora->adapter_count];
+    memset(adapter, 0, sizeof *adapter);
+    adapter->parts = (diti_adapter_part *)diti_alloc_array(&lora->env, parts, sizeof *adapter->parts);
+    if (!adapter->parts) return NULL;
+    lora->adapter_count++;
+    adapter->weight = weight;
+    adapter->scale = lora->scale_count;
+    return adapter;
+}
+
+/* --- numbers --- */
+
+/* Exponent of the power of two that brings such values below 1: halves keep all eleven bits then, and the power goes
+   into the scale. F32 needs none. */
+static int diti_lora_exponent(const diti_lora_build *build, float most) {
+    int exponent = 0;
+    if (build->type == DIT_TYPE_F16 && most > 0) frexpf(most, &exponent);
+    return exponent;
+}
+
+static void diti_lora_lower(float *values, size_t count, int exponent) {
+    size_t i;
+    for (i = 0; i < count && exponent; i++) values[i] = ldexpf(values[i], -exponent);
+}
+
+static dit_result diti_lora_write(diti_lora_build *build, const diti_weight *weight, float *values) {
+    size_t i, count = (size_t)weight->rows * weight->columns, size = build->type == DIT_TYPE_F16 ? 2 : 4;
+    diti_buffer *buffer = (diti_buffer *)(uintptr_t)&weight->parts[0].block->buffer;
+    for (i = 0; i < count && size == 2; i++) { /* in place, from the front */
+        uint16_t half = diti_float_to_half(values[i]);
+        memcpy((unsigned char *)values + 2 * i, &half, 2);
+    }
+    return diti_buffer_write(build->lora->device, buffer, weight->parts[0].offset, values, count * size, build->err);
+}
+
+static float *diti_lora_room(diti_lora_build *build, const diti_weight *weight) {
+    float *values = (float *)diti_alloc_array(&build->lora->env, (size_t)weight->rows * weight->columns, sizeof(float));
+    if (!values) diti_fail_memory(build->err, "module %.200s", weight->name);
+    return values;
+}
+
+/* --- one weight --- */
+
+/* A run of matches of one weight, whose thin modules share a matrix down, while dense ones stand alone. */
+typedef struct diti_lora_group {
+    const diti_lora_match *matches;
+    size_t count;
+} diti_lora_group;
+
+static bool diti_lora_is_first(const diti_lora_group *group, size_t index) { /* match of its module */
+    size_t i;
+    for (i = 0; i < index; i++)
+        if (group->matches[i].module == group->matches[index].module) return false;
+    return true;
+}
+
+/* The first row of down that belongs to a module; NULL: the rows of all. */
+static uint32_t diti_lora_rank_before(const diti_lora_group *group, const diti_lora_module *module) {
+    uint32_t rank = 0;
+    size_t i;
+    for (i = 0; i < group->count; i++) {
+        if (group->matches[i].module == module) return rank;
+        if (diti_lora_is_first(group, i)) rank += diti_lora_padded(diti_lora_thin(group->matches[i].module));
+    }
+    return rank;
+}
+
+static dit_result diti_lora_place_part(diti_lora_build *build, diti_adapter *adapter, const diti_lora_match *match,
+                                       uint32_t first, uint32_t rank) {
+    diti_adapter_part *part = &adapter->parts[adapter->part_count++];
+    part->row = match->row;
+    part->rows = match->rows;
+    part->first = first;
+    part->rank = rank;
+    return diti_lora_place(build, &part->up, part->rows, rank ? rank : match->target->columns, match->module->name);
+}
+
+static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_group *group) {
+    const diti_target *target = group->matches[0].target;
+    uint32_t rank = diti_lora_rank_before(group, NULL);
+    diti_adapter *adapter;
+    size_t i;
+    if (!rank) return DIT_OK;
+    adapter = diti_lora_add_adapter(build, target->weight, group->count);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += rank;
+    DITI_TRY(diti_lora_place(build, &adapter->down, rank, target->columns, group->matches[0].module->name));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        if (thin)
+            DITI_TRY(diti_lora_place_part(build, adapter, &group->matches[i], diti_lora_rank_before(group, module),
+                                          diti_lora_padded(thin)));
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_place_dense(diti_lora_build *build, const diti_lora_match *match) {
+    diti_adapter *adapter = diti_lora_add_adapter(build, match->target->weight, 1);
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    build->lora->scale_count += (uint32_t)diti_align_up(match->rows, DITI_LORA_RANK);
+    return diti_lora_place_part(build, adapter, match, 0, 0);
+}
+
+/* --- writing, in the order of placing --- */
+
+static dit_result diti_lora_write_up(diti_lora_build *build, const diti_adapter_part *part,
+                                     const diti_lora_match *match, int exponent) {
+    float *values = diti_lora_room(build, &part->up);
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    diti_lora_up(match->module, match->first, part->rows, part->rank, values);
+    diti_lora_lower(values, (size_t)part->rows * part->rank, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_down(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    float *values = diti_lora_room(build, &adapter->down);
+    uint32_t columns = adapter->down.columns;
+    dit_result result;
+    size_t i;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        float *rows = values + (size_t)diti_lora_rank_before(group, module) * columns, up, down;
+        uint32_t thin = diti_lora_thin(module);
+        if (!thin || !diti_lora_is_first(group, i)) continue;
+        diti_lora_down(module, rows);
+        diti_lora_bounds(module, &up, &down);
+        diti_lora_lower(rows, (size_t)thin * columns, diti_lora_exponent(build, down));
+    }
+    result = diti_lora_write(build, &adapter->down, values);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+static dit_result diti_lora_write_thin(diti_lora_build *build, const diti_lora_group *group,
+                                       const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    uint32_t k;
+    size_t i;
+    DITI_TRY(diti_lora_write_down(build, group, adapter));
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_module *module = group->matches[i].module;
+        uint32_t thin = diti_lora_thin(module);
+        int exponent;
+        float up, down;
+        if (!thin) continue;
+        diti_lora_bounds(module, &up, &down);
+        exponent = diti_lora_exponent(build, up);
+        DITI_TRY(diti_lora_write_up(build, part, &group->matches[i], exponent));
+        for (k = 0; k < thin; k++)
+            build->lora->scales[adapter->scale + part->first + k] =
+                (float)ldexp(module->scale, exponent + diti_lora_exponent(build, down));
+        part++;
+    }
+    return DIT_OK;
+}
+
+/* The delta itself, with the scale of the file in it. */
+static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_match *match,
+                                        const diti_adapter *adapter) {
+    const diti_adapter_part *part = adapter->parts;
+    size_t i, count = (size_t)part->rows * part->up.columns;
+    float *values = diti_lora_room(build, &part->up), most = 0;
+    int exponent;
+    uint32_t r;
+    dit_result result;
+    if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    for (r = 0; r < part->rows; r++)
+        diti_lora_add_row(match->module, match->first + r, 1, values + (size_t)r * part->up.columns);
+    for (i = 0; i < count; i++)
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    exponent = diti_lora_exponent(build, most);
+    diti_lora_lower(values, count, exponent);
+    result = diti_lora_write(build, &part->up, values);
+    for (r = 0; r < part->rows; r++) build->lora->scales[adapter->scale + r] = ldexpf(1, exponent);
+    diti_free(&build->lora->env, values);
+    return result;
+}
+
+/* --- groups --- */
+
+static int diti_lora_match_order(const void *a, const void *b) {
+    const diti_lora_match *x = (const diti_lora_match *)a, *y = (const diti_lora_match *)b;
+    if (x->target->weight != y->target->weight)
+        return (uintptr_t)x->target->weight < (uintptr_t)y->target->weight ? -1 : 1;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of a module that follow each other in the weight, too, become one match: q, k and v. */
+static void diti_lora_join_matches(diti_lora_matches *matches) {
+    size_t i, last = 0;
+    qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    for (i = 1; i < matches->count; i++) {
+        diti_lora_match *before = &matches->list[last];
+        const diti_lora_match *match = &matches->list[i];
+        if (match->target->weight == before->target->weight && match->module == before->module &&
+            match->row == before->row + before->rows && match->first == before->first + before->rows)
+            before->rows += match->rows;
+        else
+            matches->list[++last] = *match;
+    }
+    matches->count = last + 1;
+}
+
+static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_group *group) {
+    size_t i;
+    DITI_TRY(diti_lora_place_thin(build, group));
+    for (i = 0; i < group->count; i++) {
+        if (diti_lora_thin(group->matches[i].module)) continue;
+        DITI_TRY(diti_lora_place_dense(build, &group->matches[i]));
+        build->lora->dense++;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_matches(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    size_t i;
+    if (diti_lora_rank_before(group, NULL))
+        DITI_TRY(diti_lora_write_thin(build, group, &build->lora->adapters[(*next)++]));
+    for (i = 0; i < group->count; i++)
+        if (!diti_lora_thin(group->matches[i].module))
+            DITI_TRY(diti_lora_write_dense(build, &group->matches[i], &build->lora->adapters[(*next)++]));
+    return DIT_OK;
+}
+
+static dit_result diti_lora_write_group(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < group->count && result >= 0; i++)
+        result = diti_lora_read(build->file, group->matches[i].module, build->err);
+    if (result >= 0) result = diti_lora_write_matches(build, group, next);
+    for (i = 0; i < group->count; i++) diti_lora_forget(build->file, group->matches[i].module);
+    return result;
+}
+
+/* The matches of one weight, behind those of the group before. */
+static bool diti_lora_next_group(const diti_lora_matches *matches, diti_lora_group *group) {
+    size_t begin = group->matches ? (size_t)(group->matches - matches->list) + group->count : 0, end = begin;
+    while (end < matches->count && matches->list[end].target->weight == matches->list[begin].target->weight) end++;
+    group->matches = matches->list + begin;
+    group->count = end - begin;
+    return end > begin;
+}
+
+static dit_result diti_lora_make_memory(diti_lora_build *build) {
+    diti_lora *lora = build->lora;
+    size_t i;
+    lora->scales = (float *)diti_alloc_array(&lora->env, lora->scale_count, sizeof *lora->scales);
+    if (!lora->scales) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) lora->weights.bytes += lora->weights.blocks[i]->used;
+    if (build->measures) return DIT_OK;
+    lora->weights.replicas = diti_replicas_create(&lora->env, lora->device);
+    if (!lora->weights.replicas) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < lora->weights.block_count; i++) {
+        diti_weight_block *block = lora->weights.blocks[i];
+        block->replicas = lora->weights.replicas;
+        DITI_TRY(diti_buffer_create_shared(lora->device, block->used, "LoRA", &block->buffer, build->err));
+    }
+    return DIT_OK;
+}
+
+/* Names are in the file, which is closed; the messages of a plan want them. */
+static dit_result diti_lora_keep_names(diti_lora_build *build) {
+    diti_weights *weights = &build->lora->weights;
+    const diti_env *env = &build->lora->env;
+    size_t i;
+    uint32_t p;
+    weights->names = (char **)diti_alloc_array(env, build->lora->adapter_count + 1, sizeof *weights->names);
+    if (!weights->names) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < build->lora->adapter_count; i++) {
+        diti_adapter *adapter = &build->lora->adapters[i];
+        char *name = diti_copy_string(env, adapter->parts[0].up.name);
+        if (!name) return diti_fail_memory(build->err, "a LoRA");
+        weights->names[weights->name_count++] = name;
+        adapter->down.name = name;
+        for (p = 0; p < adapter->part_count; p++) adapter->parts[p].up.name = name;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_matches *matches) {
+    diti_lora_group group = DITI_ZERO;
+    size_t next = 0;
+    while (diti_lora_next_group(matches, &group)) DITI_TRY(diti_lora_place_group(build, &group));
+    DITI_TRY(diti_lora_make_memory(build));
+    memset(&group, 0, sizeof group);
+    while (!build->measures && diti_lora_next_group(matches, &group))
+        DITI_TRY(diti_lora_write_group(build, &group, &next));
+    return diti_lora_keep_names(build);
+}
+
+DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
+                                       diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
+    diti_lora_build build = DITI_ZERO;
+    diti_lora *lora = (diti_lora *)diti_alloc_zero(env, sizeof *lora);
+    dit_result result;
+    size_t i;
+    *out = NULL;
+    if (!lora) return diti_fail_memory(err, "a LoRA");
+    lora->env = *env;
+    lora->device = device;
+    for (i = 0; i < file->module_count; i++) lora->modules += file->modules[i].fits;
+    build.lora = lora;
+    build.file = file;
+    build.measures = measures || !device;
+    build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    build.err = err;
+    if (matches->count) diti_lora_join_matches(matches);
+    result = diti_lora_build_all(&build, matches);
+    if (result < 0)
+        diti_lora_free(lora);
+    else
+        *out = lora;
+    return result;
+}
+
+DIT_INTERNAL void diti_lora_free(diti_lora *lora) {
+    diti_env env;
+    size_t i;
+    if (!lora) return;
+    env = lora->env;
+    for (i = 0; i < lora->adapter_count; i++) diti_free(&env, lora->adapters[i].parts);
+    diti_free(&env, lora->adapters);
+    diti_free(&env, lora->scales);
+    diti_weights_free(lora->device, &env, &lora->weights);
+    diti_free(&env, lora);
+}
+
+DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count) {
+    uintptr_t name = (uintptr_t)weight->name;
+    size_t low = 0, high = lora->adapter_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)lora->adapters[middle].weight < name)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*count = 0; low + *count < lora->adapter_count && lora->adapters[low + *count].weight == weight->name;)
+        ++*count;
+    return lora->adapters + low;
+}
+
+/* ==== src/weights/lora_merge.c ==== */
+/* Adapters that become part of the weights: their rows are added to those of stored tensors when these are read. */
+
+static int diti_lora_merge_order(const void *a, const void *b) {
+    const diti_lora_merge *x = (const diti_lora_merge *)a, *y = (const diti_lora_merge *)b;
+    if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* A component is loaded again where its values do not fit halves. */
+static bool diti_lora_merges_noted(const diti_lora_merges *merges, const diti_lora_match *match) {
+    size_t i;
+    for (i = 0; i < merges->list_count; i++)
+        if (merges->list[i].tensor == match->target->tensor && merges->list[i].row == match->target->tensor_row &&
+            merges->list[i].module == match->module)
+            return true;
+    return false;
+}
+
+static dit_result diti_lora_merges_note(diti_lora_merges *merges, uint32_t file, const diti_lora_matches *matches,
+                                        dit_error *err) {
+    size_t i;
+    for (i = 0; i < matches->count; i++) {
+        const diti_lora_match *match = &matches->list[i];
+        diti_lora_merge *merge;
+        if (diti_lora_merges_noted(merges, match)) continue;
+        DITI_TRY(diti_lora_read(merges->files[file], match->module, err));
+        if (!diti_grow(&merges->env, (void **)&merges->list, &merges->list_capacity, merges->list_count,
+                       sizeof *merges->list))
+            return diti_fail_memory(err, "modules of a LoRA");
+        merge = &merges->list[merges->list_count++];
+        merge->tensor = match->target->tensor;
+        merge->row = match->target->tensor_row;
+        merge->rows = match->target->rows;
+        merge->first = match->target->first;
+        merge->module = match->module;
+        merge->weight = (double)merges->weights[file];
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
+                                               dit_error *err) {
+    diti_lora_scope scope;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    bool low = part == DIT_ROLE_TRANSFORMER_2;
+    scope.part = low ? DIT_ROLE_TRANSFORMER : part;
+    scope.weights = weights;
+    for (i = 0; i < merges->count && result >= 0; i++) {
+        diti_lora_matches matches = DITI_ZERO;
+        if (scope.part == DIT_ROLE_TRANSFORMER && low != (merges->of[i] == DIT_ROLE_TRANSFORMER_2)) continue;
+        result = diti_lora_match_scopes(merges->files[i], &scope, 1, &matches, err);
+        if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
+        diti_free(&merges->env, matches.list);
+    }
+    if (merges->list_count) qsort(merges->list, merges->list_count, sizeof *merges->list, diti_lora_merge_order);
+    return result;
+}
+
+static size_t diti_lora_merges_first(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t low = 0, high = merges->list_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (merges->list[middle].tensor < tensor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor) {
+    size_t first = merges ? diti_lora_merges_first(merges, tensor) : 0;
+    return merges && first < merges->list_count && merges->list[first].tensor == tensor;
+}
+
+DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
+                                       float *values) {
+    size_t i;
+    for (i = diti_lora_merges_first(merges, tensor); i < merges->list_count && merges->list[i].tensor == tensor; i++) {
+        const diti_lora_merge *merge = &merges->list[i];
+        if (row >= merge->row && row - merge->row < merge->rows)
+            diti_lora_add_row(merge->module, merge->first + row - merge->row, merge->weight, values);
+    }
+}
+
+DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
+    uint32_t i;
+    for (i = 0; i < merges->count; i++) diti_lora_close(merges->files[i]);
+    diti_free(&merges->env, merges->list);
+    memset(merges, 0, sizeof *merges);
 }
 
 /* ==== src/graph/graph.h ==== */
@@ -15286,6 +17121,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
     uint64_t first;                /* views: element offset inside the parent */
@@ -15383,8 +17219,13 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     uint32_t segment;                /* counted from 1 */
     uint32_t store, load[2], narrow; /* records whose exponents the result and the operands have */
     bool has_result;
+    bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
+    const struct diti_lora *lora;
+    uint32_t column; /* the first of its scales in lora_scales */
+} diti_lora_use;
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -15411,6 +17252,7 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -15420,6 +17262,9 @@ typedef struct diti_graph {
     diti_mark *marks;
     size_t mark_count, mark_capacity;
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
+    const diti_lora_use *loras;
+    uint32_t lora_count;
+    diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -15649,6 +17494,8 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* Whether a LoRA of the graph adds something to that weight. Its product wants floats, beside int8 rows too. */
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight);
 /* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
 /* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
@@ -15665,6 +17512,8 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool factor;                      /* x * scale, not x * (1 + scale) */
+    diti_tensor residual;             /* F32 [rows of x, columns], may be out: added, without a shift; 0: none */
     uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
                                          every item_rows rows, one for the others */
     bool silu;                        /* last of all; not of I8 */
@@ -15674,6 +17523,10 @@ typedef struct diti_norm_desc {
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name);
 
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
@@ -15690,14 +17543,16 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+    uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -15802,6 +17657,7 @@ typedef struct diti_patches {
     uint32_t batch, channels;
     uint32_t frames, height, width; /* frames 0: an image, as 1 is */
     uint32_t patch, patch_frames;   /* p, pt; pt 0: 1 */
+    bool channels_last;             /* diti_patchify: columns are (dt, dy, dx, c) */
 } diti_patches;
 /* How many tokens a batch item has. */
 DIT_INTERNAL uint32_t diti_patches_tokens(const diti_patches *patches);
@@ -15836,8 +17692,11 @@ typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
+                                   and columns has the length of the conditional one, and is not rescaled, projected
+                                   or limited; width: of x's planes */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -16070,12 +17929,25 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
+/* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
+   counted from begin on (ops_linear.c). */
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end);
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
+/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Room for products that are added with gemm.parts, F32 [rows, columns]: what is added reads whole fours of columns, so
+   that zeros stand behind the last. */
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
@@ -16108,6 +17980,8 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
 /* `to` is stored with the exponent of `from`. */
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* Another device gets the tensor, with its exponent. */
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
@@ -16207,7 +18081,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* the graph's guard_alike */
+    bool guard_alike, guard_blind;  /* the graph's */
     uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -16826,6 +18700,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+    diti_guard_travel(graph, tensor);
     if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);
@@ -17398,7 +19273,13 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[0] == before) record->load[0] = guard;
         if (record->load[1] == before) record->load[1] = guard;
     }
+    if (before && graph->guard_records[before].travels) graph->guard_records[guard].travels = true;
     graph->tensors[graph->tensors[to].parent].guard = guard;
+}
+
+DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
+    uint32_t guard = diti_guard_of(graph, tensor);
+    if (guard) graph->guard_records[guard].travels = true;
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -17843,14 +19724,16 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
+    dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, desc->token_side != 0);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 2);
 }
 
 DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc *desc) {
@@ -18028,7 +19911,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
     out = diti_tensor_new(graph, graph->activation, patches->batch * diti_patches_tokens(patches),
                           patches->channels * diti_patches_volume(patches), "patches");
     if (!out) return 0;
-    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), 0);
+    diti_patches_push(&dispatch, patches, diti_tensor_get(graph, latent), diti_tensor_get(graph, out),
+                      patches->channels_last ? patches->channels : 0);
     dispatch.constants[4] = input != 0;
     diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
@@ -18547,7 +20431,9 @@ enum {
     DITI_NORM_PART_PLAIN = 32,
     DITI_NORM_PART_AGREED = 64,
     DITI_NORM_PART_MEASURE = 128,
-    DITI_NORM_PART_SILU = 256
+    DITI_NORM_PART_SILU = 256,
+    DITI_NORM_PART_FACTOR = 512,
+    DITI_NORM_PART_RESIDUAL = 1024
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -18569,7 +20455,8 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
         return false;
     }
     return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+           diti_norm_table(graph, desc->shift, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->residual, info->rows, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -18586,6 +20473,8 @@ static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *o
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
+
+static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
 
 /* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
    half of the shared memory that every device has. */
@@ -18606,9 +20495,11 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
            (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
            (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0);
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0) | (desc->silu ? (uint32_t)DITI_NORM_PART_SILU : 0) |
+           (desc->factor ? (uint32_t)DITI_NORM_PART_FACTOR : 0) |
+           (desc->residual ? (uint32_t)DITI_NORM_PART_RESIDUAL | (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
     dispatch->constant_count = 7;
 }
@@ -18629,7 +20520,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] =
+        diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -18640,7 +20532,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 5, diti_norm_shift(desc), DITI_NORM_PUSH_SHIFT, true, false);
     diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
@@ -18682,6 +20574,26 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     return op.out;
 }
 
+DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
+                                       const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    desc.scale = factors;
+    desc.factor = true;
+    desc.rows_per_group = 1;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    op.x = diti_guard_release(graph, x, name);
+    info = *diti_tensor_get(graph, x);
+    op.name = name;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
 DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
                                               const char *name) {
     diti_norm_desc desc = DITI_ZERO;
@@ -18696,6 +20608,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
     op.agreed = agreed;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
+    graph->tensors[op.out].floats = x;
     diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;
@@ -20085,6 +21998,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     }
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    if (tiles->kernel == DITI_KERNEL_GEMM_COOP) c[8] = gemm->depth % tiles->constants[7] != 0; /* slices do not divide K */
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
     if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
@@ -20259,6 +22173,12 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm_whole(graph, &gemm);
 }
 
+DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns) {
+    diti_tensor partials = diti_tensor_new(graph, DITI_F32, rows, columns, "partial products");
+    if (columns % 4 && !diti_graph_failed(graph)) diti_fill_zeros(graph, diti_tensor_padded(graph, partials));
+    return partials;
+}
+
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
@@ -20268,7 +22188,7 @@ static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    sum.x = diti_op_partials(graph, parts * diti_split_rows(gemm), gemm->columns);
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;
@@ -20322,27 +22242,27 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
-static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     diti_tensor_info info = *diti_tensor_get(graph, tensor);
     if (!tensor || info.columns == count) return tensor;
     return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
-static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
 }
 
 /* One product for the rows of each item: the weight is expanded once for all. */
 static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
-    uint32_t row;
+    uint32_t row, item = 0;
     if (!which->of) diti_op_gemm(graph, all);
-    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of, item++) {
         diti_gemm gemm = *all;
         gemm.rows = which->count;
         gemm.x = diti_linear_rows(graph, all->x, row, which->count);
         gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
         gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
-        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, all->out_step ? item * all->out_step : row, which->count);
         if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
         gemm.rows_per_gate = 0;
         diti_op_gemm(graph, &gemm);
@@ -20375,9 +22295,8 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
-/* Rows [begin, end) of the weight. */
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                               const diti_rows *which, uint32_t begin, uint32_t end) {
+DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                     const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
@@ -20411,6 +22330,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     uint32_t all_rows = weight->rows, rows;
+    const diti_weight *whole = weight;
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
@@ -20433,7 +22353,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
+    if (diti_graph_adapts(graph, whole))
+        diti_lora_linear(graph, &gemm, weight, whole, desc);
+    else
+        diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
 
@@ -20589,6 +22512,291 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
         column += layer->weight.rows;
     }
     return one.out;
+}
+
+/* ==== src/graph/ops_lora.c ==== */
+/* LoRAs beside linear layers: y = x W^T + s (x down^T) up^T, two thin products for each LoRA. The scales s are a table
+   that the host writes before a run, a column for each row of down, so that other weights of LoRAs need no other plan.
+   A sum in F32 gets the second product in place; what is activated, or stored as F16, is summed in F32 before. */
+
+#define DITI_LORA_BYTES ((uint64_t)48 << 20) /* most of the sums in F32 at a time */
+
+/* A part of an adapter: columns [first, end) of the product get gate * (x up^T). */
+typedef struct diti_lora_term {
+    uint32_t first, end;
+    diti_tensor x, gate; /* gate F32 [1, columns], 0: it is in x */
+    const diti_weight *up;
+} diti_lora_term;
+typedef struct diti_lora_beside {
+    diti_graph *graph;
+    const diti_gemm *gemm; /* product without LoRAs */
+    const diti_weight *weight;
+    const diti_linear_desc *desc;
+    uint32_t row; /* of the whole weight, which makes column 0 */
+    diti_tensor x;
+    diti_lora_term *terms;
+    size_t count, capacity;
+    bool dense;
+} diti_lora_beside;
+
+DIT_INTERNAL bool diti_graph_adapts(const diti_graph *graph, const diti_weight *weight) {
+    size_t count = 0;
+    uint32_t i;
+    for (i = 0; i < graph->lora_count && !count; i++) diti_lora_find(graph->loras[i].lora, weight, &count);
+    return count > 0;
+}
+
+/* The floats of int8 rows, or of some of them. */
+static diti_tensor diti_lora_floats(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    if (diti_graph_failed(graph) || info.format != DITI_I8) return diti_op_align(graph, x, name);
+    if (!info.floats)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: a LoRA wants the floats of %s", name,
+                               info.name);
+    return diti_op_align(graph, diti_linear_rows(graph, info.floats, (uint32_t)(info.first / info.pitch), info.rows),
+                         name);
+}
+
+static diti_gemm diti_lora_gemm(const diti_lora_beside *p, diti_tensor x, const char *name) {
+    diti_gemm gemm = DITI_ZERO;
+    gemm.x = x;
+    gemm.rows = p->gemm->rows;
+    gemm.depth = diti_tensor_columns(p->graph, x);
+    gemm.name = name;
+    return gemm;
+}
+
+/* --- terms --- */
+
+/* The columns of the product that a part is about; false: none. */
+static bool diti_lora_overlap(const diti_lora_beside *p, const diti_adapter_part *part, uint32_t *first,
+                              uint32_t *end) {
+    uint32_t last = p->row + p->gemm->columns, behind = part->row + part->rows;
+    *first = part->row > p->row ? part->row : p->row;
+    *end = behind < last ? behind : last;
+    if (*first >= *end) return false;
+    *first -= p->row;
+    *end -= p->row;
+    return true;
+}
+
+static void diti_lora_add_term(diti_lora_beside *p, const diti_adapter_part *part, diti_tensor x, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    diti_lora_term *term;
+    diti_cut cut = DITI_ZERO;
+    uint32_t first, end;
+    if (!diti_lora_overlap(p, part, &first, &end)) return;
+    if (!diti_grow(&graph->device->env, (void **)&p->terms, &p->capacity, p->count, sizeof *p->terms)) {
+        diti_graph_fail_memory(graph, "the plan");
+        return;
+    }
+    cut.row = p->row + first - part->row;
+    cut.rows = end - first < part->rows ? end - first : 0;
+    if (!part->rank) memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    term = &p->terms[p->count++];
+    memset(term, 0, sizeof *term);
+    term->first = first;
+    term->end = end;
+    term->x = x;
+    if (!part->rank) {
+        term->gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + cut.row, end - first);
+        p->dense = true;
+    }
+    term->up = diti_weight_cut(graph, &part->up, &cut);
+}
+
+/* s (x down^T), of those rows of down whose results are wanted, and what reads it. */
+static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter, uint32_t scale) {
+    diti_graph *graph = p->graph;
+    uint32_t i, first, end, low = UINT32_MAX, high = 0;
+    const diti_weight *down;
+    diti_cut cut = DITI_ZERO;
+    diti_gemm gemm;
+    for (i = 0; i < adapter->part_count; i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (!diti_lora_overlap(p, part, &first, &end)) continue;
+        if (part->first < low) low = part->first;
+        if (part->first + part->rank > high) high = part->first + part->rank;
+    }
+    for (i = 0; i < adapter->part_count && !adapter->down.part_count; i++)
+        diti_lora_add_term(p, &adapter->parts[i], p->x, scale);
+    if (!adapter->down.part_count || low >= high) return;
+    memcpy(cut.columns, p->desc->cut.columns, sizeof cut.columns);
+    down = diti_weight_cut(graph, &adapter->down, &cut);
+    gemm = diti_lora_gemm(p, p->x, "lora_down");
+    gemm.gate = diti_tensor_view(graph, graph->lora_scales, 0, 1, scale + low, high - low);
+    gemm.out = diti_tensor_new(graph, graph->activation, gemm.rows, high - low, "lora_down");
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, down, &p->desc->rows, low, high);
+    for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
+        const diti_adapter_part *part = &adapter->parts[i];
+        if (diti_lora_overlap(p, part, &first, &end))
+            diti_lora_add_term(p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank),
+                               0);
+    }
+}
+
+/* --- in place --- */
+
+static void diti_lora_add_in_place(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    size_t i;
+    diti_linear_chunks(graph, p->gemm, p->weight, &p->desc->rows, p->desc->first, p->desc->first + p->gemm->columns);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        uint32_t columns = term->end - term->first;
+        diti_gemm gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.multiply = diti_linear_columns(graph, p->gemm->multiply, term->first, columns);
+        gemm.gate = diti_linear_columns(graph, p->gemm->gate, term->first, columns);
+        gemm.rows_per_gate = p->gemm->rows_per_gate;
+        gemm.out = gemm.residual = diti_linear_columns(graph, p->gemm->out, term->first, columns);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, 0, columns);
+    }
+}
+
+/* --- by a sum in F32 before the epilogue --- */
+
+/* Some columns of the product, with its epilogue. */
+static diti_gemm diti_lora_columns(const diti_lora_beside *p, uint32_t first, uint32_t count) {
+    diti_gemm gemm = *p->gemm;
+    gemm.columns = count;
+    gemm.bias = diti_linear_columns(p->graph, gemm.bias, first, count);
+    gemm.multiply = diti_linear_columns(p->graph, gemm.multiply, first, count);
+    gemm.gate = diti_linear_columns(p->graph, gemm.gate, first, count);
+    gemm.residual = diti_linear_columns(p->graph, gemm.residual, first, count);
+    gemm.out = diti_linear_columns(p->graph, gemm.out, first, count);
+    return gemm;
+}
+
+/* The sums' rows: for each item the parts, one behind the other, as shaders/gemm_gpu.comp adds them. */
+typedef struct diti_lora_sums {
+    diti_tensor tensor;
+    uint32_t items, rows, pitch, parts; /* pitch: rows from part to part */
+} diti_lora_sums;
+
+static diti_lora_sums diti_lora_sums_of(const diti_lora_beside *p, uint32_t parts) {
+    const diti_rows *which = &p->desc->rows;
+    diti_lora_sums sums;
+    sums.tensor = 0;
+    sums.items = which->of ? p->gemm->rows / which->of : 1;
+    sums.rows = which->of ? which->count : p->gemm->rows;
+    sums.pitch = (uint32_t)diti_align_up(sums.rows, 16);
+    sums.parts = parts;
+    return sums;
+}
+
+static void diti_lora_sums_put(const diti_lora_beside *p, const diti_lora_sums *sums, uint32_t part, diti_gemm *gemm) {
+    uint32_t first = part * sums->pitch, all = sums->items * sums->parts * sums->pitch;
+    gemm->out_step = sums->parts * sums->pitch;
+    gemm->out = diti_linear_rows(p->graph, sums->tensor, first, p->desc->rows.of ? all - first : sums->rows);
+}
+
+static void diti_lora_sums_add(const diti_lora_beside *p, const diti_lora_sums *sums, const diti_gemm *all) {
+    const diti_rows *which = &p->desc->rows;
+    diti_graph *graph = p->graph;
+    uint32_t item;
+    for (item = 0; item < sums->items && !diti_graph_failed(graph); item++) {
+        uint32_t row = which->of ? item * which->of + which->first : 0, share = all->rows_per_gate;
+        diti_gemm gemm = *all;
+        gemm.x = diti_linear_rows(graph, sums->tensor, item * sums->parts * sums->pitch, sums->parts * sums->pitch);
+        gemm.weight = 0;
+        gemm.rows = sums->rows;
+        gemm.depth = gemm.parts = sums->parts;
+        gemm.multiply = diti_linear_rows(graph, all->multiply, row, sums->rows);
+        gemm.residual = diti_linear_rows(graph, all->residual, row, sums->rows);
+        gemm.out = diti_linear_rows(graph, all->out, row, sums->rows);
+        if (share && which->of) gemm.gate = diti_linear_rows(graph, all->gate, row / share, 1);
+        if (which->of) gemm.rows_per_gate = 0;
+        diti_op_gemm_whole(graph, &gemm);
+    }
+}
+
+static bool diti_lora_covers(const diti_lora_term *term, uint32_t first) {
+    return term->first <= first && first < term->end;
+}
+
+/* Columns [first, first + count), which the same terms cover. */
+static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t count, diti_lora_sums sums) {
+    diti_graph *graph = p->graph;
+    diti_gemm all = diti_lora_columns(p, first, count), gemm = diti_lora_gemm(p, p->gemm->x, p->gemm->name);
+    uint32_t part = 1, begin = p->desc->first + first;
+    size_t i;
+    sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
+    gemm.columns = count;
+    gemm.depth = p->gemm->depth;
+    diti_lora_sums_put(p, &sums, 0, &gemm);
+    if (diti_graph_failed(graph)) return;
+    diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+    for (i = 0; i < p->count && !diti_graph_failed(graph); i++) {
+        const diti_lora_term *term = &p->terms[i];
+        if (!diti_lora_covers(term, first)) continue;
+        gemm = diti_lora_gemm(p, term->x, "lora_up");
+        gemm.gate = term->gate ? diti_linear_columns(graph, term->gate, first - term->first, count) : 0;
+        diti_lora_sums_put(p, &sums, part++, &gemm);
+        diti_linear_chunks(graph, &gemm, term->up, &p->desc->rows, first - term->first, first - term->first + count);
+    }
+    diti_lora_sums_add(p, &sums, &all);
+}
+
+/* How many columns from first on are covered by the same terms, and by how many. */
+static uint32_t diti_lora_run(const diti_lora_beside *p, uint32_t first, uint32_t *terms) {
+    uint32_t end = p->gemm->columns;
+    size_t i;
+    *terms = 0;
+    for (i = 0; i < p->count; i++) {
+        const diti_lora_term *term = &p->terms[i];
+        *terms += diti_lora_covers(term, first);
+        if (term->first > first && term->first < end) end = term->first;
+        if (term->end > first && term->end < end) end = term->end;
+    }
+    return end - first;
+}
+
+static void diti_lora_add_before(const diti_lora_beside *p) {
+    diti_graph *graph = p->graph;
+    uint32_t first, count, terms;
+    for (first = 0; first < p->gemm->columns && !diti_graph_failed(graph); first += count) {
+        diti_lora_sums sums;
+        uint64_t most;
+        count = diti_lora_run(p, first, &terms);
+        sums = diti_lora_sums_of(p, 1 + terms);
+        if (!terms) {
+            diti_gemm gemm = diti_lora_columns(p, first, count);
+            uint32_t begin = p->desc->first + first;
+            diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);
+            continue;
+        }
+        most = DITI_LORA_BYTES / sizeof(float) / ((uint64_t)sums.items * sums.parts * sums.pitch) / 64 * 64;
+        if (most < 64) most = 64;
+        if (count > most) count = (uint32_t)most;
+        diti_lora_sum(p, first, count, sums);
+    }
+}
+
+DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                   const diti_weight *whole, const diti_linear_desc *desc) {
+    diti_lora_beside p = DITI_ZERO;
+    diti_gemm all = *gemm;
+    uint32_t i;
+    all.columns = desc->count ? desc->count : weight->rows;
+    p.graph = graph;
+    p.gemm = &all;
+    p.weight = weight;
+    p.desc = desc;
+    p.row = desc->cut.row + desc->first;
+    p.x = diti_lora_floats(graph, gemm->x, gemm->name);
+    for (i = 0; i < graph->lora_count; i++) {
+        const diti_lora_use *use = &graph->loras[i];
+        size_t count = 0, k;
+        const diti_adapter *adapters = diti_lora_find(use->lora, whole, &count);
+        for (k = 0; k < count && !diti_graph_failed(graph); k++)
+            diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
+    }
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation && diti_tensor_get(graph, all.out)->format == DITI_F32)
+        diti_lora_add_in_place(&p);
+    else if (!diti_graph_failed(graph))
+        diti_lora_add_before(&p);
+    diti_free(&graph->device->env, p.terms);
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
@@ -20813,6 +23021,8 @@ enum {
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_GUARD,
     DITI_ATTENTION_ROW_STEP,
+    DITI_ATTENTION_KV_SHARE,
+    DITI_ATTENTION_CAP,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -20820,12 +23030,13 @@ enum {
     DITI_ATTENTION_PART_BIAS = 2,
     DITI_ATTENTION_PART_LSE = 4,
     DITI_ATTENTION_PART_PACKED = 8,
-    DITI_ATTENTION_PART_STRIDED = 16
+    DITI_ATTENTION_PART_STRIDED = 16,
+    DITI_ATTENTION_PART_CAP = 32
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
-    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
 } diti_attention_shape;
@@ -20962,14 +23173,14 @@ static void diti_attention_candidate(const diti_device *device, uint32_t candida
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t rows, const char *name) {
+                                 uint32_t heads, uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
     if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
-    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
+    if (head && info->rows == rows && info->columns == heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
-                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
+                    info->columns, rows, shape->items, heads, shape->head_dim);
     return false;
 }
 
@@ -20989,6 +23200,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->batch = desc->packed ? 1 : shape->items;
     shape->group = desc->row_step ? desc->row_step : 1;
     shape->heads = desc->heads;
+    shape->kv_heads = desc->kv_heads ? desc->kv_heads : desc->heads;
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
     shape->keys = desc->items ? key_rows : key_rows / shape->batch;
@@ -21007,6 +23219,11 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
         return false;
     }
+    if (desc->heads % shape->kv_heads) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads cannot share %u heads of keys and values",
+                        name, desc->heads, shape->kv_heads);
+        return false;
+    }
     if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
                         name);
@@ -21019,9 +23236,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
         return false;
     }
     before = desc->packed ? desc->most_keys : shape->queries;
-    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
-           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
-           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+    return diti_attention_input(graph, q, shape, shape->heads, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->kv_heads, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
            diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
                                 before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
@@ -21083,7 +23300,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
            (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0) |
-           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0);
+           (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
+           (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -21108,7 +23326,8 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
-    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->cap > 0 ||
+        desc->scale <= 0)
         return false;
     for (i = 0; i < 3; i++)
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
@@ -21154,7 +23373,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -21187,6 +23407,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
+    dispatch.push[DITI_ATTENTION_KV_SHARE] = shape->heads / shape->kv_heads;
+    dispatch.push[DITI_ATTENTION_CAP] = diti_op_float(desc->cap);
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     diti_attention_guard(graph, qkv, out, &dispatch);
@@ -21211,8 +23433,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;
@@ -23720,6 +25943,7 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
 /* Guards while a plan runs (guard.c): the host reads the records, raises exponents, and lets a segment run again. */
 
 #define DITI_INFINITY 0x7f800000u
+#define DITI_GUARD_RISE 4u /* DITI_GUARD_TRIES times as much fits what F32 holds */
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
@@ -23776,6 +26000,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
         out->record = record;
         out->lost = peak >= DITI_INFINITY;
     }
+    if (plan->guard_blind && records[owner].travels) return;
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
@@ -23787,8 +26012,9 @@ static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_guard_read(plan, &health);
     if (!health.blocked) return false;
     for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
+        diti_guard_record *record = &plan->guard_records[i];
         if (record->segment != health.blocked) continue;
+        if (plan->guard_blind && record->travels) record->wanted = record->exponent + DITI_GUARD_RISE;
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }
@@ -24181,6 +26407,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
     plan->guard_alike = graph->guard_alike;
+    plan->guard_blind = graph->guard_blind;
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;
@@ -24795,8 +27022,8 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
     return DIT_OK;
 }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/text/tokenizer.h ==== */
@@ -24899,6 +27126,8 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
+    DITI_TOKENIZER_BYTES,  /* byte-level BPE of language models: GPT-2's and its kin */
+    DITI_TOKENIZER_PIECES, /* BPE of characters, whose spaces are U+2581: Gemma's, LLaMA 2's */
     DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
@@ -24922,32 +27151,38 @@ typedef struct diti_tokenizer {
     diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
     uint32_t capacity, count;             /* pieces announced, added so far */
     int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
-    int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
+    int32_t last_byte_ids[256];           /* CLIP: of bytes that end a word */
+    uint32_t digits;                      /* language models' BPE: most digits of a word */
+    bool escapes_spaces;                  /* BPE of characters: spaces become U+2581 */
+    bool whole_words;                     /* a word that is a piece is not made of merges */
     diti_merge_index merges;              /* BPE */
     bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
-    int32_t begin, unknown, end, padding; /* begin -1: none */
+    int32_t begin, unknown, end, padding; /* begin, end -1: none */
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
+/* vocab.json and merges.txt of CLIP or a language model, with the added tokens that tokenizer_config.json has. config
+   NULL: none. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err);
-/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err);
+/* tokenizer.ggml.* metadata of a llama.cpp GGUF: T5's, or the byte-level BPE of a language model. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
 /* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
@@ -24957,9 +27192,14 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
+
+/* How many tokens a text has, without a begin and an end. */
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err);
 
 /* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
@@ -24989,7 +27229,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
+/* "left right" */
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err);
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens, or tokenizer_config.json's
+   added_tokens_decoder. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);
@@ -25031,6 +27274,47 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
 
+/* --- chat templates (chat.c): how a prompt is put to a decoder language model, and which of its hidden states are the
+   text that a transformer reads (docs/models.md 5.5) --- */
+/* State k is what the first k layers make of the embeddings, which are state 0; the last is behind the final norm.
+   Layers behind the last state that is wanted are neither loaded nor computed. */
+#define DITI_TAPS 16u
+typedef struct diti_taps {
+    uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
+    uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
+                              at the same fractions count; 0: any encoder's */
+    int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
+    bool unnormed;         /* the last state is before the final norm */
+} diti_taps;
+typedef struct diti_chat {
+    const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
+    const char *before, *after; /* exact text around a prompt */
+    const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
+    const char *empty;          /* stands for an empty prompt */
+    uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
+    bool padded;                /* padding up to `tokens` is part of the text, too */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    diti_taps taps;
+} diti_chat;
+typedef enum diti_chat_model {
+    DITI_CHAT_PLAIN, /* the prompt alone, the last state */
+    DITI_CHAT_ZIMAGE,
+    DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_QWEN_IMAGE,
+    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_21,
+    DITI_CHAT_KREA2,
+    DITI_CHAT_ANIMA,
+    DITI_CHAT_HUNYUANVIDEO,
+    DITI_CHATS
+} diti_chat_model;
+/* A family's traits name one: diti_model_traits.chat. */
+DIT_INTERNAL DITI_UNUSED const diti_chat *diti_chat_of(diti_chat_model model);
+/* The one of a pipeline's class; NULL: none is known for it. */
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name);
+/* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
+
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
@@ -25061,13 +27345,14 @@ typedef struct diti_encoder_type { /* each calls its own encoder self */
     const diti_weights *(*weights)(const void *self);
     /* States F32 [rows, columns], and use->pooled. */
     diti_tensor (*encode)(const void *self, diti_graph *graph, diti_encoder_use *use);
-    /* ids: what the tensor holds. NULL: the encoder has no inputs of its own. */
+    /* ids, items: what the tensors hold. NULL: the encoder has no inputs of its own. */
     dit_result (*write_inputs)(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                               dit_error *err);
+                               const uint32_t *items, dit_error *err);
 } diti_encoder_type;
 DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -25104,6 +27389,20 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
+
+/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
+typedef struct diti_decoder diti_decoder;
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err);
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
+/* A row attends to those before it and to itself, as far as its item has them as keys: a padded row to all tokens. Its
+   position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -26443,7 +28742,9 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 
 /* ==== src/text/bpe.c ==== */
 
-/* CLIP's byte-level BPE (docs/models.md 6.1). */
+/* Byte-level BPE: CLIP's (docs/models.md 6.1), and that of language models (6.4), whose words keep the white space in
+   front of them and do not end in a sign of their own; and the BPE of characters that other language models have (6.5),
+   for which a text is one word. */
 
 /* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
@@ -26485,17 +28786,46 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
     return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
-DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+/* Language models have no text begin or end by itself; what pads is masked. */
+static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
+    static const char pad[] = "<|endoftext|>";
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+}
+
+/* Characters that the vocabulary lacks are spelled in bytes. */
+static dit_result diti_bpe_finish_pieces(diti_tokenizer *tokenizer, dit_error *err) {
+    static const char pad[] = "<pad>";
     uint32_t byte;
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
-    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
-    tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    if (tokenizer->padding < 0) tokenizer->padding = 0;
+    for (byte = 0; byte < 256; byte++) {
+        char text[8];
+        diti_format(text, sizeof text, "<0x%02X>", (unsigned)byte);
+        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, 6);
+        if (tokenizer->byte_ids[byte] < 0)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece %s", tokenizer->name, text);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
+    uint32_t byte;
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES) return diti_bpe_finish_pieces(tokenizer, err);
+    if (clip) {
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+        DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
+        tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    } else {
+        diti_bpe_finish_bytes(tokenizer);
+    }
     for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
         tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
-        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
+        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, clip ? length + 4 : length);
         if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
@@ -26566,24 +28896,56 @@ static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
     if (at) diti_bpe_push(run, run->prev[at]);
 }
 
+/* Symbols to begin with: bytes, or the characters that the vocabulary has. */
+static void diti_bpe_symbols(diti_bpe_run *run) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    uint32_t i, size, last = 0;
+    for (i = 0; i < run->length; last = i, i += size) {
+        const char *text = run->text + i;
+        uint8_t byte = (uint8_t)*text;
+        int32_t id = i + 1 == run->length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
+        size = 1;
+        if (tokenizer->kind == DITI_TOKENIZER_PIECES) {
+            uint32_t whole = (uint32_t)diti_utf8_length(text, run->length - i);
+            int32_t piece = whole ? diti_piece_find(&tokenizer->words, text, whole) : -1;
+            id = piece >= 0 ? piece : tokenizer->byte_ids[byte];
+            if (piece >= 0) size = whole;
+        }
+        run->ids[i] = id;
+        run->next[i] = i + size;
+        run->prev[i] = last;
+    }
+}
+
 static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
     const diti_tokenizer *tokenizer = run->tokenizer;
     uint32_t i, length = run->length;
-    for (i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)run->text[i];
-        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
-        run->next[i] = i + 1;
-        run->prev[i] = i ? i - 1 : 0;
-    }
+    diti_bpe_symbols(run);
     run->heap_count = 0;
-    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
+    for (i = 0; i < length; i = run->next[i]) diti_bpe_push(run, i);
     while (run->heap_count) {
         diti_bpe_pair pair = diti_bpe_pop(run);
         diti_bpe_join(run, &pair);
     }
     run->text[length] = ' ';
     for (i = 0; i < length; i = run->next[i])
-        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
+        diti_token_emit(sink, run->ids[i], run->text + i,
+                        run->next[i] - i + (run->next[i] == length && tokenizer->kind == DITI_TOKENIZER_CLIP));
+}
+
+/* The id of a word that the vocabulary has as a whole; -1: none. Every byte is at most two in the vocabulary. */
+static int32_t diti_bpe_whole(const diti_bpe_run *run) {
+    diti_piece_range range = diti_piece_range_all(&run->tokenizer->words);
+    const diti_piece *piece;
+    uint32_t i, j;
+    for (i = 0; i < run->length; i++) {
+        char letter[4];
+        uint32_t bytes = diti_utf8_encode(diti_bpe_letter((uint8_t)run->text[i]), letter);
+        for (j = 0; j < bytes; j++)
+            if (!diti_piece_range_narrow(&run->tokenizer->words, &range, letter[j])) return -1;
+    }
+    piece = diti_piece_range_exact(&run->tokenizer->words, &range);
+    return piece ? piece->id : -1;
 }
 
 /* --- splitting text into words --- */
@@ -26616,15 +28978,106 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
     return end;
 }
 
+/* --- words of language models: the alternatives of Qwen2's and LLaMA 3's pattern in their order (docs/models.md 6.4),
+   which differ in how many digits a word has --- */
+
+/* The pattern's white space, which is Unicode's; Python's has four codes more. */
+static bool diti_bpe_is_space(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_SPACE && !(text->at[at] >= 0x1c && text->at[at] <= 0x1f);
+}
+
+static bool diti_bpe_is_feed(const diti_codes *text, size_t at) {
+    return at < text->count && (text->at[at] == '\r' || text->at[at] == '\n');
+}
+
+static bool diti_bpe_is_letter(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_LETTER;
+}
+
+static bool diti_bpe_is_number(const diti_codes *text, size_t at) {
+    return at < text->count && text->kinds[at] == DITI_UNICODE_NUMBER;
+}
+
+/* Neither letter, number nor white space. */
+static bool diti_bpe_is_sign(const diti_codes *text, size_t at) {
+    return at < text->count && !diti_bpe_is_letter(text, at) && !diti_bpe_is_number(text, at) &&
+           !diti_bpe_is_space(text, at);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d): codes after the apostrophe, of which case folding makes U+017F an s, too. */
+static size_t diti_bpe_any_contraction(const diti_codes *text, size_t first) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    size_t i, j;
+    for (i = 0; i < DITI_COUNT(endings) && text->at[first] == '\''; i++) {
+        size_t length = strlen(endings[i]);
+        for (j = 0; j < length && first + 1 + j < text->count; j++) {
+            uint32_t code = text->at[first + 1 + j];
+            if (code == 0x17f) code = 's';
+            if (code >= 'A' && code <= 'Z') code += 32;
+            if (code != (uint32_t)endings[i][j]) break;
+        }
+        if (j == length) return 1 + length;
+    }
+    return 0;
+}
+
+/* White space: up to its last line feed, where there is one; else all that ends the text, or all but the last before a
+   word, or that one alone. */
+static size_t diti_bpe_space_end(const diti_codes *text, size_t first) {
+    size_t end = first, feed = 0;
+    for (; diti_bpe_is_space(text, end); end++)
+        if (diti_bpe_is_feed(text, end)) feed = end + 1;
+    if (feed) return feed;
+    return end == text->count || end == first + 1 ? end : end - 1;
+}
+
+static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_codes *text, size_t first) {
+    size_t end = first + diti_bpe_any_contraction(text, first);
+    bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
+    if (end > first) return end;
+    if (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1))) {
+        for (end = first + 1; diti_bpe_is_letter(text, end);) end++;
+        return end;
+    }
+    if (diti_bpe_is_number(text, first)) {
+        for (end = first + 1; end - first < tokenizer->digits && diti_bpe_is_number(text, end);) end++;
+        return end;
+    }
+    if (!diti_bpe_is_sign(text, first) && !(text->at[first] == ' ' && diti_bpe_is_sign(text, first + 1)))
+        return diti_bpe_space_end(text, first);
+    for (end = first + 1; diti_bpe_is_sign(text, end);) end++;
+    while (diti_bpe_is_feed(text, end)) end++;
+    return end;
+}
+
+/* All of a text is one word. */
+static void diti_bpe_pieces(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    size_t i;
+    run->length = tokenizer->normalizer.add_prefix ? diti_utf8_encode(0x2581, run->text) : 0;
+    for (i = 0; i < text->count; i++) {
+        bool space = tokenizer->escapes_spaces && text->at[i] == ' ';
+        run->length += diti_utf8_encode(space ? 0x2581 : text->at[i], run->text + run->length);
+    }
+    if (run->length) diti_bpe_word(run, sink);
+}
+
 static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    bool clip = tokenizer->kind == DITI_TOKENIZER_CLIP;
     size_t first, end, i;
     for (first = 0; first < text->count; first = end) {
+        int32_t whole = -1;
         end = first + 1;
-        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
-        end = diti_bpe_word_end(text, first);
+        if (clip && text->kinds[first] == DITI_UNICODE_SPACE) continue;
+        end = clip ? diti_bpe_word_end(text, first) : diti_bpe_bytes_end(tokenizer, text, first);
         run->length = 0;
         for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
-        diti_bpe_word(run, sink);
+        if (tokenizer->whole_words) whole = diti_bpe_whole(run);
+        if (whole >= 0)
+            diti_token_emit(sink, whole, run->text, run->length);
+        else
+            diti_bpe_word(run, sink);
     }
 }
 
@@ -26650,9 +29103,10 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
     diti_free(env, run->heap);
 }
 
-/* The most codes that stand without white space between them: no word is longer. */
-static size_t diti_bpe_longest(const diti_codes *text) {
+/* The most codes that stand without white space between them: no word of CLIP's is longer. */
+static size_t diti_bpe_longest(const diti_tokenizer *tokenizer, const diti_codes *text) {
     size_t i, start = 0, longest = 0;
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP) return text->count;
     for (i = 0; i <= text->count; i++) {
         if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
         if (i - start > longest) longest = i - start;
@@ -26668,8 +29122,8 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     dit_result result;
     if (length == 0) return DIT_OK;
     DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
-    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
-    if (result >= 0) diti_bpe_words(&run, &codes, sink);
+    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(tokenizer, &codes), &run, err);
+    if (result >= 0) (tokenizer->kind == DITI_TOKENIZER_PIECES ? diti_bpe_pieces : diti_bpe_words)(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);
     diti_codes_free(&codes);
     return result;
@@ -26779,7 +29233,9 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
     }
     return DIT_OK;
@@ -26789,7 +29245,9 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
                                              diti_token_sink *sink, dit_error *err) {
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP:
+    case DITI_TOKENIZER_BYTES:
+    case DITI_TOKENIZER_PIECES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
     }
     return DIT_OK;
@@ -26812,24 +29270,108 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
 }
 
-static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-                                                 diti_token_sink *sink, dit_error *err) {
-    diti_prompt prompt = DITI_ZERO;
-    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+/* Text of one weight that waits: what stands side by side becomes tokens together. */
+typedef struct diti_encode_run {
+    const diti_tokenizer *tokenizer;
+    diti_token_sink *sink;
+    char *text;
+    size_t length;
+    double weight;
+} diti_encode_run;
+
+static dit_result diti_encode_flush(diti_encode_run *run, dit_error *err) {
+    size_t length = run->length;
+    run->length = 0;
+    run->sink->weight = (float)run->weight;
+    return diti_tokenizer_encode_part(run->tokenizer, run->text, length, run->sink, err);
+}
+
+static dit_result diti_encode_add(diti_encode_run *run, const char *text, size_t length, double weight,
+                                  dit_error *err) {
+    if (!length) return DIT_OK;
+    if (run->length && weight != run->weight) DITI_TRY(diti_encode_flush(run, err));
+    memcpy(run->text + run->length, text, length);
+    run->length += length;
+    run->weight = weight;
+    return DIT_OK;
+}
+
+static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const char *before,
+                                  const char *after, dit_error *err) {
     size_t i;
-    for (i = 0; i < prompt.count && result >= 0; i++) {
-        const diti_prompt_part *part = &prompt.parts[i];
-        sink->weight = (float)part->weight;
-        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    DITI_TRY(diti_encode_add(run, before, strlen(before), 1, err));
+    for (i = 0; i < prompt->count; i++) {
+        const diti_prompt_part *part = &prompt->parts[i];
+        DITI_TRY(diti_encode_add(run, prompt->text + part->first, part->length, part->weight, err));
     }
-    diti_prompt_free(&tokenizer->env, &prompt);
+    DITI_TRY(diti_encode_add(run, after, strlen(after), 1, err));
+    return diti_encode_flush(run, err);
+}
+
+/* The prompt with the text around it. Room is kept for text that has to follow a prompt that is cut. */
+static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti_prompt *prompt, diti_tokens *tokens,
+                                     diti_token_sink *sink, dit_error *err) {
+    const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
+    diti_encode_run run = DITI_ZERO;
+    uint32_t kept = 0;
+    dit_result result;
+    if (tokens->keeps_after) {
+        apart = after;
+        after = "";
+        DITI_TRY(diti_tokenizer_count(tokenizer, apart, &kept, err));
+        if (kept > sink->room)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %u tokens have no room for the %u behind a prompt",
+                             tokenizer->name, sink->room, kept);
+    }
+    run.tokenizer = tokenizer;
+    run.sink = sink;
+    run.text = (char *)diti_alloc(&tokenizer->env, strlen(before) + prompt->size + strlen(after) + 1);
+    if (!run.text) return diti_fail_memory(err, "the prompt");
+    sink->room -= kept;
+    result = diti_encode_all(&run, prompt, before, after, err);
+    sink->room += kept;
+    sink->weight = 1;
+    if (result >= 0) result = diti_tokenizer_encode_part(tokenizer, apart, strlen(apart), sink, err);
+    diti_free(&tokenizer->env, run.text);
+    return result;
+}
+
+static dit_result diti_tokenizer_encode_prompt(const diti_tokenizer *tokenizer, const char *text, diti_token_sink *sink,
+                                               dit_error *err) {
+    diti_tokens *tokens = sink->tokens;
+    diti_prompt_part whole = DITI_ZERO;
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result;
+    if (tokens->weights) {
+        DITI_TRY(diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err));
+        result = diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+        diti_prompt_free(&tokenizer->env, &prompt);
+        return result;
+    }
+    if (!tokens->before && !tokens->after) return diti_tokenizer_encode_part(tokenizer, text, strlen(text), sink, err);
+    whole.length = prompt.size = strlen(text);
+    whole.weight = 1;
+    prompt.text = (char *)(uintptr_t)text;
+    prompt.parts = &whole;
+    prompt.count = 1;
+    return diti_encode_around(tokenizer, &prompt, tokens, sink, err);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_count(const diti_tokenizer *tokenizer, const char *text, uint32_t *count,
+                                             dit_error *err) {
+    diti_tokens tokens = DITI_ZERO;
+    diti_token_sink sink = DITI_ZERO;
+    dit_result result;
+    sink.tokens = &tokens;
+    result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    *count = tokens.lost;
     return result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err) {
     diti_token_sink sink = DITI_ZERO;
-    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    uint32_t ends = tokenizer->end >= 0 ? 1 : 0, framing = ends + (tokenizer->begin >= 0 ? 1 : 0), i;
     dit_result result;
     if (out->capacity < framing)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
@@ -26839,31 +29381,37 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     out->lost_text[0] = 0;
     for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
     sink.tokens = out;
-    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.room = out->capacity - ends; /* the end token always fits */
     sink.weight = 1.0f;
     if (!text) text = "";
     if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
-    if (out->weights)
-        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
-    else
-        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    result = diti_tokenizer_encode_prompt(tokenizer, text, &sink, err);
     if (result < 0) return result;
     for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
-    out->ids[out->count++] = tokenizer->end;
+    if (ends) out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
 }
 
 /* ==== src/text/vocabulary.c ==== */
-/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...]. */
+/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...], or {"id": {"content": ...}}.
+ */
 
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
     return diti_json_u64(value, id) && *id <= INT32_MAX;
 }
 
+static bool diti_vocabulary_key(const char *key, uint64_t *id) {
+    *id = 0;
+    if (!*key) return false;
+    for (; *key >= '0' && *key <= '9' && *id <= INT32_MAX; key++) *id = *id * 10 + (uint64_t)(*key - '0');
+    return !*key && *id <= INT32_MAX;
+}
+
 static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
     *content = diti_json_get(token, "content");
-    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+    if (!*content || (*content)->kind != DITI_JSON_STRING) return false;
+    return token->key ? diti_vocabulary_key(token->key, id) : diti_vocabulary_id(diti_json_get(token, "id"), id);
 }
 
 static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
@@ -27341,7 +29889,260 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     return result;
 }
 
-/* ==== src/text/unigram_gguf.c ==== */
+/* ==== src/text/bpe_files.c ==== */
+/* Files that hold a byte-level BPE tokenizer: CLIP's, or a language model's. */
+
+#define DITI_MERGE_LIMIT (4u << 20)
+
+static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
+                                 size_t right_length, dit_error *err) {
+    diti_merge_index *index = &tokenizer->merges;
+    char joined[2048];
+    diti_merge merge;
+    void *merges = index->merges;
+    merge.rank = (uint32_t)index->count;
+    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
+    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
+    merge.result = -1;
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
+        memcpy(joined, left, left_length);
+        memcpy(joined + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
+    }
+    if (merge.result < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
+                         tokenizer->name, merge.rank + 1);
+    if (index->count >= DITI_MERGE_LIMIT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
+    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
+        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
+    index->merges = (diti_merge *)merges;
+    index->merges[index->count++] = merge;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length,
+                                            dit_error *err) {
+    const char *space = (const char *)memchr(line, ' ', length);
+    if (!space)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
+                         (unsigned long)tokenizer->merges.count + 1);
+    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
+}
+
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
+static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
+    size_t first = 0, end;
+    bool header = true;
+    for (; first < size; first = end + 1, header = false) {
+        const char *feed = (const char *)memchr(text + first, '\n', size - first);
+        size_t length;
+        end = feed ? (size_t)(feed - text) : size;
+        length = end - first;
+        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
+        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+/* CLIP's vocabulary has what a text begins with; its pieces say where a word ends. */
+static diti_tokenizer_kind diti_merges_kind(const diti_json *words) {
+    const diti_json *word = words->kind == DITI_JSON_OBJECT ? words->first : NULL;
+    if (diti_json_get(words, "<|startoftext|>")) return DITI_TOKENIZER_CLIP;
+    while (word && !diti_ends_with(word->key, "</w>")) word = word->next;
+    return word ? DITI_TOKENIZER_CLIP : DITI_TOKENIZER_BYTES;
+}
+
+static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
+                                   const diti_json *config, const char *name, diti_tokenizer **out, dit_error *err) {
+    bool clip = diti_merges_kind(root) == DITI_TOKENIZER_CLIP;
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_create(env, diti_merges_kind(root), root,
+                                    clip ? NULL : diti_json_get(config, "added_tokens_decoder"), name, &tokenizer,
+                                    err));
+    tokenizer->rules = DITI_CLEAN_COMPOSE;
+    if (clip) tokenizer->rules |= DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_LOWER_SIGMA;
+    tokenizer->digits = 1;
+    result = diti_merges_read(tokenizer, merges, size, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const diti_json *config,
+                                                   const char *name, diti_tokenizer **out, dit_error *err) {
+    diti_json *root = NULL;
+    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
+    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, config, name, out, err);
+    diti_json_free(env, root);
+    return result;
+}
+
+/* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
+static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen, LLaMA and Gemma",
+                     name, what, value);
+}
+
+static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
+    if (diti_equal(type, "Sequence")) {
+        member = diti_json_get(normalizer, "normalizers");
+        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+            result = diti_bpe_read_normalizer(tokenizer, member, err);
+    } else if (diti_equal(type, "NFC")) {
+        tokenizer->rules |= DITI_CLEAN_COMPOSE;
+    } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
+        tokenizer->rules |= DITI_CLEAN_LOWER;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Prepend") &&
+               diti_equal(diti_json_string(normalizer, "prepend", ""), "\xe2\x96\x81")) {
+        tokenizer->normalizer.add_prefix = true;
+    } else if (tokenizer->kind == DITI_TOKENIZER_PIECES && diti_equal(type, "Replace") &&
+               diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "String", ""), " ") &&
+               diti_equal(diti_json_string(normalizer, "content", ""), "\xe2\x96\x81")) {
+        tokenizer->escapes_spaces = true;
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
+        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
+    }
+    return result;
+}
+
+typedef struct diti_bpe_pattern {
+    diti_tokenizer_kind kind;
+    uint32_t digits;
+    const char *regex;
+} diti_bpe_pattern;
+#define DITI_BPE_PATTERN(DIGITS)                                                                                       \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS                                               \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const diti_bpe_pattern diti_bpe_patterns[] = {
+    {DITI_TOKENIZER_CLIP, 1, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
+    {DITI_TOKENIZER_BYTES, 1, DITI_BPE_PATTERN("\\p{N}")},
+    {DITI_TOKENIZER_BYTES, 3, DITI_BPE_PATTERN("\\p{N}{1,3}")},
+};
+
+static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *regex, dit_error *err) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_bpe_patterns); i++) {
+        const diti_bpe_pattern *pattern = &diti_bpe_patterns[i];
+        if (pattern->kind != tokenizer->kind || !diti_equal(pattern->regex, regex)) continue;
+        tokenizer->digits = pattern->digits;
+        return DIT_OK;
+    }
+    return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);
+}
+
+/* Where spaces have become something else before, nothing is split at them. */
+static dit_result diti_bpe_check_unsplit(const diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
+                                         dit_error *err) {
+    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    if (!tokenizer->escapes_spaces) return diti_bpe_unsupported(tokenizer->name, "normalizer", "without U+2581", err);
+    if (!pre_tokenizer || pre_tokenizer->kind == DITI_JSON_NULL ||
+        (diti_equal(type, "Split") &&
+         diti_equal(diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "String", ""), " ")))
+        return DIT_OK;
+    return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+}
+
+static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer, dit_error *err) {
+    diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
+    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
+    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
+    const diti_json *member;
+    dit_result result = settings.result;
+    if (result < 0) return result;
+    if (diti_equal(type, "Split")) return diti_bpe_read_pattern(tokenizer, regex, err);
+    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
+    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);
+    member = diti_json_get(pre_tokenizer, "pretokenizers");
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_split(tokenizer, member, err);
+    return result;
+}
+
+/* The token that stands before every text: LLaMA 3's template names it. */
+static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_json *processor, dit_error *err) {
+    const diti_json *member = diti_json_get(processor, "processors"), *first, *token;
+    dit_result result = DIT_OK;
+    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
+        result = diti_bpe_read_template(tokenizer, member, err);
+    if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
+    first = diti_json_get(processor, "single");
+    token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
+}
+
+/* "left right" or ["left", "right"]. */
+static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
+    const diti_json *merge;
+    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
+        const diti_json *left = merge->first, *right = left ? left->next : NULL;
+        if (merge->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
+        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
+            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
+        else
+            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
+    }
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
+                                dit_error *err) {
+    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_PIECES)
+        DITI_TRY(diti_bpe_check_unsplit(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    else
+        DITI_TRY(diti_bpe_read_split(tokenizer, diti_json_get(root, "pre_tokenizer"), err));
+    if (tokenizer->kind == DITI_TOKENIZER_BYTES && !tokenizer->digits)
+        return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", "ByteLevel without Split", err);
+    if (tokenizer->kind != DITI_TOKENIZER_CLIP)
+        DITI_TRY(diti_bpe_read_template(tokenizer, diti_json_get(root, "post_processor"), err));
+    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
+}
+
+DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                           diti_tokenizer **out, dit_error *err) {
+    const diti_json *model = diti_json_get(root, "model");
+    diti_settings settings = diti_settings_of(model, name, err);
+    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
+    bool whole = diti_setting_bool(&settings, "ignore_merges", false), clip = diti_equal(suffix, "</w>");
+    bool fallback = diti_setting_bool(&settings, "byte_fallback", false);
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result;
+    DITI_TRY(settings.result);
+    if (!clip && *suffix) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
+    DITI_TRY(diti_vocabulary_create(env,
+                                    clip       ? DITI_TOKENIZER_CLIP
+                                    : fallback ? DITI_TOKENIZER_PIECES
+                                               : DITI_TOKENIZER_BYTES,
+                                    diti_json_get(model, "vocab"), diti_json_get(root, "added_tokens"), name,
+                                    &tokenizer, err));
+    tokenizer->whole_words = whole;
+    tokenizer->normalizer.add_prefix = false;
+    result = diti_bpe_fill(tokenizer, root, model, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+/* ==== src/text/tokenizer_gguf.c ==== */
 
 /* --- tokenizer.ggml.* of a GGUF (docs/models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
@@ -27391,6 +30192,7 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
         if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
                              (unsigned long long)i, type);
+        if (tokenizer->kind == DITI_TOKENIZER_BYTES && type == DITI_PIECE_USER) type = DITI_PIECE_CONTROL; /* added */
         result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
     }
     return result;
@@ -27443,191 +30245,71 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
     return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
+/* --- byte-level BPE: the words that a text is split into have a name --- */
+typedef struct diti_ggml_split {
+    const char *name;
+    uint32_t digits;
+    bool composes, whole_words;
+} diti_ggml_split;
+
+static dit_result diti_ggml_read_split(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const diti_ggml_split splits[] = {{"qwen2", 1, true, false}, {"llama-bpe", 3, false, true}};
+    const char *name = diti_checkpoint_text(checkpoint, "tokenizer.ggml.pre");
+    size_t i;
+    for (i = 0; i < DITI_COUNT(splits); i++) {
+        if (!diti_equal(name, splits[i].name)) continue;
+        tokenizer->digits = splits[i].digits;
+        tokenizer->rules = splits[i].composes ? DITI_CLEAN_COMPOSE : 0;
+        tokenizer->whole_words = splits[i].whole_words;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\" and \"llama-bpe\" are supported",
+                     name ? name : "(absent)");
+}
+
+static dit_result diti_ggml_read_merges(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
+    static const char key[] = "tokenizer.ggml.merges";
+    const char *line;
+    size_t length = 0;
+    uint64_t i;
+    for (i = 0; (line = diti_checkpoint_array_text(checkpoint, key, i, &length)) != NULL; i++)
+        DITI_TRY(diti_merge_add_line(tokenizer, line, length, err));
+    if (!i) return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is missing", key);
+    return diti_merge_index_build(tokenizer, err);
+}
+
+static dit_result diti_ggml_fill_bytes(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                       diti_tokenizer *tokenizer, dit_error *err) {
+    DITI_TRY(diti_ggml_read_split(checkpoint, tokenizer, err));
+    DITI_TRY(diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err));
+    DITI_TRY(diti_tokenizer_finish(tokenizer, err));
+    DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err));
+    if (diti_ggml_flag(checkpoint, "tokenizer.ggml.add_bos_token", tokenizer->whole_words))
+        DITI_TRY(diti_ggml_id(checkpoint, "tokenizer.ggml.bos_token_id", tokenizer, &tokenizer->begin, err));
+    return diti_ggml_read_merges(checkpoint, tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err) {
     const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
+    bool bytes_bpe = diti_equal(model, "gpt2");
     diti_ggml_vocabulary vocabulary = DITI_ZERO;
     diti_tokenizer *tokenizer;
     uint64_t bytes = 0;
     dit_result result;
-    if (!diti_equal(model, "t5"))
+    if (!bytes_bpe && !diti_equal(model, "t5"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" and \"gpt2\" are supported",
                          model ? model : "(absent)");
     result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
     if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
-                                       &tokenizer, err);
+        result = diti_tokenizer_create(env, bytes_bpe ? DITI_TOKENIZER_BYTES : DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer",
+                                       vocabulary.count, bytes, &tokenizer, err);
     if (result < 0) return result;
-    result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
+    result = bytes_bpe ? diti_ggml_fill_bytes(checkpoint, &vocabulary, tokenizer, err)
+                       : diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-/* ==== src/text/bpe_files.c ==== */
-/* Files that hold a byte-level BPE tokenizer: CLIP's. */
-
-#define DITI_MERGE_LIMIT (4u << 20)
-
-static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
-                                 size_t right_length, dit_error *err) {
-    diti_merge_index *index = &tokenizer->merges;
-    char joined[2048];
-    diti_merge merge;
-    void *merges = index->merges;
-    merge.rank = (uint32_t)index->count;
-    merge.left = diti_piece_find(&tokenizer->words, left, left_length);
-    merge.right = diti_piece_find(&tokenizer->words, right, right_length);
-    merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
-        memcpy(joined, left, left_length);
-        memcpy(joined + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
-    }
-    if (merge.result < 0)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
-                         tokenizer->name, merge.rank + 1);
-    if (index->count >= DITI_MERGE_LIMIT)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
-    if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
-        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
-    index->merges = (diti_merge *)merges;
-    index->merges[index->count++] = merge;
-    return DIT_OK;
-}
-
-/* "left right" */
-static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err) {
-    const char *space = (const char *)memchr(line, ' ', length);
-    if (!space)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
-                         (unsigned long)tokenizer->merges.count + 1);
-    return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
-}
-
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy --- */
-static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
-    size_t first = 0, end;
-    bool header = true;
-    for (; first < size; first = end + 1, header = false) {
-        const char *feed = (const char *)memchr(text + first, '\n', size - first);
-        size_t length;
-        end = feed ? (size_t)(feed - text) : size;
-        length = end - first;
-        while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
-        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
-                                   const char *name, diti_tokenizer **out, dit_error *err) {
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err));
-    tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
-    result = diti_merges_read(tokenizer, merges, size, err);
-    if (result >= 0)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-                                                   const char *merges, size_t merges_size, const char *name,
-                                                   diti_tokenizer **out, dit_error *err) {
-    diti_json *root = NULL;
-    dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
-    if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, name, out, err);
-    diti_json_free(env, root);
-    return result;
-}
-
-/* --- tokenizer.json: what the tokenizers library does, as far as CLIP's files ask for it --- */
-static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only CLIP's",
-                     name, what, value);
-}
-
-static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
-    if (diti_equal(type, "Sequence")) {
-        member = diti_json_get(normalizer, "normalizers");
-        for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-            result = diti_bpe_read_normalizer(tokenizer, member, err);
-    } else if (diti_equal(type, "NFC")) {
-        tokenizer->rules |= DITI_CLEAN_COMPOSE;
-    } else if (diti_equal(type, "Lowercase")) {
-        tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (!diti_equal(type, "Replace") || /* white space only separates words, however much of it */
-               !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
-        result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
-    }
-    return result;
-}
-
-static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const char *name, dit_error *err) {
-    static const char clip[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-    diti_settings settings = diti_settings_of(pre_tokenizer, name, err);
-    const char *type = diti_setting_text(&settings, "type", "");
-    const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
-    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
-    const diti_json *member;
-    dit_result result = settings.result;
-    if (result < 0) return result;
-    if (diti_equal(type, "Split"))
-        return diti_equal(regex, clip) ? DIT_OK : diti_bpe_unsupported(name, "pattern", regex, err);
-    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
-    if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(name, "pre_tokenizer", type, err);
-    member = diti_json_get(pre_tokenizer, "pretokenizers");
-    for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
-        result = diti_bpe_check_split(member, name, err);
-    return result;
-}
-
-/* "left right" or ["left", "right"]. */
-static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
-    const diti_json *merge;
-    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
-        const diti_json *left = merge->first, *right = left ? left->next : NULL;
-        if (merge->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
-        else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
-            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
-        else
-            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
-    }
-    return diti_merge_index_build(tokenizer, err);
-}
-
-static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
-                                dit_error *err) {
-    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
-    DITI_TRY(diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err));
-    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
-}
-
-DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
-                                           diti_tokenizer **out, dit_error *err) {
-    const diti_json *model = diti_json_get(root, "model");
-    diti_settings settings = diti_settings_of(model, name, err);
-    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
-    diti_tokenizer *tokenizer = NULL;
-    dit_result result;
-    DITI_TRY(settings.result);
-    if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err));
-    result = diti_bpe_fill(tokenizer, root, model, err);
-    if (result >= 0)
         *out = tokenizer;
     else
         diti_tokenizer_free(tokenizer);
@@ -27782,24 +30464,6 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     return result;
 }
 
-static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
-    char path[160], *vocabulary, *merges = NULL;
-    size_t vocabulary_size = 0, merges_size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
-    if (result < 0 || !merges) return result;
-    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
-    if (result >= 0 && vocabulary)
-        result =
-            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
-    else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
-    diti_free(from->env, vocabulary);
-    diti_free(from->env, merges);
-    return result;
-}
-
 static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
                                         dit_error *err) {
     char path[160], *data;
@@ -27808,6 +30472,27 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     if (result < 0 || !data) return result;
     result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    diti_json *config = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0) result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0 && vocabulary)
+        result = diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, config, path,
+                                            out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_json_free(from->env, config);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
     return result;
 }
 
@@ -27889,6 +30574,126 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     diti_tokenizer_free(*out);
     *out = NULL;
     return result;
+}
+
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
+
+/* ==== src/text/chat.c ==== */
+
+/* Chat templates: the exact text that pipelines put around a prompt for a decoder language model, and which of its
+   hidden states they take (docs/models.md 5.5). */
+
+#define DITI_CHAT_SYSTEM "<|im_start|>system\n"
+#define DITI_CHAT_USER "<|im_start|>user\n"
+#define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+#define DITI_CHAT_EDIT                                                                                                 \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+#define DITI_CHAT_VIDEO                                                                                                 \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
+#define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_chats[DITI_CHATS] = {
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     "",
+     "",
+     512,
+     true,
+     false,
+     {3, 36, {9, 18, 27}, false}},
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
+     DITI_CHAT_EDIT,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_EDIT,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImage21Pipeline",
+     DITI_CHAT_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_COMPREHEND,
+     " ",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, true}},
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     true,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline",
+     DITI_CHAT_VIDEO,
+     "<|eot_id|>",
+     DITI_CHAT_VIDEO,
+     "",
+     256,
+     false,
+     false,
+     {1, 0, {-3}, false}}};
+
+DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
+
+DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name) {
+    size_t i, length = strlen(class_name);
+    for (i = 0; i < DITI_CHATS && length; i++) {
+        const char *at = diti_chats[i].classes;
+        while ((at = strstr(at, class_name)) != NULL) {
+            bool begins = at == diti_chats[i].classes || at[-1] == ' ';
+            if (begins && (at[length] == 0 || at[length] == ' ')) return &diti_chats[i];
+            at += length;
+        }
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count) {
+    uint32_t i;
+    *count = taps && taps->count ? taps->count : 1;
+    out[0] = own;
+    for (i = 0; taps && i < taps->count; i++) {
+        int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
+        if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {
+            if (at * own % taps->layers) return false;
+            at = at * own / taps->layers;
+        }
+        if (at < 0 || at > (int64_t)own || (i && at <= (int64_t)out[i - 1])) return false;
+        out[i] = (uint32_t)at;
+    }
+    return true;
 }
 
 /* ==== src/text/t5.c ==== */
@@ -28079,7 +30884,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
                                              diti_t5_read,   diti_t5_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (diti_component_has(&from, "token_embedding.weight"))
@@ -28247,8 +31052,9 @@ static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti
 }
 
 static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
-                                     dit_error *err) {
+                                     const uint32_t *items, dit_error *err) {
     (void)ids;
+    (void)items;
     return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
 }
 
@@ -28393,7 +31199,7 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     diti_clip_block *block = &clip->blocks[index];
-    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
     diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
@@ -28403,6 +31209,8 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
+    for (i = 0; i < 3 && loader->rename; i++)
+        diti_loader_alias(loader, &block->qkv.layers[0].weight, i * d, d, qkv[i], 0, d, DITI_NAMES_ALL);
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
     diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
@@ -28442,7 +31250,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
                                              diti_clip_read, diti_clip_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
@@ -28652,7 +31460,8 @@ static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, di
 }
 
 static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                       const int32_t *ids, dit_error *err) {
+                                       const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)items;
     return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
 }
 
@@ -28795,7 +31604,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
     static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
                                              diti_bert_read, diti_bert_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;
@@ -28927,9 +31736,639 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
     return &type;
 }
 
-#undef DITI_ROOM
+/* ==== src/text/decoder.c ==== */
 
-#define DITI_ROOM DITI_SMALL
+/* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
+   queries that share heads of keys and values, rotary embedding of whole heads, a causal mask, and a gated
+   feed-forward. Qwen3 norms each head of queries and keys, Qwen2.5 has biases on them, Gemma 2 norms what both
+   sublayers say and caps scores. LLaMA and Mistral are the plain form. Whichever it is follows from its tensors. */
+
+typedef struct diti_decoder_block {
+    diti_weight norm;           /* [d] */
+    diti_layer q;               /* [heads * head_dim, d] */
+    diti_fused_linear kv;       /* [2 * kv_heads * head_dim, d] */
+    diti_weight q_norm, k_norm; /* [head_dim]; Qwen3 */
+    diti_weight out;            /* [d, heads * head_dim] */
+    diti_weight attention_norm; /* [d]; Gemma 2: norms what attention says */
+    diti_weight ff_norm;        /* [d] */
+    diti_weight gate, up, down; /* [ff, d], [ff, d], [d, ff] */
+    diti_weight last_norm;      /* [d]; Gemma 2: norms what the feed-forward says */
+} diti_decoder_block;
+
+typedef struct diti_decoder_config {
+    uint32_t columns, vocabulary; /* columns: d */
+    uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
+    uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    diti_activation activation;
+    uint32_t taps[DITI_TAPS], tap_count;
+    bool normed; /* the last state, if it is wanted, is behind the final norm */
+} diti_decoder_config;
+
+struct diti_decoder {
+    diti_component base;
+    diti_decoder_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight final_norm; /* [d] */
+    diti_decoder_block *blocks;
+};
+
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
+ */
+
+#define DITI_DECODER_PREFIXES 5u
+static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KEY_TABLES] = {
+    {{NULL, "model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "model.language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+    {{NULL, "language_model.", NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}, {NULL, NULL, NULL, 0}},
+};
+
+static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
+static const char *const diti_decoder_gguf_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+/* Gemma 2: the norm before the feed-forward has another name in transformers. */
+static const char *const diti_decoder_gemma_block_keys[][2] = {
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+static const diti_key_table diti_decoder_gguf_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gguf_block_keys, DITI_COUNT(diti_decoder_gguf_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+static const diti_key_table diti_decoder_gemma_names[DITI_KEY_TABLES] = {
+    {"layers.", "blk.", diti_decoder_gemma_block_keys, DITI_COUNT(diti_decoder_gemma_block_keys)},
+    {NULL, NULL, diti_decoder_gguf_keys, DITI_COUNT(diti_decoder_gguf_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+
+static const diti_key_table *diti_decoder_names(const diti_component_source *from) {
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < DITI_DECODER_PREFIXES; i++) {
+        diti_format(name, sizeof name, "%slayers.0.self_attn.q_proj.weight", diti_decoder_prefixes[i][0].after);
+        if (diti_component_has(from, name)) return diti_decoder_prefixes[i];
+    }
+    if (diti_component_has(from, "blk.0.post_ffw_norm.weight")) return diti_decoder_gemma_names;
+    return diti_component_has(from, "blk.0.attn_q.weight") ? diti_decoder_gguf_names : diti_decoder_prefixes[0];
+}
+
+/* ---- configuration ---- */
+
+/* A number of a GGUF's metadata, ARCHITECTURE.KEY; 0: absent. */
+static double diti_decoder_metadata(const diti_checkpoint *checkpoint, const char *key) {
+    const char *architecture = diti_checkpoint_text(checkpoint, "general.architecture"), *text;
+    char name[128];
+    if (!architecture || !diti_format(name, sizeof name, "%s.%s", architecture, key)) return 0;
+    text = diti_checkpoint_text(checkpoint, name);
+    return text ? diti_parse_double(text) : 0;
+}
+
+static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char *key) {
+    double value = diti_decoder_metadata(checkpoint, key);
+    return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
+}
+
+/* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
+   images the sections of their three axes, which agree in text. */
+static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
+    static const char *const places[] = {"rope_scaling", "rope_parameters"};
+    double theta = config->theta;
+    size_t i;
+    theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
+    for (i = 0; i < DITI_COUNT(places); i++) {
+        diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
+        const char *type = diti_setting_text(&rope, "type", "default");
+        type = diti_setting_text(&rope, "rope_type", type);
+        theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        if (settings->result == DIT_OK) settings->result = rope.result;
+        if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
+                                 "of a type that is not known for text encoders, only default and mrope");
+    }
+    config->theta = (float)theta;
+}
+
+static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_config *config) {
+    const char *usual = config->four_norms ? "gelu_pytorch_tanh" : "silu";
+    const char *name = diti_setting_text(settings, "hidden_activation", usual);
+    if (!diti_setting(settings, "hidden_activation")) name = diti_setting_text(settings, "hidden_act", usual);
+    config->activation = diti_equal(name, "silu") ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_GELU_TANH;
+    if (diti_equal(name, "silu") || diti_equal(name, "gelu_pytorch_tanh")) return;
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
+                         "not known for a language model, only silu and gelu_pytorch_tanh");
+}
+
+/* The values that published models have where neither config.json nor metadata says them. */
+static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
+    const diti_checkpoint *file = loader->checkpoint;
+    const diti_key_table *names = (const diti_key_table *)loader->user;
+    double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
+    double theta = diti_decoder_metadata(file, "rope.freq_base");
+    bool images = names->after && strstr(names->after, "language_model");
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
+    config->theta = (float)theta;
+    config->head_dim = diti_decoder_count(file, "attention.key_length");
+    config->heads = diti_decoder_count(file, "attention.head_count");
+    config->kv_heads = diti_decoder_count(file, "attention.head_count_kv");
+    config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
+    config->cap = config->four_norms ? 50.0f : 0;
+    config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama");
+    config->offset_norms = config->four_norms && !diti_checkpoint_text(file, "general.architecture");
+}
+
+static void diti_decoder_read_heads(diti_loader *loader, diti_settings *settings, diti_decoder_config *config) {
+    uint32_t own = diti_loader_dimension(loader, "layers.0.self_attn.q_norm.weight", 0);
+    config->heads = diti_setting_size(settings, "num_attention_heads", config->heads, 1024);
+    config->kv_heads = diti_setting_size(settings, "num_key_value_heads", config->kv_heads, 1024);
+    if (!config->head_dim) config->head_dim = own;
+    if (!config->head_dim && config->heads) config->head_dim = config->columns / config->heads;
+    if (!config->head_dim) config->head_dim = config->four_norms ? 256 : 128;
+    config->head_dim = diti_setting_size(settings, "head_dim", config->head_dim, 1024);
+    if (!config->heads) config->heads = config->q_rows / config->head_dim;
+    if (!config->kv_heads) config->kv_heads = config->kv_rows / config->head_dim;
+}
+
+static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json *json, diti_decoder_config *config,
+                                           dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_decoder_config, vocabulary), "embed_tokens.weight", 0},
+        {offsetof(diti_decoder_config, columns), "embed_tokens.weight", 1},
+        {offsetof(diti_decoder_config, q_rows), "layers.0.self_attn.q_proj.weight", 0},
+        {offsetof(diti_decoder_config, kv_rows), "layers.0.self_attn.k_proj.weight", 0},
+        {offsetof(diti_decoder_config, hidden), "layers.0.mlp.gate_proj.weight", 0}};
+    const diti_json *text = diti_json_get(json, "text_config");
+    diti_settings settings = diti_settings_of(text ? text : json, "the text encoder's config.json", err);
+    double scalar;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->head_norms = diti_loader_find(loader, "layers.0.self_attn.q_norm.weight") != NULL;
+    config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
+    config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
+    diti_decoder_assume(loader, config);
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
+    diti_decoder_read_rotation(&settings, config);
+    diti_decoder_read_heads(loader, &settings, config);
+    diti_decoder_read_activation(&settings, config);
+    scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
+    config->scale = (float)(1.0 / sqrt(scalar));
+    config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
+    if (diti_setting_bool(&settings, "use_sliding_window", true))
+        config->window = diti_setting_size(&settings, "sliding_window", config->window, 1u << 30);
+    config->window_every = config->four_norms ? 2 : 1;
+    return settings.result;
+}
+
+static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->q_rows || !config->kv_rows || !config->hidden || !config->layers)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a language model that dit knows: %s is missing or has an impossible shape", file,
+                         config->columns ? "a matrix of layer 0" : "the token embedding");
+    if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
+        config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
+    if (config->head_dim % 4 || config->head_dim > 256)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
+                         file, (unsigned)config->head_dim);
+    if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);
+    return DIT_OK;
+}
+
+static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
+    DITI_TRY(diti_decoder_read_config(loader, json, config, err));
+    DITI_TRY(diti_decoder_check(loader, config, err));
+    if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+    config->needed = config->taps[config->tap_count - 1];
+    config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_decoder_load_block(diti_loader *loader, diti_decoder *decoder, uint32_t index) {
+    static const char *const kv[] = {"self_attn.k_proj", "self_attn.v_proj"};
+    const diti_decoder_config *config = &decoder->config;
+    diti_decoder_block *block = &decoder->blocks[index];
+    uint32_t d = config->columns;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->norm, 1, d, "input_layernorm.weight");
+    diti_load_linear(loader, &block->q.weight, config->q_rows, d, "self_attn.q_proj.weight");
+    if (config->biased) diti_load_vector(loader, &block->q.bias, 1, config->q_rows, "self_attn.q_proj.bias");
+    diti_load_fused_linear(loader, &block->kv, kv, 2, config->kv_rows, d, config->biased);
+    if (config->head_norms) {
+        diti_load_vector(loader, &block->q_norm, 1, config->head_dim, "self_attn.q_norm.weight");
+        diti_load_vector(loader, &block->k_norm, 1, config->head_dim, "self_attn.k_norm.weight");
+    }
+    diti_load_linear(loader, &block->out, d, config->q_rows, "self_attn.o_proj.weight");
+    if (config->four_norms) {
+        diti_load_vector(loader, &block->attention_norm, 1, d, "post_attention_layernorm.weight");
+        diti_load_vector(loader, &block->ff_norm, 1, d, "pre_feedforward_layernorm.weight");
+        diti_load_vector(loader, &block->last_norm, 1, d, "post_feedforward_layernorm.weight");
+    } else {
+        diti_load_vector(loader, &block->ff_norm, 1, d, "post_attention_layernorm.weight");
+    }
+    diti_load_linear(loader, &block->gate, config->hidden, d, "mlp.gate_proj.weight");
+    diti_load_linear(loader, &block->up, config->hidden, d, "mlp.up_proj.weight");
+    diti_load_linear(loader, &block->down, d, config->hidden, "mlp.down_proj.weight");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Layers behind the last state that is wanted stay in the file; they are no mistake. */
+static void diti_decoder_leave_block(diti_loader *loader, uint32_t index) {
+    static const char *const names[] = {"input_layernorm.weight",
+                                        "self_attn.q_proj.weight",
+                                        "self_attn.k_proj.weight",
+                                        "self_attn.v_proj.weight",
+                                        "self_attn.q_proj.bias",
+                                        "self_attn.k_proj.bias",
+                                        "self_attn.v_proj.bias",
+                                        "self_attn.q_norm.weight",
+                                        "self_attn.k_norm.weight",
+                                        "self_attn.o_proj.weight",
+                                        "post_attention_layernorm.weight",
+                                        "pre_feedforward_layernorm.weight",
+                                        "post_feedforward_layernorm.weight",
+                                        "mlp.gate_proj.weight",
+                                        "mlp.up_proj.weight",
+                                        "mlp.down_proj.weight"};
+    size_t i;
+    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        const diti_stored_tensor *tensor = diti_loader_find(loader, names[i]);
+        if (tensor) diti_loader_use(loader, tensor);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Gemma multiplies embeddings by the root of their width, rounded as the weights are. */
+static float diti_decoder_embedding_scale(diti_loader *loader, const diti_decoder_config *config) {
+    const diti_stored_tensor *table = diti_loader_find(loader, "embed_tokens.weight");
+    float root = sqrtf((float)config->columns);
+    if (!config->four_norms || !table) return 0;
+    if (table->type == DIT_TYPE_BF16) return diti_bfloat_to_float(diti_float_to_bfloat(root));
+    return table->type == DIT_TYPE_F16 ? diti_half_to_float(diti_float_to_half(root)) : root;
+}
+
+static void diti_decoder_load_all(diti_component *component, diti_loader *loader) {
+    diti_decoder *decoder = (diti_decoder *)(void *)component;
+    diti_decoder_config *config = &decoder->config;
+    uint32_t i;
+    decoder->blocks = (diti_decoder_block *)diti_component_array(component, loader, config->needed ? config->needed : 1,
+                                                                 sizeof *decoder->blocks);
+    if (!decoder->blocks) return;
+    decoder->traits.columns = config->columns * config->tap_count;
+    decoder->traits.vocabulary = config->vocabulary;
+    decoder->traits.layers = config->needed;
+    config->embedding_scale = diti_decoder_embedding_scale(loader, config);
+    diti_load_table(loader, &decoder->embedding, config->vocabulary, config->columns, "embed_tokens.weight");
+    for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
+    for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
+    if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
+}
+
+DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                          const diti_checkpoint *checkpoint, const char *prefix,
+                                          const diti_load_options *options, diti_decoder **out, dit_error *err) {
+    static const diti_component_kind kind = {"text encoder",    "text_encoder",        sizeof(diti_decoder),
+                                             diti_decoder_read, diti_decoder_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component;
+    dit_result result;
+    from.keys = diti_decoder_names(&from);
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_decoder *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
+    if (decoder) diti_component_free(&decoder->base);
+}
+
+/* ---- what the host writes ---- */
+
+enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
+#define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+
+/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                            const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
+    float *sines = cosines + (size_t)rows * half;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
+    for (item = 0; item < use->batch; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        for (row = 0; row < place[1]; row++) {
+            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
+            for (j = 0; j < half; j++) {
+                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
+                float angle = (float)row * (1.0f / power);
+                cosine[j] = (float)cos((double)angle);
+                sine[j] = (float)sin((double)angle);
+            }
+        }
+    }
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    if (result == DIT_OK)
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+    diti_free(&decoder->base.env, cosines);
+    return result;
+}
+
+/* Element key - query + tokens - 1 of every head: keys behind a query are masked, and those out of its window. */
+static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                          diti_tensor input, uint32_t window, dit_error *err) {
+    uint32_t width = 2 * use->tokens - 1, i;
+    size_t count = (size_t)decoder->config.heads * width, n;
+    float *mask = (float *)diti_alloc_array(&decoder->base.env, count, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
+    for (n = 0; n < count; n++) {
+        i = (uint32_t)(n % width);
+        mask[n] = i >= use->tokens || (window && use->tokens - 1 - i >= window) ? DITI_DECODER_MASKED : 0.0f;
+    }
+    result = diti_plan_write(plan, input, mask, count * sizeof *mask, err);
+    diti_free(&decoder->base.env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
+    const diti_tensor *inputs = use->inputs;
+    uint32_t window = decoder->config.window;
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
+    if (inputs[DITI_DECODER_MASK])
+        DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
+    return inputs[DITI_DECODER_WINDOW]
+               ? diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_WINDOW], window, err)
+               : DIT_OK;
+}
+
+/* ---- the graph ---- */
+
+static bool diti_decoder_windowed(const diti_decoder_config *config, const diti_encoder_use *use, uint32_t index) {
+    return config->window && config->window < use->tokens && index % config->window_every == 0;
+}
+
+static void diti_decoder_inputs(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    uint32_t i, half = config->head_dim / 2, width = 2 * use->tokens - 1;
+    if (!config->needed) return;
+    use->inputs[DITI_DECODER_COSINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text cosines");
+    use->inputs[DITI_DECODER_SINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text sines");
+    for (i = 0; i < config->needed; i++) {
+        bool windowed = diti_decoder_windowed(config, use, i);
+        diti_tensor *mask = &use->inputs[windowed ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+        if (!*mask)
+            *mask = diti_tensor_input(graph, DITI_F32, config->heads, width, windowed ? "window mask" : "causal mask");
+    }
+}
+
+static diti_tensor diti_decoder_norm(const diti_decoder *decoder, diti_graph *graph, diti_tensor x,
+                                     const diti_weight *weight, const diti_weight *reader, diti_tensor out,
+                                     bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = decoder->config.eps;
+    if (decoder->config.offset_norms)
+        desc.scale = diti_tensor_weight(graph, weight, 0);
+    else
+        desc.weight = weight;
+    desc.reader = reader;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += weight h, in place; with a norm, x += norm(weight h). */
+static void diti_decoder_residual(const diti_decoder *decoder, diti_graph *graph, diti_tensor x, diti_tensor h,
+                                  const diti_weight *weight, const diti_weight *norm, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    desc.name = add.name = name;
+    if (!decoder->config.four_norms) {
+        desc.residual = desc.out = x;
+        diti_linear(graph, h, weight, &desc);
+        return;
+    }
+    desc.out_f32 = true;
+    h = diti_linear(graph, h, weight, &desc);
+    h = diti_decoder_norm(decoder, graph, h, norm, NULL, 0, true, name);
+    add.add = x;
+    add.out = x;
+    diti_elementwise(graph, h, &add);
+}
+
+/* Heads of queries or keys, in place. */
+static void diti_decoder_rotate(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                diti_tensor x, uint32_t heads, const diti_weight *norm, const char *name) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = heads;
+    desc.head_dim = config->head_dim;
+    desc.norm = config->head_norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+    desc.eps = config->eps;
+    desc.weight = config->head_norms ? norm : NULL;
+    desc.cosines = use->inputs[DITI_DECODER_COSINES];
+    desc.sines = use->inputs[DITI_DECODER_SINES];
+    desc.half_split = !config->interleaved;
+    desc.name = name;
+    diti_qk_norm_rope(graph, x, &desc);
+}
+
+static diti_tensor diti_decoder_attention(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                          uint32_t index, diti_tensor h) {
+    const diti_decoder_config *config = &decoder->config;
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor q, kv, k;
+    linear.name = "decoder_q";
+    linear.bias = &block->q.bias;
+    q = diti_linear(graph, h, &block->q.weight, &linear);
+    linear.bias = NULL;
+    linear.name = "decoder_kv";
+    kv = diti_linear_fused(graph, h, &block->kv, &linear);
+    k = diti_tensor_view(graph, kv, 0, use->rows, 0, config->kv_rows);
+    diti_decoder_rotate(decoder, graph, use, q, config->heads, &block->q_norm, "decoder_rotate_q");
+    diti_decoder_rotate(decoder, graph, use, k, config->kv_heads, &block->k_norm, "decoder_rotate_k");
+    desc.batch = use->batch;
+    desc.heads = config->heads;
+    desc.kv_heads = config->kv_heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = config->scale;
+    desc.cap = config->cap;
+    desc.items = use->items;
+    desc.packed = true;
+    desc.most_keys = use->tokens;
+    desc.bias = use->inputs[diti_decoder_windowed(config, use, index) ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
+    desc.name = "decoder_attention";
+    return diti_attention(graph, q, k, diti_tensor_view(graph, kv, 0, use->rows, config->kv_rows, config->kv_rows),
+                          &desc);
+}
+
+/* activation(gate h) * (up h) */
+static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *graph, const diti_decoder_block *block,
+                                      diti_tensor h) {
+    diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
+    up.name = "decoder_up";
+    gate.multiply = diti_linear(graph, h, &block->up, &up);
+    gate.activation = decoder->config.activation;
+    gate.name = "decoder_gate";
+    return diti_linear(graph, h, &block->gate, &gate);
+}
+
+/* x F32 [rows, d] is changed in place. */
+static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
+                                   uint32_t index, diti_tensor x) {
+    const diti_decoder_block *block = &decoder->blocks[index];
+    diti_tensor h = diti_decoder_norm(decoder, graph, x, &block->norm, NULL, 0, false, "decoder_norm1");
+    h = diti_decoder_attention(decoder, graph, use, index, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->out, &block->attention_norm, "decoder_attention_out");
+    h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
+    h = diti_decoder_gated(decoder, graph, block, h);
+    diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+}
+
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
+    diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (!(decoder->config.embedding_scale > 0)) return x;
+    desc.scale = decoder->config.embedding_scale;
+    desc.out_f32 = true;
+    desc.name = "decoder_embedding_scale";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* State `state`, which is x, to where it belongs in the result; a single state need not be copied. */
+static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
+                                    diti_tensor x) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor to =
+        out ? diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, x), tap * config->columns, config->columns) : 0;
+    if (config->normed && config->taps[tap] == config->layers)
+        return diti_decoder_norm(decoder, graph, x, &decoder->final_norm, NULL, to, true, "decoder_final_norm");
+    if (!to) return x;
+    diti_copy(graph, x, to, "decoder_state");
+    return to;
+}
+
+DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+    const diti_decoder_config *config = &decoder->config;
+    diti_tensor x = diti_decoder_embed(decoder, graph, use), out = 0;
+    uint32_t i, tap = 0;
+    diti_decoder_inputs(decoder, graph, use);
+    if (config->tap_count > 1)
+        out = diti_tensor_new(graph, DITI_F32, use->rows, config->tap_count * config->columns, "hidden states");
+    for (i = 0; i <= config->needed && !diti_graph_failed(graph); i++) {
+        if (tap < config->tap_count && config->taps[tap] == i) {
+            diti_tensor state = diti_decoder_tap(decoder, graph, out, tap++, x);
+            if (config->tap_count == 1) out = state;
+        }
+        if (i == config->needed) break;
+        diti_graph_scope(graph, "block", i);
+        diti_decoder_run_block(decoder, graph, use, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (use->weights) diti_weigh_rows(graph, out, use->weights, "decoder_weigh");
+    return out;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_decoder_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                         const diti_checkpoint *checkpoint, const char *prefix,
+                                         const diti_load_options *options, void **out, dit_error *err) {
+    diti_decoder *decoder = NULL;
+    dit_result result = diti_decoder_load(device, env, config, checkpoint, prefix, options, &decoder, err);
+    *out = decoder;
+    return result;
+}
+
+static void diti_decoder_type_destroy(void *self) { diti_decoder_destroy((diti_decoder *)self); }
+
+static const diti_encoder_traits *diti_decoder_type_traits(const void *self) {
+    return &((const diti_decoder *)self)->traits;
+}
+
+static const diti_weights *diti_decoder_type_weights(const void *self) {
+    return &((const diti_decoder *)self)->base.weights;
+}
+
+static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_decoder_encode((const diti_decoder *)self, graph, use);
+}
+
+static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                          const int32_t *ids, const uint32_t *items, dit_error *err) {
+    (void)ids;
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
+    static const diti_encoder_type type = {true,
+                                           true,
+                                           diti_decoder_type_load,
+                                           diti_decoder_type_destroy,
+                                           diti_decoder_type_traits,
+                                           diti_decoder_type_weights,
+                                           diti_decoder_type_encode,
+                                           diti_decoder_type_write};
+    return &type;
+}
 
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
@@ -28944,7 +32383,11 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_LLAMA /* not here: what it says is given */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_GEMMA2,
+    DITI_ENCODER_MISTRAL,
+    DITI_ENCODER_LLAMA
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -28963,6 +32406,8 @@ typedef struct diti_model_traits {
     uint32_t layers;              /* blocks */
     uint32_t single_layers;   /* blocks in which text and image share their weights (FLUX); layers counts them, too */
     uint32_t width, heads;    /* D, attention heads */
+    uint32_t feed;            /* columns of the feed-forward; 0: 4D */
+    bool gated;               /* the feed-forward has a third matrix */
     uint32_t latent_channels; /* C */
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
@@ -28981,22 +32426,32 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
+    bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
+                                multiple, that the longest one fits: text_tokens */
     bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
@@ -29008,9 +32463,11 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
-    uint32_t feeds, texts;        /* feed-forwards, and attentions to the text, of a divided model's block */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
+    bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
+    /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
+    void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;
@@ -29029,6 +32486,7 @@ typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
+    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
     uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
                       within frames and within positions by turns; else 1 */
 } diti_token_range;
@@ -29051,6 +32509,13 @@ typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
+
+/* The latent of a picture that is referred to, as the sampler has latents. */
+#define DITI_MOST_REFERENCES 10u
+typedef struct diti_reference_latent {
+    diti_tensor planes; /* F32 [C, height * width] */
+    uint32_t height, width;
+} diti_reference_latent;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -29076,11 +32541,13 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
+    const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
+                                    text_tokens rows */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
                                 the row of the tables that each frame has: the step's, or, of frames that are given,
                                 `steps`: the row of timestep 0; 0: all have the step's */
@@ -29090,6 +32557,11 @@ typedef struct diti_denoise {
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_reference_latent references[DITI_MOST_REFERENCES];
+    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
+                      group of tokens, tokens of pictures that are referred to */
+    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -29135,8 +32607,9 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -29200,7 +32673,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* A message about an unknown model tells families that this build lacks: "; this build lacks FLUX.1 (DIT_NO_FLUX),
+/* A message about an unknown model tells what left families out: "; this build was made with DIT_NO_FLUX,
  * ...". */
 #define DITI_FAMILIES_TEXT 512u
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
@@ -29277,6 +32750,11 @@ DIT_INTERNAL void diti_position_rows(uint32_t count, double divide, uint32_t dim
 DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, uint32_t dim, float *cosines,
                                      float *sines);
 
+/* docs/models.md 2.5: cosines and sines, sum of axes / 2 each, of a token at that position: of axis a the angles
+   position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
+                                               const int32_t *position, float *cosines, float *sines);
+
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
  */
@@ -29341,9 +32819,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
@@ -29354,6 +32833,7 @@ typedef struct diti_sublayer {
     void (*heads)(const struct diti_pass *p, diti_tensor x, uint32_t kind);
     const struct diti_sublayer
         *beside;                     /* reads the same norm, and stands beside this one in the second layer's input */
+    float norm_eps;                  /* eps of norms; 0: 1e-6 */
     float eps;                       /* eps of the norm before the sublayer */
     bool rms;                        /* the norm is an RMS norm */
     const diti_layer *norm;          /* weight and bias of that norm; NULL: none */
@@ -29393,6 +32873,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
+/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
 /* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
    would be very large. feed: of DITI_STREAMS_ONE. */
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
@@ -29424,6 +32906,9 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
    that was written of desc->out must go through diti_column_shard_sum. */
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
+/* This device's part of desc->out = gate * layer(h), which goes through diti_column_shard_sum, too. */
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -29448,6 +32933,8 @@ typedef struct diti_adaln {
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+/* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -29493,13 +32980,22 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
-/* The row at which an image's own ones begin, among the rows that the devices of a sequence divide. */
+/* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an image's rows at hand stand in front of its tokens. */
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
+
+/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
+/* The reference that leading row belongs to, and its place there. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+                                                    uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -29550,6 +33046,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
     diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool shared;                          /* set before: all prompts have the same, and count as one here */
     bool kept;                            /* rows of all steps are kept, in `all` */
     diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
     diti_tensor step_active;              /* row of the step at hand: F32 [prompts, D], where none are kept */
@@ -29572,6 +33069,29 @@ DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pa
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
+/* Texts of unequal length in places of text_tokens rows: each at the end of its place, so that items attend the rows
+   from there on. */
+typedef struct diti_text_order {
+    diti_tensor items; /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of all places that each text fills */
+    diti_tensor order; /* input U32 [1, prompts * text_tokens]: rows of what is put in order */
+    diti_tensor keys;  /* input U32 [branches * batch, DITI_ITEM_WORDS]; 0: texts fill their places */
+} diti_text_order;
+DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_text_order *out);
+/* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
+                                                          diti_tensor table);
+/* diti_pass.keys of the items at hand. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
+/* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
+   DITI_JOINT_IMAGE of the image alone; of `items` items one after the other, or with items 0 of the first prompt. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
+                                                           uint32_t items);
+/* Rows that a text fills: a multiple of unit. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+/* image: rows of an item behind its text. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                                          const diti_text_order *order, const diti_env *env,
+                                                          uint32_t unit, uint32_t image, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -29652,6 +33172,18 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
             float angle = (float)(whole ? floor(place) : place) * frequency;
             cosines[(size_t)i * half + j] = cosf(angle);
             sines[(size_t)i * half + j] = sinf(angle);
+        }
+    }
+}
+
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < count; axis++) {
+        for (i = 0; i < axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
         }
     }
 }
@@ -30000,13 +33532,19 @@ static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weigh
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
+    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    diti_column_shard_make(p, h, layer, sublayer, desc);
+}
+
+DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;
@@ -30203,8 +33741,9 @@ static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which
 /* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
 static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
-    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
-    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0, groups = diti_modulation_groups(p);
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, groups > 1 ? item / (p->items / p->prompts) : 0, 1,
                             (stream * m->chunks + (uint32_t)which) * p->width, p->width);
 }
 
@@ -30220,8 +33759,16 @@ static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const d
     return true;
 }
 
+static bool diti_layers_adapted(const diti_pass *p, const diti_layer *layers, uint32_t count) {
+    uint32_t i;
+    for (i = 0; i < count; i++)
+        if (diti_graph_adapts(p->graph, &layers[i].weight)) return true;
+    return false;
+}
+
 /* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
-   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+   int8. NULL where they are of other types, where LoRAs read it too, or where each device quantizes its own columns
+   later. */
 static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
@@ -30230,7 +33777,11 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
-            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+            uint32_t count = sublayer->qkv ? sublayer->qkv[i].count : 1;
+            if (!diti_reader_agrees(layers, count, &reader) || diti_layers_adapted(p, layers, count)) return NULL;
+            if (!sublayer->gate) continue;
+            if (!diti_reader_agrees(&sublayer->gate[i], 1, &reader) || diti_layers_adapted(p, &sublayer->gate[i], 1))
+                return NULL;
         }
     }
     return reader;
@@ -30255,12 +33806,10 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
     uint32_t i;
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_norm_desc desc = DITI_ZERO;
-        desc.eps = sublayer->eps;
         desc.shift = diti_modulation_item(p, i, shift);
         desc.scale = diti_modulation_item(p, i, scale);
         desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
-        desc.name = sublayer->norm_name;
-        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+        diti_sublayer_norm(p, diti_pass_image(p, x, i), &desc, sublayer);
     }
     return all;
 }
@@ -30272,7 +33821,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
         desc.scale = diti_modulation_both(p, scale);
-        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.rows_per_group = diti_pass_all(p) / (diti_modulation_groups(p) ? diti_modulation_groups(p) : 1);
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
@@ -30307,6 +33856,41 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
     desc.kind = kind;
     desc.out = out;
     diti_linear_fused(p->graph, h, sublayer->qkv, &desc);
+}
+
+/* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
+    bool whole = diti_group_count(column_shard.in) == 1;
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
+    desc.multiply = whole ? multiply : 0;
+    desc.out = out;
+    if (sublayer->streams == DITI_STREAMS_TWO) desc.rows = diti_pass_rows(p, stream);
+    desc.name = multiply ? "ff_gate" : sublayer->in_name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* activation(gate(h)) * in(h), of each stream with its weights. Where devices divide the columns that both read, the
+   sums are there before the activation. */
+static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    diti_element format = whole ? p->graph->activation : DITI_F32;
+    uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
+    diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
+    if (!gate || !whole) gate = diti_tensor_new(p->graph, format, rows, column_shard.count, "ff_gate");
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, 0, up);
+    for (i = two ? diti_pass_first(p) : 0; i < end; i++) diti_sublayer_gated(p, h, sublayer, i, up, gate);
+    if (whole) return gate;
+    diti_all_reduce(p->graph, column_shard.in, up, sublayer->in_name);
+    gate = diti_column_shard_end(p->graph, &column_shard, gate, sublayer->activation, 0, "ff_gate");
+    return diti_multiply(p->graph, gate, up, out, sublayer->in_name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -30355,6 +33939,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
+    if (sublayer->gate) return diti_sublayer_in_gated(p, h, sublayer, out);
     if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer, 0, 0);
     return diti_sublayer_in_one(p, h, sublayer, out);
 }
@@ -30363,6 +33948,19 @@ DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, con
 
 static uint32_t diti_sublayer_rows(const diti_pass *p, const diti_sublayer *sublayer) {
     return p->items * (p->image + (sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text));
+}
+
+/* Item by item, each with tables of its own. */
+static void diti_sublayer_post_items(const diti_pass *p, diti_tensor x, const diti_qkv_desc *all) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, x);
+    for (i = 0; i < p->table_items && !diti_graph_failed(p->graph); i++) {
+        diti_qkv_desc post = *all;
+        post.cosines = diti_tensor_view(p->graph, all->cosines, i * all->tokens, all->tokens, 0,
+                                        diti_tensor_columns(p->graph, all->cosines));
+        post.sines = diti_tensor_view(p->graph, all->sines, i * all->tokens, all->tokens, 0,
+                                      diti_tensor_columns(p->graph, all->sines));
+        diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, x, i * all->tokens, all->tokens, 0, columns), &post);
+    }
 }
 
 /* Norm of each head, and rotation, in place; x: of q and k, or of one of them (kind, counted from 1 on). */
@@ -30380,7 +33978,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.heads = width / sublayer->head_dim;
     post.head_dim = sublayer->head_dim;
     post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-    post.eps = 1e-6f;
+    post.eps = sublayer->norm_eps > 0 ? sublayer->norm_eps : 1e-6f;
     post.weight = sublayer->norms;
     post.kinds = 2;
     post.kind = kind;
@@ -30392,6 +33990,7 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
     post.two_axes = sublayer->two_axes;
     post.rotate_first = sublayer->rotate_first;
     post.tokens = sublayer->axis == DITI_ATTEND_SPATIAL ? p->positions : text + p->image;
+    if (p->table_items && !post.others) post.tokens *= p->table_items;
     post.rows_per_entry = sublayer->axis == DITI_ATTEND_TEMPORAL && p->cosines ? p->positions : 0;
     post.name = "qkv_post";
     if (sublayer->head_norms[0]) {
@@ -30400,7 +33999,10 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor x, uint32_t kind,
         post.bias = &sublayer->head_norms[kind - 1]->bias;
         post.kinds = post.kind = 0;
     }
-    diti_qk_norm_rope(p->graph, x, &post);
+    if (p->table_items && post.others)
+        diti_sublayer_post_items(p, x, &post);
+    else
+        diti_qk_norm_rope(p->graph, x, &post);
 }
 
 /* Columns of some kinds of qkv. */
@@ -30682,7 +34284,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
         desc.gate = diti_modulation_at(p, i, gate);
-        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
@@ -30719,6 +34321,16 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
     }
 }
 
+DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.name = sublayer->out_name;
+    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, out);
+    return out;
+}
+
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
@@ -30749,16 +34361,18 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
+    info = *diti_tensor_get(p->graph, active);
     adaln->items = items;
     adaln->group = diti_pass_tensor(p);
     adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
     adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
@@ -31142,10 +34756,13 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
-    token_range->all = grid.frames * grid.rows * grid.columns;
+    token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    token_range->patch_first = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_rows = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_first;
+    token_range->patch_lead = number ? 0 : denoise->lead;
+    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
+    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
+    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
     token_range->unit =
         patches == 1 && (transformer->traits.divided || denoise->frame_steps) ? grid.rows * grid.columns : 1;
@@ -31157,7 +34774,8 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
     const diti_token_range *token_range = &denoise->token_range;
-    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
+    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
+    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
 /* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
@@ -31173,9 +34791,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.width = denoise->width;
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
+    patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_rows * traits->patch * traits->patch / denoise->width;
+    patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
 }
 
@@ -31187,9 +34806,16 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_first * area,
-                                  at->patch_rows * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
+                                  at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -31215,7 +34841,7 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
-    uint32_t i, first = 0;
+    uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
@@ -31227,7 +34853,7 @@ static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], u
         desc.residual = i ? out : positions;
         desc.out = out;
         desc.name = "patch_embed";
-        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, p->image, 0, columns), &layer->weight, &desc);
+        diti_linear(p->graph, diti_tensor_view(p->graph, parts[i], row, rows, 0, columns), &layer->weight, &desc);
         first += columns;
     }
 }
@@ -31237,7 +34863,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     diti_graph *graph = p->graph;
     const diti_model_traits *traits = &p->model->traits;
     const diti_token_range *at = &p->denoise->token_range;
-    uint32_t i, rows = p->text + p->image, width = p->width;
+    uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->denoise);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
     parts[0] = diti_token_range_patchify(p, p->denoise->latent, traits->latent_channels, p->denoise->input_scale);
@@ -31251,10 +34877,61 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
                           diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
-                           repeats ? 0 : positions, diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width));
+        if (lead)
+            diti_add_rows(graph, diti_tensor_view(graph, p->denoise->lead_rows, at->first, lead, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows + p->text, lead, 0, width), "lead");
+        if (p->image > lead)
+            diti_patch_project(p, parts, diti_token_range_first(p->denoise, i % p->denoise->batch), layer,
+                               repeats ? 0 : positions,
+                               diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+/* ---- pictures that are referred to ---- */
+
+DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
+    uint32_t side = p->model->traits.patch, tokens = 0, i;
+    for (i = 0; i < p->denoise->reference_count; i++)
+        tokens += p->denoise->references[i].height / side * (p->denoise->references[i].width / side);
+    return tokens;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    diti_denoise *denoise = p->denoise;
+    uint32_t row = 0, i;
+    denoise->lead = diti_reference_tokens(p);
+    if (!denoise->lead || diti_graph_failed(p->graph)) return;
+    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    for (i = 0; i < denoise->reference_count; i++) {
+        const diti_reference_latent *from = &denoise->references[i];
+        diti_patches patches = DITI_ZERO;
+        uint32_t tokens;
+        patches.batch = 1;
+        patches.channels = p->model->traits.latent_channels;
+        patches.height = from->height;
+        patches.width = from->width;
+        patches.patch = p->model->traits.patch;
+        patches.channels_last = p->model->traits.channels_last;
+        tokens = diti_patches_tokens(&patches);
+        diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+        row += tokens;
+    }
+}
+
+DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,
+                                        uint32_t *x) {
+    uint32_t i = 0, columns;
+    for (; i + 1 < denoise->reference_count; i++) {
+        uint32_t tokens = denoise->references[i].height / patch * (denoise->references[i].width / patch);
+        if (row < tokens) break;
+        row -= tokens;
+    }
+    columns = denoise->references[i].width / patch;
+    *y = row / columns;
+    *x = row % columns;
+    return i;
 }
 
 /* ---- frames with timesteps of their own ---- */
@@ -31408,6 +35085,21 @@ static uint32_t diti_denoise_plane(const diti_denoise *denoise) {
     return (denoise->frames ? denoise->frames : 1) * denoise->height * denoise->width;
 }
 
+/* The rows of tokens alone: [items * tokens, columns] of [items * (lead + tokens), columns]. */
+static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t columns = diti_tensor_columns(graph, x), i;
+    diti_tensor tokens;
+    if (!at->patch_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    for (i = 0; i < items; i++)
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+                  "predicted tokens");
+    return tokens;
+}
+
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
@@ -31455,6 +35147,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes) x = diti_token_range_gather(graph, denoise, x, items);
+    x = diti_evaluate_tokens(graph, denoise, items, x);
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -31471,8 +35164,8 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
-                                   denoise->token_range.patch_rows * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
+                                   denoise->token_range.patch_tokens * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -31502,12 +35195,16 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
-    uint32_t i;
+    uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
+        loader->names = own;
         diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        loader->names = 0;
+        diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
+                          DITI_NAMES_ALL - own);
     }
 }
 
@@ -31565,10 +35262,10 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 }
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
-static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
     uint32_t prompts = p->denoise->text_batch, columns;
     diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
-    if (diti_graph_failed(p->graph)) return 0;
+    if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
     return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
@@ -31576,7 +35273,7 @@ static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, cons
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
@@ -31594,16 +35291,118 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
     if (p->denoise->same_timestep) return;
-    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
-        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+        state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    if (index == p->model->traits.layers)
+        return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
+}
+
+/* ---- texts of unequal length ---- */
+
+/* Devices that divide rows attend all of them: texts have to fill their places. */
+static bool diti_text_order_divided(const diti_denoise *denoise) {
+    return denoise->axes &&
+           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+}
+
+DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
+    const diti_denoise *denoise = p->denoise;
+    uint32_t prompts = denoise->text_batch;
+    out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
+    if (prompts > 1 && !diti_text_order_divided(denoise))
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
+    return diti_gather_tensor(p->graph, table, order->order, "text_order");
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
+    if (!order->keys) return 0;
+    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                            DITI_ITEM_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
+    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
+    uint32_t own = p->text + p->image - skip;
+    diti_tensor all = 0;
+    if (items) all = diti_tensor_new(p->graph, DITI_F32, items * own, columns, "rotation");
+    for (i = 0; i < (items ? items : 1) && !diti_graph_failed(p->graph); i++) {
+        uint32_t prompt = items ? prompts - p->prompts + i / (items / p->prompts) : 0;
+        diti_tensor here =
+            diti_token_range_table(p, diti_tensor_view(p->graph, table, prompt * rows, rows, 0, columns), "rotation");
+        here = diti_tensor_view(p->graph, here, skip, own, 0, columns);
+        if (!items) return here;
+        diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
+    }
+    return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
+static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+                                    uint32_t filler) {
+    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
+    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    if (k < pad) return filler;
+    return k - pad < length ? first + k - pad : filler;
+}
+
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
+                                              uint32_t image, dit_error *err) {
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows, *places, *keys;
+    dit_result result;
+    for (i = 0; i < prompts && !order->keys; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        if (length == texts) continue;
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
+    }
+    rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    places = rows + text_words;
+    keys = places + order_words;
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_text_order_length(denoise, i, unit);
+        rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
+    }
+    result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result == DIT_OK && order->keys)
+        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
 }
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
@@ -31641,6 +35440,25 @@ static void diti_single_block_pair(diti_single_block *block, uint32_t width, uin
     block->attention.out_name = "out";
 }
 
+/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four. */
+static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        bool joined = block->qkv.count == 1;
+        const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
+        uint32_t row = joined ? i * width : 0;
+        if (loader->rename)
+            diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 7 * width, DITI_NAMES_ALL);
+    }
+    if (loader->rename)
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "proj_mlp", 0, 4 * width, DITI_NAMES_ALL);
+    else
+        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "qkv_mlp", 3 * width, 7 * width, DITI_NAMES_ALL);
+}
+
 /* Original files have q, k, v and the feed-forward's first layer in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
                                          uint32_t head_dim) {
@@ -31657,6 +35475,7 @@ DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block 
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
+    diti_single_block_alias(loader, block, width);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
@@ -32887,7 +36706,12 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
         diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
     }
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
+    loader->names = config->original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS; /* either has another half first */
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
+    for (i = 0; i < 2; i++)
+        diti_loader_alias(loader, &model->norm_out.weight, i * width, width, "norm_out.linear", (1 - i) * width,
+                          2 * width, DITI_NAMES_ALL - loader->names);
+    loader->names = 0;
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
@@ -36612,6 +40436,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_guidance = 1.0f;
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -36656,7 +40481,7 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -36673,35 +40498,33 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
-static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
-    uint32_t axis, i, at = 0;
-    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
-        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
-            cosines[at] = (float)cos(angle);
-            sines[at] = (float)sin(angle);
-        }
-    }
-}
-
-/* Text stands at the origin, so that nothing rotates. */
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
+   i, y, x). */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
                                             const diti_flux_state *state, dit_error *err) {
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
     size_t count = (size_t)tokens * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
-        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
-        position[1] = image / columns;
-        position[2] = image % columns;
-        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
@@ -36788,6 +40611,1470 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         diti_flux_run_block,
         diti_flux_final,
         diti_flux_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_ZIMAGE
+
+/* ==== src/model/zimage.c ==== */
+/* Z-Image: docs/models.md 3.12. Originals: https://github.com/Tongyi-MAI/Z-Image and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_z_image.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Every sublayer has a norm before and one
+   behind it. Both streams are filled up to a multiple of 32 with learned tokens, which are attended as any other. */
+
+#define DITI_ZIMAGE_MAX_BLOCKS 128u
+#define DITI_ZIMAGE_AXES 3u
+#define DITI_ZIMAGE_UNIT 32u /* tokens of a stream are filled up to a multiple */
+
+/* ---- configuration ---- */
+
+typedef struct diti_zimage_config {
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
+    float theta, eps, time_scale;
+} diti_zimage_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_zimage_keys[][2] = {
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
+};
+static const char *const diti_zimage_block_keys[][2] = {
+    {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attention.to_out.0", "attention.out"},
+    {"attention.norm_q", "attention.q_norm"},
+    {"attention.norm_k", "attention.k_norm"},
+    {"attention_norm1", "attention_norm1"},
+    {"attention_norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward", "feed_forward"},
+    {"adaLN_modulation", "adaLN_modulation"},
+};
+
+static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_zimage_block_keys, DITI_COUNT(diti_zimage_block_keys)},
+    {NULL, NULL, diti_zimage_keys, DITI_COUNT(diti_zimage_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_zimage_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: q, k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_zimage_block;
+
+typedef struct diti_zimage {
+    diti_transformer base;
+    diti_zimage_config config;
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_zimage;
+
+static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
+    return (const diti_zimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims are even and add up to it",
+                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
+}
+
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "layers"
+                         : !config->text                  ? "cap_embedder"
+                         : !config->time                  ? "t_embedder"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "x_embedder or final_layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
+        {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
+        {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
+        {offsetof(diti_zimage_config, time), "t_embedder.mlp.2.weight", 0},
+        {offsetof(diti_zimage_config, feed), "layers.0.feed_forward.w1.weight", 0},
+        {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
+    diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
+    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
+    if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
+    return diti_zimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
+                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
+    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
+    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
+    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
+    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
+    for (i = 0; i < 2; i++) {
+        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
+        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    }
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = config->eps;
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
+    diti_load_vector(loader, &model->text_filler, 1, width, "cap_pad_token");
+    diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
+    diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
+    diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
+    for (i = 0; i < config->refiners; i++)
+        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+#define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"
+
+/* The two models have the same tensors: the distilled one comes with a shift of 3, the other one with 6. */
+static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)index;
+    if (diti_json_number(scheduler, "shift", 3) < 4.5) return;
+    traits->variant = "base";
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("6.0");
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+}
+
+static void diti_zimage_set_traits(diti_zimage *model) {
+    const diti_zimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = DITI_ZIMAGE_UNIT;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = DITI_ZIMAGE_SCHEDULER("3.0");
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->channels_last = true;
+    traits->settle = diti_zimage_settle;
+}
+
+static void diti_zimage_load(diti_component *component, diti_loader *loader) {
+    diti_zimage *model = (diti_zimage *)(void *)component;
+    model->blocks = (diti_zimage_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_zimage_load_weights(loader, model);
+    diti_zimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_zimage_state;
+
+static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                   const diti_weight *reader) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = "refiner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                            diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+                               diti_tensor sines) {
+    const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, x), width = p->width;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_qkv_desc post = DITI_ZERO;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_tensor h, up;
+    linear.name = "refiner_qkv";
+    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_linear_fused(graph, h, &w->qkv, &linear);
+    post.heads = 2 * config->heads;
+    post.head_dim = config->head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = &w->norms;
+    post.kinds = 2;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = rows;
+    post.name = "refiner_heads";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
+    attention.batch = p->denoise->text_batch;
+    attention.heads = config->heads;
+    attention.head_dim = config->head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->head_dim);
+    attention.items = diti_zimage_at(p->denoise)->order.items;
+    attention.most_keys = p->denoise->text_tokens;
+    attention.name = "refiner_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                       diti_tensor_view(graph, h, 0, rows, width, width),
+                       diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
+    h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
+    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
+    memset(&linear, 0, sizeof linear);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = up;
+    linear.name = "refiner_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
+    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
+static diti_tensor diti_zimage_text(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
+    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
+    diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
+              diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
+    all = diti_text_order_rows(p, &state->order, all);
+    cosines = diti_zimage_text_table(p, state->cosines);
+    sines = diti_zimage_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
+    return all;
+}
+
+/* Rows that fill the image's last group of tokens, F32 [lead, D]. */
+static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, lead, p->width, "filler");
+    diti_fill_zeros(p->graph, rows);
+    return diti_add_rows(p->graph, rows, diti_tensor_weight(p->graph, &diti_zimage_of(p->model)->filler, 0), 0,
+                         "filler");
+}
+
+static void diti_zimage_prepare(diti_pass *p) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_at(denoise);
+    diti_tensor time;
+    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = denoise->text_tokens + denoise->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
+                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_zimage_text(p);
+    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
+static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                              float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
+        if (row >= texts + denoise->lead) {
+            uint32_t token = row - texts - denoise->lead;
+            position[0] = (int32_t)(length + 1);
+            position[1] = (int32_t)(token / columns);
+            position[2] = (int32_t)(token % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_ZIMAGE_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                           const diti_zimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_zimage *model = diti_zimage_of(transformer);
+    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    float *times;
+    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_zimage_begin(diti_pass *p) {
+    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream;
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_zimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_zimage_gates(const diti_pass *p) {
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                               const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    const diti_zimage_block *w = &model->blocks[p->index];
+    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h;
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    p->cosines = state->tables[0][stream];
+    p->sines = state->tables[1][stream];
+    p->table_items = state->table_items;
+    if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
+    gates = diti_zimage_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
+    const diti_zimage *model = diti_zimage_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ZIMAGE_TURBO "Tongyi-MAI/Z-Image-Turbo"
+static const diti_place diti_zimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ZIMAGE_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ZIMAGE_TURBO ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_ZIMAGE_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_ZIMAGE_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_ZIMAGE_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_zimage_family(void) {
+    static const diti_family family = {
+        "zimage",
+        "Z-Image",
+        {"ZImageTransformer2DModel",
+         NULL,
+         {"all_x_embedder.2-1.weight", "cap_pad_token", "layers.0.attention.to_q.weight", NULL},
+         {"x_pad_token", "cap_embedder.1.weight", "layers.0.attention.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_zimage), diti_zimage_read, diti_zimage_load, NULL},
+        diti_zimage_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_zimage_places,
+        sizeof(diti_zimage_state),
+        diti_zimage_prepare,
+        diti_zimage_begin,
+        diti_zimage_embed,
+        diti_zimage_run_block,
+        diti_zimage_final,
+        diti_zimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_FLUX2
+
+/* ==== src/model/flux2.c ==== */
+/* FLUX.2: docs/models.md 3.13. Originals: https://github.com/black-forest-labs/flux2/blob/main/src/flux2/model.py and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_flux2.py
+
+   FLUX.1's two kinds of blocks, without biases, with gated feed-forwards, and with one modulation for all blocks of a
+   kind. A token is a pixel of a latent of 128 channels. Tokens of pictures that are referred to stand before the
+   image's own. */
+
+#define DITI_FLUX2_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_FLUX2_AXES 4u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux2_config {
+    uint32_t doubles, singles, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels;                                       /* channels of the latent, whose pixels are the tokens */
+    uint32_t text;                                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_FLUX2_AXES];                          /* channels of a head that rotate with each coordinate */
+    float theta;
+    bool guided; /* distilled guidance is an input */
+} diti_flux2_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux2_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_guidance_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_guidance_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+    {"time_guidance_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+    {"double_stream_modulation_img.linear", "double_stream_modulation_img.lin"},
+    {"double_stream_modulation_txt.linear", "double_stream_modulation_txt.lin"},
+    {"single_stream_modulation.linear", "single_stream_modulation.lin"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux2_double_keys[][2] = {
+    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn.qkv"},
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.linear_in", "img_mlp.0"},
+    {"ff.linear_out", "img_mlp.2"},
+    {"ff_context.linear_in", "txt_mlp.0"},
+    {"ff_context.linear_out", "txt_mlp.2"},
+};
+static const char *const diti_flux2_single_keys[][2] = {
+    {"attn.to_qkv_mlp_proj", "linear1"},
+    {"attn.to_out", "linear2"},
+    {"attn.norm_q.weight", "norm.query_norm.scale"},
+    {"attn.norm_k.weight", "norm.key_norm.scale"},
+};
+
+static const diti_key_table diti_flux2_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux2_double_keys, DITI_COUNT(diti_flux2_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux2_single_keys, DITI_COUNT(diti_flux2_single_keys)},
+    {NULL, NULL, diti_flux2_keys, DITI_COUNT(diti_flux2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_flux2_double {
+    diti_fused_linear_pair qkv; /* [3D, D] */
+    diti_weight norms;          /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;              /* [D, D] */
+    diti_pair ff_gate, ff_in;   /* [feed, D] each */
+    diti_pair ff_out;           /* [D, feed] */
+    diti_sublayer attention, feed;
+} diti_flux2_double;
+typedef struct diti_flux2_single {
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: q, k */
+    diti_layer ff_gate, ff_in; /* [feed, D] each */
+    diti_layer out;            /* [D, D + feed]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
+} diti_flux2_single;
+
+typedef struct diti_flux2 {
+    diti_transformer base;
+    diti_flux2_config config;
+    diti_layer patch, text;       /* [D, channels], [D, text] */
+    diti_embedder time, guidance; /* [D, 256], [D, D] */
+    diti_layer modulation[3];     /* [6D, D] of the text, [6D, D] of the image, [3D, D] of single blocks */
+    diti_flux2_double *doubles;
+    diti_flux2_single *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [channels, D] */
+    diti_sublayer last;
+} diti_flux2;
+
+static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
+    return (const diti_flux2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a quarter of a head each. */
+static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_FLUX2_AXES; i++) {
+        double given = config->head_dim / DITI_FLUX2_AXES;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
+}
+
+static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
+                                   dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
+        !config->head_dim || !config->feed) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
+        config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns and makes %u, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_flux2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux2_config, channels), "x_embedder.weight", 1},
+        {offsetof(diti_flux2_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux2_config, feed), "transformer_blocks.0.ff.linear_out.weight", 1},
+        {offsetof(diti_flux2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux2_config *config = &((diti_flux2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                         ".attn.to_qkv_mlp_proj.weight");
+    config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
+    DITI_TRY(diti_flux2_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_flux2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    diti_loader_scope(loader, "%s.", name);
+    diti_load_bare(loader, &out->in, width, 256, "linear_1");
+    diti_load_bare(loader, &out->out, width, width, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* The first half of the first matrix has the activation, and the second half is multiplied with it. */
+static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const char *const outs[] = {"attn.to_add_out", "attn.to_out.0"};
+    static const char *const ins[] = {"ff_context.linear_in", "ff.linear_in"};
+    static const char *const downs[] = {"ff_context.linear_out", "ff.linear_out"};
+    uint32_t width = config->width, feed = config->feed, i;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+        diti_load_fused_bare(loader, &block->qkv.streams[i], &qkv[i], width, width);
+        diti_load_bare(loader, &block->out.streams[i], width, width, outs[i]);
+        diti_load_bare_rows(loader, &block->ff_gate.streams[i], 0, feed, 2 * feed, width, ins[i]);
+        diti_load_bare_rows(loader, &block->ff_in.streams[i], feed, feed, 2 * feed, width, ins[i]);
+        diti_load_bare(loader, &block->ff_out.streams[i], width, feed, downs[i]);
+    }
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    block->feed.gate = block->ff_gate.streams;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block, const diti_flux2_config *config,
+                                   uint32_t index) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width, feed = config->feed, all = 3 * width + 2 * feed;
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    block->qkv.count = 1;
+    diti_load_bare_rows(loader, &block->qkv.layers[0], 0, 3 * width, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_gate, 3 * width, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_bare_rows(loader, &block->ff_in, 3 * width + feed, feed, all, width, "attn.to_qkv_mlp_proj");
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
+}
+
+static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
+    static const char *const modulation[] = {"double_stream_modulation_txt.linear",
+                                             "double_stream_modulation_img.linear", "single_stream_modulation.linear"};
+    const diti_flux2_config *config = &model->config;
+    uint32_t i, width = config->width;
+    bool original = loader->rename != NULL;
+    diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
+    diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
+    diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
+    if (config->guided)
+        diti_flux2_load_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
+    for (i = 0; i < 3; i++)
+        diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
+    for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
+    for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
+    model->final_modulation.count = 2;
+    for (i = 0; i < 2; i++) { /* the original has shift first */
+        loader->names = original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS;
+        diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
+                            2 * width, width, "norm_out.linear");
+        diti_loader_alias(loader, &model->final_modulation.layers[i].weight, 0, width, "norm_out.linear",
+                          (original ? 1 - i : i) * width, 2 * width, DITI_NAMES_ALL - loader->names);
+        loader->names = 0;
+    }
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+/* Distilled models take four steps without guidance; their bases, which have the same tensors, say in model_index.json
+   that they are not. */
+static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
+    traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+}
+
+static void diti_flux2_set_traits(diti_flux2 *model) {
+    const diti_flux2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "dev" : config->width < 4096 ? "klein-4b" : "klein-9b";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = config->guided ? NULL : diti_chat_of(DITI_CHAT_FLUX2_KLEIN);
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_guidance = 1;
+    traits->default_distilled = 4;
+    traits->wants_guidance = config->guided;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->attends_padding = true;
+    traits->joint = traits->planar = true;
+    traits->settle = diti_flux2_settle;
+}
+
+static void diti_flux2_load(diti_component *component, diti_loader *loader) {
+    diti_flux2 *model = (diti_flux2 *)(void *)component;
+    const diti_flux2_config *config = &model->config;
+    model->doubles =
+        (diti_flux2_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux2_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_flux2_load_weights(loader, model);
+    diti_flux2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux2_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
+    diti_tensor modulation[3], step[3];
+} diti_flux2_state;
+
+static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
+
+/* Modulation of double blocks, of single ones and of the last norm, for all steps. */
+static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    diti_linear_desc last = DITI_ZERO;
+    state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[i],
+                          diti_tensor_view(graph, state->modulation[0], 0, steps, i * columns, columns), "modulation");
+    state->modulation[1] =
+        diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[2], 0, "single_modulation");
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
+}
+
+static void diti_flux2_prepare(diti_pass *p) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
+    diti_tensor text, time;
+    diti_flux2_state *state = diti_flux2_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_reference_lead(p, &model->patch);
+}
+
+/* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
+   0). */
+static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                             const diti_flux2_state *state, dit_error *err) {
+    const diti_flux2_config *config = &model->config;
+    uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotations");
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
+        if (row < denoise->text_tokens) {
+            position[3] = (int32_t)row;
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+            position[0] = (int32_t)(10 + 10 * i);
+            position[1] = (int32_t)y;
+            position[2] = (int32_t)x;
+        } else {
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+        }
+        diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
+                         sines + (size_t)row * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.component.env, cosines);
+    return result;
+}
+
+static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_flux2_state *state = (const diti_flux2_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
+    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_flux2_begin(diti_pass *p) {
+    diti_flux2_state *state = diti_flux2_at(p->denoise);
+    uint32_t i;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    for (i = 0; i < 3 && !p->denoise->same_timestep; i++)
+        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_flux2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux2_at(p->denoise)->text, &diti_flux2_of(p->model)->patch, 0);
+}
+
+/* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
+static void diti_flux2_run_double(const diti_pass *p, const diti_flux2_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+}
+
+/* SingleStreamBlock.forward, docs/models.md 3.13 step 4: x + gate * out(attention(h), silu(gate(h)) * in(h)). */
+static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, h, &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    const diti_flux2_state *state = diti_flux2_at(p->denoise);
+    bool single = p->index >= model->config.doubles;
+    p->modulation.rows = state->step[single];
+    p->modulation.chunks = single ? 3 : 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (single)
+        diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
+    else
+        diti_flux2_run_double(p, &model->doubles[p->index], x);
+    return x;
+}
+
+static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
+    const diti_flux2 *model = diti_flux2_of(p->model);
+    p->modulation.rows = diti_flux2_at(p->denoise)->step[2];
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX2_4B "black-forest-labs/FLUX.2-klein-4B"
+#define DITI_FLUX2_9B "black-forest-labs/FLUX.2-klein-9B"
+#define DITI_FLUX2_DEV "black-forest-labs/FLUX.2-dev"
+static const diti_place diti_flux2_places[] = {
+    {"dev", DIT_ROLE_TRANSFORMER, DITI_FLUX2_DEV ": transformer/"},
+    {"dev", DIT_ROLE_TEXT_1, DITI_FLUX2_DEV ": text_encoder/"},
+    {"dev", DIT_ROLE_VAE, DITI_FLUX2_DEV ": vae/"},
+    {"dev", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_DEV ": tokenizer/"},
+    {"dev", DIT_ROLE_SCHEDULER, DITI_FLUX2_DEV ": scheduler/"},
+    {"klein-9b", DIT_ROLE_TRANSFORMER, DITI_FLUX2_9B ": transformer/"},
+    {"klein-9b", DIT_ROLE_TEXT_1, DITI_FLUX2_9B ": text_encoder/, or unsloth/Qwen3-8B-GGUF: Qwen3-8B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_FLUX2_4B ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX2_4B ": text_encoder/, or unsloth/Qwen3-4B-GGUF: Qwen3-4B-Q4_K_M.gguf"},
+    {"", DIT_ROLE_VAE, DITI_FLUX2_4B ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX2_4B ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX2_4B ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_flux2_family(void) {
+    static const diti_family family = {
+        "flux2",
+        "FLUX.2",
+        {"Flux2Transformer2DModel",
+         NULL,
+         {"x_embedder.weight", "single_stream_modulation.linear.weight", "double_stream_modulation_img.linear.weight",
+          NULL},
+         {"img_in.weight", "single_stream_modulation.lin.weight", "double_stream_modulation_img.lin.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_flux2), diti_flux2_read, diti_flux2_load, NULL},
+        diti_flux2_names,
+        {128, 1, 0, true},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_flux2_places,
+        sizeof(diti_flux2_state),
+        diti_flux2_prepare,
+        diti_flux2_begin,
+        diti_flux2_embed,
+        diti_flux2_run_block,
+        diti_flux2_final,
+        diti_flux2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_QWENIMAGE
+
+/* ==== src/model/qwenimage.c ==== */
+/* Qwen-Image: docs/models.md 3.14. Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
+
+   FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
+   the text's on the diagonal behind its edge. */
+
+#define DITI_QWENIMAGE_MAX_BLOCKS 128u
+#define DITI_QWENIMAGE_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                           /* columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+} diti_qwenimage_config;
+
+/* ---- weights; single files and GGUF have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage {
+    diti_transformer base;
+    diti_qwenimage_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_qwenimage;
+
+static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
+}
+
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
+                                       uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
+                         !config->blocks     ? "transformer_blocks"
+                         : !config->text     ? "txt_in"
+                         : !config->head_dim ? "norms of queries"
+                                             : "img_in or proj_out");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
+        {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    return diti_qwenimage_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *block,
+                                      const diti_qwenimage_config *config, uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {{"txt_mod.1", {"txt_mod.1", NULL, NULL}, 1},
+                                                              {"img_mod.1", {"img_mod.1", NULL, NULL}, 1}};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_qwenimage_set_traits(diti_qwenimage *model) {
+    const diti_qwenimage_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4;
+    traits->norms_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage *model = (diti_qwenimage *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage_load_weights(loader, model);
+    diti_qwenimage_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_qwenimage_state;
+
+static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
+    return (diti_qwenimage_state *)denoise->family;
+}
+
+/* F32 [rows, 12D], of the last norm [rows, 2D]. */
+static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]. */
+static diti_tensor diti_qwenimage_text(const diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    text = diti_norm(p->graph, text, &norm);
+    text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+}
+
+static void diti_qwenimage_prepare(diti_pass *p) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
+    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    state->text = diti_qwenimage_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
+            position[i] = (int32_t)(behind + row - pad);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        }
+        diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_qwenimage *model = diti_qwenimage_of(transformer);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage_begin(diti_pass *p) {
+    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_qwenimage_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE_PLACE "Qwen/Qwen-Image"
+static const diti_place diti_qwenimage_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
+    static const diti_family family = {
+        "qwenimage",
+        "Qwen-Image",
+        {"QwenImageTransformer2DModel",
+         NULL,
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {"txt_norm.weight", "img_in.weight", "transformer_blocks.0.img_mod.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage), diti_qwenimage_read, diti_qwenimage_load, NULL},
+        NULL,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_places,
+        sizeof(diti_qwenimage_state),
+        diti_qwenimage_prepare,
+        diti_qwenimage_begin,
+        diti_qwenimage_embed,
+        diti_qwenimage_run_block,
+        diti_qwenimage_final,
+        diti_qwenimage_write_inputs};
     return &family;
 }
 
@@ -37262,6 +42549,9 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -37326,6 +42616,21 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "Wan", "DIT_NO_WAN"},
 #endif
+#ifndef DIT_NO_ZIMAGE
+    {diti_zimage_family, "Z-Image", NULL},
+#else
+    {NULL, "Z-Image", "DIT_NO_ZIMAGE"},
+#endif
+#ifndef DIT_NO_FLUX2
+    {diti_flux2_family, "FLUX.2", NULL},
+#else
+    {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_QWENIMAGE
+    {diti_qwenimage_family, "Qwen-Image", NULL},
+#else
+    {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 
@@ -37338,8 +42643,8 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s (%s)",
-                                        used ? ", " : "; this build lacks ", row->title, row->left_out_by))
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s",
+                                        used ? ", " : "; this build was made with ", row->left_out_by))
             continue;
         used += strlen(out + used);
     }
@@ -37420,7 +42725,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     size_t i, used = 0;
     known[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
-        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        if (!diti_families[i].family) continue; /* told behind */
+        diti_format(known + used, sizeof known - used, "%s%s", used ? ", " : "", diti_families[i].title);
         used += strlen(known + used);
     }
     if (!name) name = first ? first->name : "none";
@@ -37505,6 +42811,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
+    from.originals = family->keys;
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
@@ -37708,7 +43015,8 @@ struct diti_vae {
     struct diti_ltx_vae *ltx;
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
@@ -37794,6 +43102,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
 
+/* Values that a file has as a tensor of so many; out stays as it is where it has none. */
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);
+/* Latents as the sampler leaves them, planar F32 [C, any], as rows [any, C] of what a decoder reads. */
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents);
 /* A picture or several, or the lines of one, by an autoencoder of pictures; in tiles (tiles.c). size: of the latent
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
@@ -38056,10 +43368,12 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
     return channels;
 }
 
+/* Channels of what the decoder reads. */
+static uint32_t diti_kl_channels(const diti_vae *vae) { return vae->traits.latent_channels / (vae->packs ? 4 : 1); }
+
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->decoder;
-    uint32_t latent = vae->traits.latent_channels,
-             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    uint32_t latent = diti_kl_channels(vae), channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
     half->present = true;
     if (diti_loader_find(loader, "post_quant_conv.weight")) {
         diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -38073,7 +43387,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 
 static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     diti_kl_half *half = &vae->encoder;
-    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t moments = 2 * diti_kl_channels(vae);
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
@@ -38101,6 +43415,20 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
+/* FLUX.2's: the running statistics of a batch norm over pixels of 2 x 2 are the scale of its latents (docs/models.md
+   4.4). */
+static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) {
+    uint32_t i, channels = 4 * vae->traits.latent_channels;
+    vae->packs = diti_loader_dimension(loader, "bn.running_mean", 0) == channels && channels <= DITI_VAE_MAX_CHANNELS &&
+                 diti_loader_dimension(loader, "bn.running_var", 0) == channels;
+    if (!vae->packs) return;
+    vae->traits.latent_channels = channels;
+    vae->traits.by_channel = true;
+    diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
+    diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+}
+
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
@@ -38109,12 +43437,13 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
-    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+    if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
+    diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));
     vae->wide = diti_setting_bool(&settings, "force_upcast", true);
     vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
     return settings.result;
@@ -38177,7 +43506,7 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
     if (result != DIT_OK) return result;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
     return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
@@ -38266,15 +43595,17 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 /* Keys and values of all bands, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+static diti_tensor diti_kl_keys(diti_graph *graph, const diti_vae *vae, diti_tensor qkv, uint32_t channels,
+                                const diti_row_band *row_band) {
+    uint32_t side = vae->packs ? 2 : 1; /* lines here of a line of the latent, which devices divide */
     uint32_t rows = row_band->images * row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
     if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height / side, side * row_band->width * 2 * channels);
     all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
-    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
+    return diti_tensor_reshape(graph, all, side * row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
@@ -38288,7 +43619,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);
-    keys = diti_kl_keys(graph, h, channels, row_band);
+    keys = diti_kl_keys(graph, vae, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = row_band->images;
     desc.heads = 1;
@@ -38323,10 +43654,52 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
+/* Numbers of channels, lines and columns in a pixel of 2 x 2. */
+static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = row_band->images;
+    block.clip.height = lines;
+    block.clip.width = row_band->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = 2;
+    block.channel_step = block.time_step = 4;
+    block.line_step = 2;
+    block.pixel_step = 1;
+    block.name = "vae_pack";
+    return block;
+}
+
+/* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+    uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
+    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    x = diti_spread_frames(graph, x, &block);
+    row_band->height *= 2;
+    row_band->width *= 2;
+    lines = row_band->above + row_band->height + row_band->below;
+    return diti_tensor_view(graph, x, row_band->above * row_band->width, row_band->images * lines * row_band->width, 0,
+                            columns);
+}
+
+/* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
+static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
+    diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+    }
+    return packed;
+}
+
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
+    diti_row_band all;
     uint32_t i;
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &row_band);
+    all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     all.images = row_band.images;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
@@ -38345,7 +43718,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
     x = diti_kl_run_mid(graph, vae, x, half, &row_band);
     x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
+    if (quant) x = diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant");
+    return vae->packs ? diti_kl_pack(graph, vae, x, &row_band) : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -38711,7 +44085,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -38731,15 +44105,28 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group) {
     const diti_vae_traits *traits = &vae->traits;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder || traits->video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder%s",
-                               traits->video ? " of single pictures" : "");
-    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
@@ -38749,9 +44136,9 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder || vae->traits.video)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder%s",
-                               vae->traits.video ? " of single pictures" : "");
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
@@ -38851,26 +44238,10 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
-    const diti_vae_traits *traits = &clip->vae->traits;
-    diti_graph *graph = clip->graph;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO, floats = DITI_ZERO;
-    diti_tensor scaled;
+    diti_elementwise_desc floats = DITI_ZERO;
     floats.out_f32 = true;
     floats.name = "latents of a clip";
-    if (!traits->by_channel) {
-        scaled = diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-        return diti_elementwise(graph, scaled, &floats);
-    }
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_elementwise(graph, diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0), &floats);
+    return diti_elementwise(clip->graph, diti_vae_unscale(clip->vae, clip->graph, latents), &floats);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -41166,12 +46537,6 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 /* ---- configuration ---- */
 
 /* Numbers that the file holds, of which config.json knows nothing. */
-static void diti_ltx_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
 
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
@@ -41232,14 +46597,14 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     vae->traits.decode_noise = 0.025f;
     own->residual = vae->traits.timed; /* 0.9.1 and later */
     vae->timestep_multiplier = 1000;
-    diti_ltx_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
+    diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = vae->style.both = true;
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
-    diti_ltx_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
-    diti_ltx_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
+    diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
+    diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
     for (i = 0; i < latent; i++) vae->traits.scales[i] = (float)(scaling / (double)vae->traits.scales[i]);
     return settings.result;
 }
@@ -41537,6 +46902,31 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
+    const diti_vae_traits *traits = &vae->traits;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;
@@ -41610,7 +47000,7 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
                                              diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL, NULL};
     diti_component *component;
     dit_result result;
     if (options) plain = *options;
@@ -41629,8 +47019,8 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
+DITI_REGION_END
 #undef DITI_ROOM
-
 #define DITI_ROOM
 
 /* ==== src/sample/sample.h ==== */
@@ -41703,8 +47093,9 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+    bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -41938,6 +47329,10 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
     size_t i;
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
+
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/sample/config.c ==== */
 
@@ -42365,6 +47760,15 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
+/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
+   one line alone (docs/models.md 7.7). */
+static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -42385,6 +47789,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
+    else if (out->dynamic_shift && request->empirical)
+        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
@@ -43822,10 +49228,6 @@ DIT_INTERNAL dit_result diti_schedule_frames(const diti_schedule *schedule, cons
 DIT_INTERNAL double diti_dynamic_guidance(double scale, uint32_t steps, double timestep) {
     return 1 + scale * (1 - cos(3.14159265358979323846 * pow((steps - timestep) / steps, 5))) / 2;
 }
-
-#undef DITI_ROOM
-
-#define DITI_ROOM DITI_SMALL
 
 /* ==== src/split/split.h ==== */
 /* split: one picture over several devices. Which product mesh of methods is fastest on which machine is arithmetic:
@@ -47358,16 +52760,31 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    diti_taps taps;        /* states of a decoder that are wanted */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
 
-#define DITI_MAX_COMPONENTS 16u
+#define DITI_MAX_COMPONENTS 32u
+#define DITI_MAX_LORAS 32u
+typedef struct diti_model_lora {
+    diti_lora *lora; /* NULL: it is merged */
+    dit_lora_info info;
+} diti_model_lora;
+/* LoRAs in a plan. */
+typedef struct diti_lora_uses {
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    uint32_t count;
+    diti_tensor scales; /* 0: there are none */
+} diti_lora_uses;
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -47391,6 +52808,12 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    diti_model_lora loras[DITI_MAX_LORAS];
+    uint32_t lora_count;
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
+    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_merges merges;                    /* as long as weights are read */
 };
 
 /* A prompt's embedding on the host. */
@@ -47434,6 +52857,12 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
     uint32_t given, from, to, count;
 } diti_hold;
 
+/* A picture that a picture is made after, as it is encoded: pixels. */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u)
+typedef struct diti_reference_shape {
+    uint32_t width, height;
+} diti_reference_shape;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -47449,13 +52878,17 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
+    diti_reference_shape references[DITI_MOST_REFERENCES];
+    uint32_t reference_count;
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
+    bool norms_tokens;                 /* see diti_model_traits */
     bool has_y, has_h3, learned;       /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
@@ -47476,6 +52909,7 @@ typedef struct diti_job_shape {
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
     bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
     bool any;                        /* auto may choose PipeFusion */
+    uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -47509,9 +52943,10 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
+    float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
@@ -47521,7 +52956,8 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -47597,8 +53033,9 @@ typedef struct diti_text_use {
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -47619,6 +53056,7 @@ typedef struct diti_assignment {
 /* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
 typedef struct diti_program {
     diti_plan *plan;
+    diti_lora_uses loras;
     diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
@@ -47635,6 +53073,8 @@ typedef struct diti_program {
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
@@ -47740,6 +53180,9 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
+/* Which chat template and which states the model's decoder gets, before it is loaded. */
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err);
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -47802,6 +53245,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* --- references.c: pictures that a picture is made after --- */
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -47814,6 +53262,20 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Bytes on the device, by the parts as they are measured. */
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+DIT_INTERNAL void diti_loras_free(dit_model *model);
+/* Strengths, and which LoRAs are not 0. */
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+/* Before the first op of a graph: those LoRAs are beside its layers. */
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out);
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
@@ -49066,6 +54528,31 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
     return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
 
+/* Which decoder language model a layer is of: whether queries are normed or biased, and what stands behind the
+   feed-forward. LLaMA and Mistral have the same tensors. */
+static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+    static const char *const layers[] = {"model.layers.0.", "layers.0.", "model.language_model.layers.0.",
+                                         "language_model.model.layers.0.", "language_model.layers.0."};
+    char name[200];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(layers); i++) {
+        diti_format(name, sizeof name, "%s%sself_attn.", prefix, layers[i]);
+        if (!diti_part_has(checkpoint, name, "q_proj.weight")) continue;
+        if (diti_part_has(checkpoint, name, "q_norm.weight")) return DITI_ENCODER_QWEN3;
+        if (diti_part_has(checkpoint, name, "q_proj.bias")) return DITI_ENCODER_QWEN2;
+        diti_format(name, sizeof name, "%s%s", prefix, layers[i]);
+        return diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight") ? DITI_ENCODER_GEMMA2
+                                                                                   : DITI_ENCODER_LLAMA;
+    }
+    if (!diti_part_has(checkpoint, prefix, "token_embd.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.ffn_gate.weight") ||
+        !diti_part_has(checkpoint, prefix, "blk.0.attn_q.weight"))
+        return DITI_ENCODER_NONE;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight")) return DITI_ENCODER_QWEN3;
+    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q.bias")) return DITI_ENCODER_QWEN2;
+    return diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight") ? DITI_ENCODER_GEMMA2 : DITI_ENCODER_LLAMA;
+}
+
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
         diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
@@ -49077,7 +54564,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
-    return DITI_ENCODER_NONE;
+    return diti_encoder_decoder_kind(checkpoint, prefix);
 }
 
 /* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
@@ -49119,6 +54606,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+    if (want->kind == DITI_ENCODER_MISTRAL && kind == DITI_ENCODER_LLAMA) return true;
     /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
@@ -49177,6 +54665,11 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     switch (kind) {
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+    case DITI_ENCODER_QWEN3:
+    case DITI_ENCODER_QWEN2:
+    case DITI_ENCODER_GEMMA2:
+    case DITI_ENCODER_MISTRAL:
+    case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES || tokenizer->kind == DITI_TOKENIZER_PIECES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
     }
 }
@@ -49194,11 +54687,14 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
-/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+/* In its own folder, or that of a processor for text and images, then, where tokenizers stand for themselves, anywhere.
+ */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
     uint32_t i;
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && index == 0)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -49244,9 +54740,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
-        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+        if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -49271,12 +54768,21 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_QWEN3: return "Qwen3";
+    case DITI_ENCODER_QWEN2: return "Qwen2.5";
+    case DITI_ENCODER_GEMMA2: return "Gemma 2";
+    case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
     }
 }
 
+DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
+    return kind >= DITI_ENCODER_QWEN3 && kind <= DITI_ENCODER_LLAMA;
+}
+
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
+    if (diti_kind_is_decoder(kind)) return diti_decoder_type();
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
@@ -49312,6 +54818,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     dit_result result;
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
+    own.taps = &encoder->taps;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -49321,6 +54828,35 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+/* --- how a decoder language model is asked (docs/models.md 5.5) --- */
+
+/* The states that a repository names: Krea 2's "text_encoder_select_layers". */
+static dit_result diti_encoder_read_taps(const dit_model *model, diti_taps *taps, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    const diti_json *list = diti_setting_numbers(&settings, "text_encoder_select_layers"), *entry;
+    uint64_t state = 0;
+    if (settings.result < 0 || !list) return settings.result;
+    taps->count = taps->layers = 0;
+    for (entry = list->first; entry; entry = entry->next) {
+        if (taps->count == DITI_TAPS || !diti_json_u64(entry, &state) || state > 1024)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "model_index.json: text_encoder_select_layers must be at most %u numbers of states from 0 "
+                             "to 1024",
+                             DITI_TAPS);
+        taps->at[taps->count++] = (int32_t)state;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err) {
+    if (!diti_kind_is_decoder(encoder->kind)) return DIT_OK;
+    encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
+    if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
+    if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    encoder->taps = encoder->chat->taps;
+    return diti_encoder_read_taps(model, &encoder->taps, err);
 }
 
 /* --- where results belong (docs/models.md 3) --- */
@@ -49334,11 +54870,17 @@ static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encod
 
 /* Encoders alone: what the pipeline of the transformer that has such ones takes. */
 static void diti_encoders_guess_texts(dit_model *model) {
-    const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
+    const diti_encoder *first = &model->encoders[0], *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
                        *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
                        *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
                        *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
     diti_text_shape *texts = model->texts;
+    if (diti_kind_is_decoder(first->kind)) {
+        texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
+        texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
+        model->fixed_text = first->chat->padded;
+        return;
+    }
     model->fixed_text = bert || l || g;
     texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
     texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_get_traits(bert)->columns
@@ -49384,6 +54926,23 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
     text->tokens = encoder->row + encoder->limit;
+}
+
+/* A decoder's rows are all of the first text. Some that stand in front of the prompt in its chat template are left out;
+   the tokenizer tells how many. */
+static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *encoder, dit_error *err) {
+    diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+    encoder->text = DITI_TEXT_FIRST;
+    encoder->dropped = 0;
+    if (!encoder->chat) return DIT_OK;
+    if (!model->fixed_text) text->tokens = encoder->chat->tokens;
+    if (encoder->limit && encoder->limit < text->tokens) text->tokens = encoder->limit;
+    if (encoder->tokenizer && *encoder->chat->dropped) {
+        DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
+        if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+    }
+    encoder->tokens = text->tokens + encoder->dropped;
+    return DIT_OK;
 }
 
 /* CLIP-G's columns come last, whether CLIP-L is there or not. */
@@ -49441,6 +55000,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
+        if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
@@ -49503,6 +55063,284 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
     return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
+/* ==== src/job/lora.c ==== */
+/* LoRAs of a model: which there are, what they add to which of its parts, and their strengths in a job. */
+
+/* --- files --- */
+
+static void diti_lora_describe(const diti_lora_file *file, const dit_component *component, dit_lora_info *out) {
+    const char *path = diti_checkpoint_name(file->checkpoint), *name = path, *slash, *dot;
+    memset(out, 0, sizeof *out);
+    if (component->source.path) name = component->source.path;
+    slash = strrchr(name, '/');
+    if (slash && slash[1]) name = slash + 1;
+    dot = strrchr(name, '.');
+    diti_format(out->name, sizeof out->name, "%.*s", (int)(dot && dot != name ? dot - name : (ptrdiff_t)strlen(name)),
+                name);
+    out->weight = component->weight != 0 ? component->weight : 1;
+    out->merged = component->merge;
+    diti_lora_defaults(file, &out->steps, &out->guidance);
+}
+
+/* What is known when all parts have been looked at. */
+static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        if (module->fits) {
+            out->modules++;
+            if (module->rank > out->rank) out->rank = module->rank;
+        } else if (!out->left_out++) {
+            diti_format(out->first_left_out, sizeof out->first_left_out, "%s", module->name);
+        }
+    }
+}
+
+static dit_result diti_lora_check_component(const dit_model *model, const dit_component *component, dit_error *err) {
+    if (model->lora_count == DITI_MAX_LORAS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a model has at most %u LoRAs", DITI_MAX_LORAS);
+    if (component->weight != component->weight || component->weight > 1e6f || component->weight < -1e6f)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_component: weight %g of a LoRA is out of range",
+                         (double)component->weight);
+    if (component->lora_of != DIT_ROLE_NONE && component->lora_of != DIT_ROLE_TRANSFORMER &&
+        component->lora_of != DIT_ROLE_TRANSFORMER_2)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_component: lora_of must be DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER or "
+                         "DIT_ROLE_TRANSFORMER_2");
+    return DIT_OK;
+}
+
+static dit_result diti_lora_open_one(dit_model *model, const dit_component *component, dit_error *err) {
+    uint32_t number = model->lora_count;
+    diti_lora_file *file;
+    DITI_TRY(diti_lora_check_component(model, component, err));
+    DITI_TRY(diti_lora_open(&model->env, &component->source, &file, err));
+    diti_lora_describe(file, component, &model->loras[number].info);
+    model->lora_parts[number] = component->lora_of;
+    if (component->merge) {
+        diti_lora_merges *merges = &model->merges;
+        merges->env = model->env;
+        merges->weights[merges->count] = model->loras[number].info.weight;
+        merges->of[merges->count] = component->lora_of;
+        merges->files[merges->count++] = file;
+    } else {
+        model->lora_files[number] = file;
+    }
+    model->lora_count++;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++)
+        if (desc->components[i].role == DIT_ROLE_LORA) DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+    return DIT_OK;
+}
+
+/* --- what they fit --- */
+
+/* Scopes of the parts that are loaded; T5 goes as the third encoder in kohya's names, whichever it is. */
+#define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
+static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
+    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
+    size_t count = 0, i;
+    if (transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER)) {
+        out[count].part = DIT_ROLE_TRANSFORMER;
+        out[count++].weights = &transformer->component.weights;
+    }
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+        if (!weights || !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i))) continue;
+        out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+        out[count++].weights = weights;
+        if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
+            diti_encoder_weights(&model->encoders[DITI_ENCODERS - 1]))
+            continue;
+        out[count].part = DIT_ROLE_TEXT_3;
+        out[count++].weights = weights;
+    }
+    return count;
+}
+
+static dit_result diti_lora_make(const dit_model *model, diti_lora_file *file, dit_role of, bool measures,
+                                 diti_lora **out, dit_error *err) {
+    diti_lora_scope scopes[DITI_LORA_SCOPES];
+    diti_lora_matches matches = DITI_ZERO;
+    size_t count = diti_lora_scopes(model, of, scopes);
+    dit_result result = diti_lora_match_scopes(file, scopes, count, &matches, err);
+    if (result >= 0 && !measures && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        result = diti_lora_check_fits(file, err);
+    if (result >= 0) result = diti_lora_load(model->device, &model->env, file, &matches, measures, out, err);
+    diti_free(&model->env, matches.list);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err) {
+    uint32_t i;
+    model->lora_bytes = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora *lora = NULL;
+        if (!model->lora_files[i]) continue;
+        DITI_TRY(diti_lora_make(model, model->lora_files[i], model->lora_parts[i], true, &lora, err));
+        model->lora_bytes += lora->weights.bytes;
+        diti_lora_free(lora);
+    }
+    return DIT_OK;
+}
+
+/* A LoRA that was distilled to fewer steps says so to jobs that leave them to the model. */
+static void diti_lora_set_defaults(dit_model *model, const dit_lora_info *info) {
+    if (info->weight <= 0) return;
+    if (info->steps) model->info.default_steps = info->steps;
+    if (info->guidance > 0) model->info.default_guidance = info->guidance;
+    if (info->steps || info->guidance > 0)
+        diti_log(&model->env, DITI_LOG_INFO, "LoRA %s: %u steps, guidance %g by default", info->name,
+                 (unsigned)model->info.default_steps, (double)model->info.default_guidance);
+}
+
+static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *err) {
+    diti_model_lora *entry = &model->loras[number];
+    diti_lora_file *file = model->lora_files[number];
+    DITI_TRY(diti_lora_make(model, file, model->lora_parts[number], false, &entry->lora, err));
+    diti_lora_count(file, &entry->info);
+    entry->info.dense = entry->lora->dense;
+    entry->info.bytes = entry->lora->weights.bytes;
+    if (entry->info.dense)
+        diti_log(
+            &model->env, DITI_LOG_WARNING,
+            "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+            "it is merged",
+            entry->info.name, (unsigned)entry->info.dense);
+    diti_lora_close(file);
+    model->lora_files[number] = NULL;
+    diti_lora_set_defaults(model, &entry->info);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
+    uint32_t i, merged = 0;
+    for (i = 0; i < model->lora_count; i++) {
+        if (model->lora_files[i]) {
+            DITI_TRY(diti_lora_add(model, i, err));
+            continue;
+        }
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            DITI_TRY(diti_lora_check_fits(model->merges.files[merged], err));
+        diti_lora_count(model->merges.files[merged++], &model->loras[i].info);
+        diti_lora_set_defaults(model, &model->loras[i].info);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
+    return bytes;
+}
+
+DIT_INTERNAL void diti_loras_free(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_free(model->loras[i].lora);
+        diti_lora_close(model->lora_files[i]);
+    }
+    diti_lora_merges_free(&model->merges);
+    model->lora_count = 0;
+}
+
+DIT_API dit_result dit_model_add_lora(dit_model *model, const dit_component *lora, uint32_t *number, dit_error *err) {
+    dit_component component;
+    dit_result result;
+    if (!model || !lora)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: model and lora must be given");
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_add_lora: the model was loaded as a dry run");
+    if (lora->merge)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_add_lora: weights that are loaded take no LoRA any more; merge must be false, or "
+                         "the LoRA one of dit_model_desc.components");
+    component = *lora;
+    DITI_TRY(diti_lora_open_one(model, &component, err));
+    result = diti_lora_add(model, model->lora_count - 1, err);
+    if (result < 0) {
+        diti_lora_close(model->lora_files[--model->lora_count]);
+        model->lora_files[model->lora_count] = NULL;
+        return result;
+    }
+    model->info.lora_count = model->lora_count;
+    model->info.weight_bytes += model->loras[model->lora_count - 1].info.bytes;
+    if (number) *number = model->lora_count - 1;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_model_lora(const dit_model *model, uint32_t number, dit_lora_info *out) {
+    if (!model || !out || number >= model->lora_count) return DIT_ERROR_INVALID_ARGUMENT;
+    *out = model->loras[number].info;
+    return DIT_OK;
+}
+
+/* --- jobs --- */
+
+DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err) {
+    uint32_t i;
+    if (desc->lora_weight_count && !desc->lora_weights)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights is NULL, lora_weight_count is %u",
+                         desc->lora_weight_count);
+    if (desc->lora_weight_count > model->lora_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: lora_weight_count is %u, but the model has %u LoRAs", desc->lora_weight_count,
+                         model->lora_count);
+    for (i = 0; i < model->lora_count; i++) {
+        float weight = i < desc->lora_weight_count ? desc->lora_weights[i] : model->loras[i].info.weight;
+        if (weight != weight || weight > 1e6f || weight < -1e6f)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: lora_weights[%u] is %g, out of range", i,
+                             (double)weight);
+        out->lora_weights[i] = weight;
+        if (weight != 0 && model->loras[i].lora) out->shape.loras |= 1u << i;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
+    uint32_t i, columns = 0;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_use *use = &out->list[out->count];
+        if (!(which & 1u << i) || !model->loras[i].lora) continue;
+        use->lora = model->loras[i].lora;
+        use->column = columns;
+        columns += use->lora->scale_count;
+        out->numbers[out->count++] = i;
+    }
+    if (!columns) return;
+    out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
+    graph->loras = out->list;
+    graph->lora_count = out->count;
+    graph->lora_scales = out->scales;
+}
+
+DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *weights, const diti_lora_uses *uses,
+                                         diti_plan *plan, dit_error *err) {
+    const diti_lora_use *last = uses->count ? &uses->list[uses->count - 1] : NULL;
+    uint32_t i, k, columns = last ? last->column + last->lora->scale_count : 0;
+    float *scales;
+    dit_result result;
+    if (!uses->scales) return DIT_OK;
+    scales = (float *)diti_alloc_array(&model->env, columns, sizeof *scales);
+    if (!scales) return diti_fail_memory(err, "the strengths of LoRAs");
+    for (i = 0; i < uses->count; i++) {
+        const diti_lora_use *use = &uses->list[i];
+        uint32_t number = uses->numbers[i];
+        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
+    }
+    result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
+    diti_free(&model->env, scales);
+    return result;
+}
+
 /* ==== src/job/model.c ==== */
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 
@@ -49525,7 +55363,10 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.adapts = role != DIT_ROLE_VAE;
+    options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
+    if (model->merges.count && options.adapts) options.merges = &model->merges;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -49626,7 +55467,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_LLAMA) return DIT_OK; /* whatever is there cannot be run */
+    if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
+        return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
@@ -49637,6 +55479,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);
@@ -49644,8 +55487,9 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
-    /* A llama.cpp T5 brings its vocabulary along. */
-    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+    /* llama.cpp's files bring their vocabulary along. */
+    if (part.checkpoint && !encoder->tokenizer && encoder->self &&
+        (encoder->kind == DITI_ENCODER_T5 || diti_kind_is_decoder(encoder->kind)) &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
         return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     return DIT_OK;
@@ -49781,8 +55625,10 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    const char *text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -49798,6 +55644,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
+    info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -49877,9 +55724,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
+    model->merges.list_count = 0; /* tensors of what was measured */
     return result;
 }
 
@@ -49917,7 +55766,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -49985,6 +55834,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
+    bytes += diti_loras_bytes(model);
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -50007,6 +55857,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
+    DITI_TRY(diti_loras_open(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -50029,6 +55880,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
+    if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
@@ -50102,8 +55954,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream && !desc->weights_by_need)
+    if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
+        diti_lora_merges_free(&model->merges);
+    }
     if (result != DIT_OK) {
         diti_model_free(model);
         return result;
@@ -50126,6 +55980,7 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
+    diti_loras_free(model);
     diti_model_drop_parts(model);
     for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);
@@ -50176,7 +56031,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !diti_prompts_read_padding(model)) result = diti_prompt_clean(env, prompt, &clean, err);
+    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+        result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * encoder->tokens;
@@ -50185,7 +56041,16 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+        if (encoder->chat) {
+            out.before = encoder->chat->before;
+            out.after = encoder->chat->after;
+            out.keeps_after = encoder->chat->keeps_after;
+        }
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
+                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -50251,14 +56116,24 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
     }
 }
 
+/* The rows of an encoder that are the text; 0 where all are. */
+static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                     const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
+    uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
+    if (!encoder->dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    return diti_gather_tensor(graph, states, *kept, "drop the system message");
+}
+
 /* Where prompts have unequal lengths, one item more names the rows of none. */
-static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-                                       const diti_text_use *text, diti_encoder_use *use) {
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, uint32_t index, diti_text_use *text) {
+    const diti_encoder *encoder = &model->encoders[index];
+    diti_encoder_use *use = &text->encoders[index];
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -50266,7 +56141,8 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
-    return encoder->type->encode(encoder->self, graph, use);
+    return diti_prompts_keep(model, graph, encoder, use, encoder->type->encode(encoder->self, graph, use),
+                             &text->kept[index]);
 }
 
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -50284,13 +56160,13 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
         if (!encoder->self) continue;
-        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        states = diti_prompts_encode(model, graph, i, use);
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
         if (encoder->text != DITI_TEXT_POOLED)
-            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
-                                 encoder->column);
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens - encoder->dropped, encoder->text,
+                                 encoder->row, encoder->column);
     }
 }
 
@@ -50300,7 +56176,7 @@ static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *
     uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows, first = 0, i,
              counts[3] = {use->encoded_rows, use->given_rows, 0};
     diti_tensor parts[3] = {0, 0, 0}, text;
-    if (rows) parts[0] = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (rows) parts[0] = diti_prompts_encode(model, graph, 0, use);
     if (use->given_rows)
         parts[1] = use->given[DITI_TEXT_FIRST] =
             diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
@@ -50336,6 +56212,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 
 typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
+    uint32_t *kept; /* rows that are the text */
     uint32_t items[3][DITI_ITEM_WORDS];
     diti_row_weight *weights;
 } diti_prompt_input;
@@ -50343,26 +56220,29 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
-    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    const diti_encoder *encoder = &model->encoders[index];
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
+                 diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch], *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model)
-                      ? tokens->lengths[branch]
-                      : count;
-        for (i = 0; out->weights && i < count; i++) {
+        item[3] = masks ? tokens->lengths[branch] : count;
+        for (i = dropped; out->weights && i < count; i++) {
             out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first;
-            out->weights[first + i].rows = count;
+            out->weights[first + i].first = first + dropped;
+            out->weights[first + i].rows = count - dropped;
         }
+        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
         first += count;
         next++;
     }
     out->items[next][0] = first; /* the rows of none read nothing */
     out->items[next][1] = text->encoders[index].rows - first;
+    while (out->kept && first < text->encoders[index].rows) out->kept[kept++] = first++;
 }
 
 static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
@@ -50374,7 +56254,8 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     dit_result result = DIT_OK;
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
-    if (!input.ids || (use->weights && !input.weights))
+    if (text->kept[index]) input.kept = (uint32_t *)diti_alloc_array(env, use->rows, sizeof *input.kept);
+    if (!input.ids || (use->weights && !input.weights) || (text->kept[index] && !input.kept))
         result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
@@ -50384,8 +56265,12 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     if (result >= 0 && use->weights)
         result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
     if (result >= 0 && encoder->type->write_inputs)
-        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, input.items[0], err);
+    if (result >= 0 && text->kept[index])
+        result = diti_plan_write(plan, text->kept[index], input.kept,
+                                 plan->tensors[text->kept[index]].columns * sizeof *input.kept, err);
     diti_free(env, input.ids);
+    diti_free(env, input.kept);
     diti_free(env, input.weights);
     return result;
 }
@@ -50571,9 +56456,11 @@ static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, d
     return diti_elementwise(graph, text, &keep);
 }
 
+/* LoRAs have the strengths that jobs give them by themselves. */
 static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
                                    dit_error *err) {
     diti_text_use wanted = *use;
+    diti_lora_uses loras;
     diti_graph graph;
     dit_result result;
     bool again;
@@ -50582,6 +56469,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         *use = wanted;
         diti_graph_init(&graph, ctx->device);
         diti_guard_begin(&graph);
+        diti_loras_emit(model, UINT32_MAX, &graph, &loras);
         diti_graph_segment(&graph, "encode", false);
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
@@ -50591,7 +56479,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
     } while (again);
-    return result;
+    return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
@@ -50614,7 +56502,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0],
+    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped,
              encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     dit_result result;
     use.branches = 1;
@@ -50654,7 +56542,8 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
-        if (model->encoders[i].tokens) lengths[model->encoders[i].text] = tokens[i].lengths[0];
+        const diti_encoder *encoder = &model->encoders[i];
+        if (encoder->tokens) lengths[encoder->text] = tokens[i].lengths[0] - encoder->dropped;
     }
 }
 
@@ -51104,6 +56993,15 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
+/* What the encoder gives becomes latents as the sampler has them. */
+static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
+    uint32_t columns = diti_tensor_columns(graph, to), i;
+    if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
+    for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
+}
+
 /* The picture's latents, one for each picture that is made. */
 static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_solver_desc *states,
                                diti_tensor latents) {
@@ -51115,8 +57013,9 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+        diti_start_scale(graph, vae,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         diti_start_part(job, graph, latents, i));
 }
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
@@ -51991,6 +57890,8 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     uint32_t i;
     out->shape.loop_count = 1;
+    if (!out->shape.clip && model->transformer->traits.references)
+        return diti_job_request_references(model, desc, out, err);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -52301,6 +58202,149 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     return result;
 }
 
+/* ==== src/job/references.c ==== */
+/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
+   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
+   the noise. */
+
+/* Pixels of a side that a token stands for. */
+static uint32_t diti_references_unit(const dit_model *model) {
+    return diti_model_factor(model) * model->transformer->traits.patch;
+}
+
+static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
+                                       diti_job_request *out, dit_error *err) {
+    const dit_image *image = reference->frames;
+    diti_reference_shape *shape = &out->shape.references[index];
+    uint32_t unit = diti_references_unit(model);
+    if (!image || reference->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
+    if (!image->rgba || image->image || image->rgb)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+            (unsigned)index);
+    if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
+                         (unsigned)index, (unsigned long long)image->row_pitch, image->width);
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+        image->height > 8 * image->width)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
+                         "times the other",
+                         (unsigned)index, image->width, image->height, 4 * unit);
+    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
+                         image->width, image->height, DITI_REFERENCE_PIXELS);
+    shape->width = image->width / unit * unit;
+    shape->height = image->height / unit * unit;
+    out->reference_images[index] = image;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
+                                                    diti_job_request *out, dit_error *err) {
+    uint32_t i, most = model->transformer->traits.references;
+    if (!desc->reference_count) return DIT_OK;
+    if (!desc->references)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
+                         desc->reference_count);
+    if (desc->reference_count > most)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; this model (%s %s) takes at most %u",
+                         desc->reference_count, model->info.family, model->info.variant, most);
+    if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
+    for (i = 0; i < desc->reference_count; i++)
+        DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
+    out->shape.reference_count = desc->reference_count;
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor moments, planes;
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
+    desc.out_f32 = true;
+    desc.name = "mean of a reference";
+    moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
+    planes = diti_unpatchify(graph, moments, &places, channels);
+    desc.name = "scale reference";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
+    denoise->reference_count = job->request.shape.reference_count;
+    for (i = 0; i < denoise->reference_count && !diti_graph_failed(graph); i++) {
+        diti_reference_latent *latent = &denoise->references[i];
+        latent->height = job->request.shape.references[i].height / factor;
+        latent->width = job->request.shape.references[i].width / factor;
+        latent->planes = share->assignment.share
+                             ? diti_tensor_new(graph, DITI_F32, job->model->transformer->traits.latent_channels,
+                                               latent->height * latent->width, "reference")
+                             : diti_references_encode(share, graph, i);
+        if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+            diti_broadcast(graph, &share->assignment.all, 0, latent->planes);
+    }
+}
+
+/* --- host inputs --- */
+
+DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t i, y;
+    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
+        const diti_reference_shape *shape = &job->request.shape.references[i];
+        const dit_image *image = job->request.reference_images[i];
+        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
+        const uint8_t *from;
+        uint8_t *packed;
+        dit_result result;
+        if (!image) return DIT_OK; /* written before */
+        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) return diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
+        diti_free(&job->env, packed);
+        if (result != DIT_OK) return result;
+    }
+    return DIT_OK;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -52311,7 +58355,7 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
     if (desc->cache)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version skips no work; cache must be NULL");
@@ -52563,7 +58607,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
 
@@ -52641,6 +58685,16 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
+/* Rows that an evaluation has for each text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
+             branch;
+    if (!unit) return most;
+    for (branch = 0; branch < branches; branch++)
+        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+    return (longest + unit - 1) / unit * unit;
+}
+
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
@@ -52676,6 +58730,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
 
@@ -52693,6 +58748,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.empirical = model->transformer->traits.empirical_shift;
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -52749,7 +58805,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
@@ -52857,6 +58913,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -52865,6 +58922,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    DITI_TRY(diti_loras_request(model, desc, out, err));
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
@@ -53475,11 +59533,12 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
         share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text_tokens = job->request.shape.text_rows;
     denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -53492,7 +59551,9 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
              pixels = (uint32_t)diti_request_plane(&job->request), room = planes * diti_padded(pixels), first;
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
-    solver->mixed = shape->mixed;
+    solver->mixed = shape->mixed || shape->norms_tokens;
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
     solver->learned = shape->learned;
@@ -53510,9 +59571,8 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
-    if (shape->hold_count) {
+    if (shape->hold_count)
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
-    }
     if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
@@ -53643,31 +59703,38 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);
 }
 
-/* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
-   is F32, for other tensors have exponents, which only the devices of a sequence have alike, if they are in one
-   process. Nobody here knows with what devices in other processes compute: there all agree, F32 or not. */
+static bool diti_emit_in_one_process(const diti_share *share) {
+    return share->job->context->device_count >= share->assignment.share_total;
+}
+
+/* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
+   what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
+   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
+ */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&share->assignment.axes) && job->model->transformer->traits.skips) return false;
     if (!context || job->request.shape.int8_feedback)
         return false; /* a step that runs again would add its error twice */
-    if (context->device_count < share->assignment.share_total)
-        return diti_group_count(&share->assignment.axes.sequence) == 1 && !diti_patches_used(&job->request.shape);
+    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
+    if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
-   the job goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
+   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
+   goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
+    graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))
         diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
@@ -53680,10 +59747,12 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
     diti_emit_guards(share, graph);
+    diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);
     share->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
+    diti_references_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
@@ -53753,6 +59822,8 @@ static dit_result diti_inputs_items(diti_share *share, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, job->request.encoded, branch);
         items[branch][3] = job->request.lengths[DITI_TEXT_FIRST][branch];
     }
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = items[share->assignment.first_branch + branch][2];
     return diti_plan_write(share->program.plan, share->program.text_items, items[share->assignment.first_branch],
                            share->assignment.branches * sizeof *items, err);
 }
@@ -53893,6 +59964,9 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
+    DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
+                              share->program.plan, err));
+    DITI_TRY(diti_references_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 
@@ -53903,10 +59977,16 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     memset(job->request.given_images, 0, sizeof job->request.given_images);
+    memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
     job->request.previous = NULL;
     return result;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/job/order.c ==== */
 /* The order in which a run comes to the segments of its plan, how often, and how long that takes. */
@@ -53994,6 +60074,11 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
 
 /* ==== src/job/image.c ==== */
 /* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
@@ -54534,6 +60619,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
+    memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.denoise, 0, sizeof share->program.denoise);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
@@ -54590,7 +60676,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->layers = traits->layers;
     out->hidden = traits->width;
     out->heads = traits->heads;
-    out->feed = 4 * traits->width;
+    out->feed = traits->feed ? traits->feed : 4 * traits->width;
+    out->gated = traits->gated;
     out->rows = diti_request_positions(model, request) *
                 (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
@@ -56048,7 +62135,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->mixed != then->mixed)
+    else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
@@ -56088,7 +62175,8 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program.
+ */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
@@ -56103,9 +62191,10 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted &&
-           a->null_text == b->null_text && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds);
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
+           a->weighted == b->weighted && a->null_text == b->null_text && a->loras == b->loras &&
+           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds) &&
+           a->reference_count == b->reference_count && !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -56197,6 +62286,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+        request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
@@ -56618,6 +62709,11 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     *count = out && found > room ? room : found;
     return DIT_OK;
 }
+
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_SMALL_BEGIN
 
 /* ==== src/job/run.c ==== */
 /* Running: which slice comes next, how much may be in flight, when it is over. */
@@ -57625,6 +63721,11 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     return diti_job_give(job, &job->preview_image, 0, out);
 }
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM DITI_SMALL
+DITI_ONCE_BEGIN
+
 #ifndef DIT_NO_TRACE
 
 /* ==== src/job/trace_write.c ==== */
@@ -57908,678 +64009,691 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 #endif
 
+DITI_REGION_END
+#undef DITI_ROOM
+#define DITI_ROOM
+
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/O:V(*8bjZJ>ljyod'ZZA]<S#arn1O(ns8o6M8_CW*T:Res['Tcb'bRjG:VJqWZN<]=XHO-6Sn2G7LJ><6Jn3Z+.X)/eD^NKAHGCJq*VUs&.M"
-    "e^b55/'9e9m)+<3arsvbI1i<u(H/hfETVuR=Ml_Aws*'t1OSy7ANgFrTc*T78'jq*fD:d.7(/cSr#`L(DoG+B<niT58LxnM7nN:&0AX]nUEi_XxCw)Bg^L"
-    "McIP[./@k5F'MHP:rq/o1>'#`,/UA.qi[QlpQ5u6wIve>nWBe-8R0[PY%ULgnc';OwVstcE;/W3g1nPXWltW$xE'i]f]e7T4A$1jDA:P`kdq_a-Wo+CMWj"
-    "`CAAEWuo:;aDh,3@xQ;CDu-ZY$3gRHcexxAcaNQWl$YgLoA>7TC8)B1,pgq3kdR7.T;Dp.#3@=`@;+0_C#$6jmdZ_ys]T`CO*sV(0uIu9.i6K&F=BRt9cg"
-    "ZIhPS9u(D.$/5/>ql.['GMcfS]Pe^y9DRx9Fy8FSk@h`=ciI(8^xJ/5y>/7D-.r[X5M$2pwx3QMgVQ(H88_Zu91L]__`=d1t6p/0'_,vbsbLh;vAQupb]K"
-    "n3wCV@`rgAi$/nejok6YhwcpkX+1*it@hlCmMDcLT-e(5)0329$W9LIf[ii6oMPq`h#TqF9pMK>(*,o_$0[^[#u%MP@R',ku9n=[;QZi5-*lCJ]j7wL*d,"
-    "6Y[y;oOr+hU%7U2BM7V7(^NL$#63%/URM29jEc.XClMT_Q8dU;gfFD&8t/lH%RkA*Zqck*a%j:;ha7KSx@nvo^)Q.`WZN85r*b$;Cp=+YbTfac*2BI#DtY"
-    "kP])/;M%4)LZ4/aV<GK8Jb9hF>cDC0IX[5Gg-X1,>*(_fV8SZ[+)nOxAI7oY(7'30JMCE>G2Z;qM4]<3@ms@M^:PnotU2as;-38;)2t9cJ4cA9s1R(Y]H'"
-    "+RsYy,>FZN15P0f]k@oF`#'H^5Ef7cgn,1k#4]A=dM5Cq5.E^6kq$x1H/VPO`mWn6Lp</_%QvWd%S.X4pOVPZlo5qIbXqh#p1SNrQPoPd)m.)]HVg,una-"
-    "y3)TPlnTQe_VcKgDZkfmnutL@,c4p]-EqWDdt03S<5U:R0+(<%pP7qVCbaf#mnOYr3e't^CCIqE)<1w:sMBY'm).kg)Zv`GS2fC_Gf$/WAbPi]a*dwG,3`"
-    "utgn8fW3JSd7n+gur;5fBg+D1@#]-26:&>ca:ryHV]rh_+xD<pB&]roB+NXW$ZM2bl4AR7a[r,QNljxOSWGROL>%]n#BkF19oKhYJ[bpOde1vr;oVB*4X`"
-    "1[9nP8s8s:*]=3dOcnN=$F[CxuoT`+@hc5pcc6l'EfPy]IE<RpWcpcq0j6amLTtnIdm<#S9nfgduC6U;f4#Ew4@dlMq8$]XJ))a,>LBWBVQ0:1;>ii_MX;"
-    "x/SnuowxpeYcf_'J6mgiV]_h'qr2Y4kZeQJTnbfGWQn<_>[qJ0U-x(Sdj61lttXP09='k%:w*]F`ensyGEp*B4`8eY_OnqZ)iL:_;cp2-9O]SI2&122Ph7"
-    "1nJo_0*D2Ivk=BlPq4fOq5V71MiWffqVCTB&7(()$(uLV;Bh07Z7B)jVOvb#Fb#g]G^ZxmO#7Rr-$T`flM%QcKWPjW9umcU,R*ay'CM+[Alx`^E3j(cc,7"
-    "Me*pLqd(B.;SNh)(X%fKfm=KdS:,-j`RA6O;HM`x1cWXqoYf.&vE1Cv%ediTw`q'`fbO:Df&:(Jp%,jf#7<*Ym7oU[D(f)-u)d.`/[TtiFoPgb#qK_3E1T"
-    ";$6s.yxOW2J4ZuiD^#rrMfrx.o-27ZkIapnV0SBaaSdqr4E1KlT]&X00;.Q03)[3^EN+1cv3hYp&q#W5NLp[ms5'EBuKDO6IU$<Ma=_cl:osY$AGfWKu*G"
-    "Y_dI]%lm&YQ9pdVF6W`,J_2TQLbE59h&9lby%wj67NP@;D9Nj5dWr;4O]5Oiu6i:oCUDqI%D&oun:`xi=Rd@+)`I9/y-s7g5Aa9;CdhR@wRAeeV@;YQ%Cl"
-    "Ww(N1:$Y6tX5YS)y&8C#58XX1$@4BqeIHSA`'x,^qJe`QW^Ym@=W6uX8)9Rgco_.xh8gj8f>$5n9vAd6wfh&YkVs#+F=3`9fQk,e0_bf5),`1hR:aK$lV@"
-    "V)G'+6GGE)diCmk]@M-vI4-EV`4u^R^SuDo3`8mEeJxIhvRt60[Vm2nlru67'7kaR5&H#Zu6qF:W:Jq&2<J'1#P`b9=EYBnl8$HHnOdFqZ]+qgI-KY16@$"
-    "h+H8ICl7cyn`&8[dli,u;Y8'#BQiFCJYIQ3/_dVoHrHq],_&vPsJ%f2&p`xFt63-t=:bF]8@>3&4k[8+T]+#S-o#8*TM&rK%WU+37oP09UHP(lX+7J$0-U"
-    "GB%#8o`STiV64/;j6_#Rmu^>aP%/OB'W79,O[,GJ1o_Ufc-7NTufCH-hZM^gqYq&`[3o1hFl+gJ<c:[.F`U@h>p_tFV3my/[QAsH=mhC#]4liE57^0[r-M"
-    "0#ok+$b^C2,6>qrylu*kx;_D8`^MO=^v4if5&ur$n$:^IaeP7NXplSD<R[WP7r29h$,fj%&/'nT@GYsDv<d=/8bx5WFi-iN,q%r4x%^7@9'K$hbgdExW4a"
-    "b1Y_bi0[fH+Ya#L3llbamNr@D/%Y@,=(%Q4B^N':^A;K38*S_,'OIIHeusE_#c_6*Yd=Wx9LY7RGS#r+^YwgF:u:pZyc',9,QV*;+kOR[[oU^hnC6@10w^"
-    "Ms+gf90Dd-vQ^I^=fCqh1CUrr:DW(e^%M>qkE0TmKIZjtUqPH$T5S8Mq)^I=Z]lwyIQKp)f]:I@DS:aT3Budr4yDQCkYc'RXLoow(YSu6cJ23ok%-VU)6o"
-    "(HC%;xIn9VlrrH%Rli*JNrg**GTcMn3JmO6%5cb2MS[P^N1&w%sf`nyuHsIixHP)/w#A+laOI^54YfhFpKL>)/)2FTwOUEc380r9=aK_[.60W9uwW-nAB-"
-    "kCwm<PxP+P8[H0N@bS><Y$TG4/,FC&/PCS[DV.5KIcr9t+Wq$RgCqIFy4(,eb:$7twRI`>15/n7J^1iMh*GT.ymjgqM0BD:D&qlX#5lv5e7_r8wL9T4Y&-"
-    "b*eX@A]b;%Ci(pZfZd`C(gdyd:@E0a83@wKEmU7m%`_lf*ej[NFn*hrtb7x;SCJyPP*im<(Nf@:t.4s.'N6j4C>9_,i/$<lC%pSgpqH++b4K^Zw[;`xk3)"
-    "KiN6JWTVV6y/pOhaJ4nl:[h#X[n2l#+[ZH'mlgbtsOT^c9)oo#<rkkCVKm)ltWur%O96;+kGoPcf-:U).oDHK,E*n*MV;2sbhIK>[(KSweakqCR.^004jR"
-    "nnCWI*o28)j9S';p;1<Or_KlBH7-L9:DklBD__g(B_#;(<Q8pESB#u2@lpXjYI<y`*1w5O'T<*_Fs`3BPNG`r=8'-EZ`J)np;G@eVSHOg.@`g,+;QYr=%b"
-    "O+ErfuOTY%<.<b&,]tu>g/nR8J6T_,$_c*+H^VU,fS7eW_Qne(l[XP5Z,hoIBOsBFMY9,bZ]gE+,r2%9Rj'%[T8AM$'(Xfbl&0;u8`R^h*2D9Q-E6-O0mb"
-    "+&*3`/7.x:YXb-#M^:55-_xkan%JCTV1X$jDD^WMCh8`_g]c0$9LJjRw-`hVxqqS-dCUGE2.fISXTN)nK=@9&L+uf.00gcJMx;91qc_Kmx<G#gHFPw_yuh"
-    "=qpI)sAt%5LE,eK3v/=ZaI@,R*s#Qy^FE^u-6)trnd3lVs'XBg]qe']Xp3Pf;S2w'>R5vnduvn41XE5b/Fv2OK5:x``JTp'[^p_nUMi$x9@gr&$oaVgUbP"
-    "E^HBj.M/P0[M2Bb`%&HrMCe#+3kvEnJj[Js8MQ3EHYO&.LXA$V7O$KYxiND='W&lHm6_C(O6Z&1E#mua'1BYMfTB;AL#.'C+m,B8r:%3.U#4KO`bsB3vpt"
-    "1_VG254#iy/At%SPfHU0/J>W;o^kBb8F@s.*4,1jsqhse[1#]@&D>(vixS=vq#aNpIR`eG=PP>CCYg-Gbsvd0`NO>W>6HM@TVFc1TXAaTb",
-    "XrZ):<_e6#-Vjg`I/9rN1O>GdG8]i$-K^rlhI+A;JF(+ZP@m7ccE^s(UynYUW/V@&Q1(4Y&c';Z_NY[HZaM/]bi$oUVxGy6%`5-vWF*sbeGYkvqwU:U,mS"
-    "gauPnP.X=COrZxJdsK&ku/hG)-$.kS>$^>C;T;P/]Hp[7]c&,4PkO*2qH'w]2<ah8/9t$2q'wHZF1FXE-/SF<@CZGaods.=K:A^-L`>`t6Y.Z':UWlB+lp"
-    "(2s_Jp86vG-0h)=)ZAU6hPml20rXVa4s6nvai4TUp*2nMuwGL8Dp>+`<w[EfU5R8l)H9:/d_*^;tqcqNi0*h9kr$bIy6sL3*)>btgNrL[jsfO7ZrArMTPA"
-    "*/((2n(>8Yf;Ot#Y1)+n[cc9b#345qBPiHXsye#l='639nGXp,%cSM$#SWRe4YN#o`$p:kB.yut%*20*I9r5#dBOHke@iRSE$J:GpZ]uIj%;c[:+Lk%H(U"
-    "d<0C'4ue[hUB0lMB`GT9I/XoyWDqr/3`QGa6psm:*1)H>1ZZt^+$wA).+HEKCkEEU_l$>1-2'5]m=;ciP_aShk5a&PkDd0G]Why-y3;$MV,Yu@Bfp_s4eG"
-    "dYxxHr9X[M7;yTL&n<9p-L-D'#bHN0k/PQ#&BfbgT2@vZvy^JPayas-`Z`A/O@lL4D$*U7vhp^upH(p>>l(bcw<hoPy(RFLVOB514'[y6JTlog4=gJJvMQ"
-    "_`H-pSrC6l9)F(k&]xG%,[ECmiZ'ev0@#%'a6`u9n]'KygQ$hwj')5;.aBWh;&JNw:WT(Y_^IWBTt3J/^O<#v3^@$c*/B]J92K>p;^&<7(_*tmJ5B>yp(@"
-    ")hrsoF3,A6529N8(H38sme+9rcbXI07_.b,hV7sSWWoTJ>^F#&RaG+&1X`38mcp;227p1H4u>NMUeTV%jhkh&85u+Q%cyLnb:/(N<=V;bfL.h5]y(0Yo=H"
-    "Y,V`Nf]ax8(-Z<PO<ICRS8N$feWpJEJtQ[XGqvFnE]iS=44Gt^TB8IEI*8uOOyyJ%OnxopOM$McqKp1thPcx+2.&aB='4RAEq#grK&4gRVyf[X]hF*k8'("
-    "]IGOmpLeh>ccW5OWCYNJwl57YSMR<q808k,A<TW$h(T9S;rH.KR<'ZQSFaYfcD*+j]q8Xil]&L''7nvp7<aZNPwJJ*7M6wH#Np.`]Lqk&Bm#H5=FV=M9_c"
-    "<Ah_1u_D-#YN1x-oe';GXUAc):Sl2BAp<nUL`GKgCd[(GD3v]pyN2O6^N.g:q[J(.m'yU;/2xoPkEp:emHNdsVJMp%mhL4v$@I-(Ljol56Cc+T@OkQb3Za"
-    "psNj`wpKvr7XCCsZ#//We]^U]XI0Ix.k&c-(Jj>:qt(3GJF1EkcRC[<>g8JZS'V#.(QO4U5:PU,Rl[m7LYiJUUK%Htk<D^D)lI&:v4n,VQ4RatCS4nHXW="
-    "YW[4Bh'I+<GP<).@tOAAa%9#4R^J9+ckbkM.S*pGBTanS5%*+s17VqrDHU9,pa[_Pvh7p$oBbBd,fWFKqwv'wV&Jn[2:,Y@VRAM]^[>09Nw$k^biQN_^9^"
-    "5]ir:A17.s')ILVmArstR+bqke=sZt9i(3F;%.tp_n8HTVmc_E.8N.-^j_Ll'esk`AEX;MibA8IH.t8H5Sn'Y.PZY;@]du8EL6K(sjloi/<EiIU4+KqI7q"
-    "3hASH]*Jqj2``/f1wgX#T7N3BQo4)d5p;V`>y6VBq])14tAM93FARsFUG1_viymN'93k8IA-(Zy.G$QHZ(;Z9c`&H9i;ZWsbrk'+Aa3w7FHt^W3Z-iJ=+i"
-    "MOJJ.>e8r4ennXQ2_kLVRt8n&MtK[+VSnNM$@4f4)/8kg11<FXf2sbeuB<bsXH`*%h+;Z>fq$l=n*MF-bUk#oWG$;K*p2OQTPJ)&)ggPP8Bw>1g7fY+%<5"
-    "PamB>cs^S:i@e-M,sWSRj--/u,r(T,3.,%mtFKedZ&4W0F*YJMLI;CgGVdO/>c;4f:5Kg=,B5P#_BqluDEk/R-8Tk>K:7Wym654/[pu4QpK[8];KH>7yYv"
-    "#ftG*6j;hkKrRai[Nmmh<`#;2BtE]DB8OKSDFRloV.MDtw=+k'O]X:hI6**GG.=g=aR(<5,lvX3ZOb$4Q3MM^,S*,<dI@uY&)pZ3Xf&<^aK9Ff(.5%N(-D"
-    "Si:*_:+Ndr(&g_h@A9CEfvIn#0/O7g-f5Js]4+QUON0bmM(nLYpa;Vji^:;*BTK4#uAvaAe[W(6hq',[<$8Ee/rnR7IZjE=E53PS7@b`yRmPAYrZkm$tpb"
-    "NcREE%5=]T0X/BJu8JDZUZC.In)&'hs;Ry^l*g.5X1PR;t2(<'qX(5HSOkw<++Hrnn0SH(q*syS,:3MA`LTb7FfPwK(T#@8@rvG&m&B]I'.+U)YbVLuj0c"
-    "6PmBG86_UmItVDMk4tiN/sW5DAEVuj8fcdr5p'g)c:nFY]dWHe8:$0Ci6M&+S6[KCpA+v07X%uKiB<Drr)hL_-Sd6Yqx)bZAEc=ukNh/aHcJegs#NF(E8Y"
-    "7cDFltgig2wqcYcfR49lKmeR;uv<JuC-Yegr[jrZn,B84q8W.Y4#qn6ocZ-)/k;v(i.)_o@(fr9df`Z1DUIb@mrvK8kH)^D1-6eWK/LP6+.Sj,:>'PI]gm"
-    "HJr7K+1e$<tt5bxq>Uu/[ijJ0=IiNKe7Jps+kJV#YLPe[O5UilgZIHb%K,;.Zyyq%]T_-dv)vQWf:55SDT>9l]eDcK-kwFK]wLb:;UcApS@18e%6JA=g><"
-    "9Ks9h6+$_Sa+k19oZ$V=RKkQ#ofr$DA4HaS'V[VJN&sZi4.Q_^gO,.AH<M#>Q<(YZKLLs_asr3taK9$P.HGVo&=AB^LexTF+tI,q6xm20=N<CGR2.t/Paq"
-    "lXgtuvEXS`C&*j[&(p6#$u7KP5u0FI,#[(8dRv/7q7KNg,hE)[)QlWBxJrab6@Yj/J[fFV.qCmJPyF5R_P]`^qa.V2vsR<FV&#GFWIRj`%SUi7>aM>Bwsq"
-    "ypvIU3M;efm&IC)iII@s=PR-fHvrU[Dvf<<N9Z,Ga'S,C`=9T(l+2M$lx1mqNI&9D@rK_gFoy_*S(4A$XgP7fM)R5rOC:f8*O;0-Et/p&Wa@A(R]K^NT2E"
-    "c+B6Cy:*/]@,Z[.M5CsU2m$t#@@wuR.P%arP(^j1$fdm5.Iq2h&/vsYl/CniQedaBUHuBoBb-k2+hyY3LU*tFWhIrEfC-y&,8owF6*Wnh0<<+FcL'XDB&c"
-    "*-(O@iHV6:nP7t1S^b;x,ffQVoKA$]GX_VUp0eC0GY@il->do]@3trs#K$Gs-`BK6(A%Tgnvr2UygJPXw&SiqEO#gaG=vf$JNXmqq]cc[rv*6'/er5sd,j"
-    "U;v#*cce%9tGlL]5Txk0#Pf3,f@%PaBs1DIfU+Ds%.<quZf:@fYKZE(lWW[x&LhZ=W(aT8]c8r1p2O&[2m2&xM]2MP.DZ_EVVL>QUS3'.C<J9k)Y6dA@Yx"
-    "Avb(](]-Puri:tolo,51_3Ud/TrT*3O/>Z8^4wAxro3*FMHXqu/Da46+o4Z:dMC*Ynwa&F4i%=6>U',q%tZ^E:[Urnk0mkvT%F=aH&Y7@yj.*FpEQm<Gb2"
-    "<.I,/%jW`&+uQ,+n1&ZRU7ebYs$OGdZ:tNC_a]QKsMFs[U5F),QA[T_>.`Mu9K;o133)>IFJm+9c0p*&d/H&f5pO91D]0Uk>khL9",
+    "n0C9%1VZI/$l<p7vsH9*@ZH*Mk)-;Z`yUsuHbajOMKDY])C9K<7o9rBPJ5@e[)_8K74DbdFnT^1'-xKcGq@CAUbfY(bHm.';S`%F7`K(v4B'FUuAfct%.H"
+    "*e<NgG$PgM9k.*<DG=a9]<@Gmtsk=`MpJVF1LooqL=vQjSf9WG_0$,Elv:IU.IE.YMCKW^ZVO:<8$,15BZl^'>`[yYI+_;Hkjg$qbukSa*uau,/ladhE<;"
+    "Y8h-w..7QNF*6cvyi:LSp%2[K))(]ZLgkmqd0EO%/P15J;dW%%gJ^ekJQ^I`.5sGchyl+qt=5bl#1.A3_pjpKtebaN;f_OQ@30(q[I_6DQl),1wWYfSKU["
+    "XRT(vA]%Jl%itpa-v2SS27/*/vY;M38h2VRLC=:c/fT=XM2l9ghq=0g4*imW<&[_PTBt3/a5btNKg4jf5>q1h/C[vhQ..x9qZR,5[=vG2LqlXq:q4na,N)"
+    "=T+6w^>kfr0ss$6[Z8plok^#4iY9rqOY*&pUl/$[ln^yAKIg-aOhKVFJA_=P`Ab(0-sYA_ya9_Wxp8]=_n;t&(dMTp3[fHRhWb7O/rF2fU*,7#F]8^*4e8"
+    "'GJd*n>-2)L^54m]uW1,ZjLBvm*rYhrZitUu-[-$Zd+7uVIE9mvU3Hf3(jKB6g#xUrxQ5R@<nWvag+b72B.@&$]+[`KxUVG^X);n^#uFD(_(&2aK2DngoC"
+    "(0X%#1k,GlnceF(r*wGl]laC1I3XXttUX1OeU0W(+9Gft$R3/QB-#+0+qmydm%G-IpuDcN$W0jyrIbK1vp]]d^fOA^(+=mVg6<D)-F]edqBoe8tdV22sUZ"
+    "jeWA@QjoKyi>tO,1P&,Yo)X[WR[%g<*YX=b@gDJy)[XSl>r*Kwy6^X6gOSG.ll6uUunhu)hr5%c)e)lg@ZC/Fu)4_NP<@Wey7Y%'f5,/Br+*49dwc.qlv%"
+    "*`b2ktg&o,W->P[hAN3%BBdV7%r@bwSSv+5jIB8m3JB5lZ`g_4hIB<YXc;jO@g:nxd#Sm@71<;(eqt`+a%e2+7A]NMP;G'iAP)dkN86PW#bXv&#)(2L;k*"
+    "1A<7k(v9<'m+4X:#ot5_ZrgwRw.`^R>WA]x`fRL4t87ilfJj_n)Y;p`(#uqrP=<LQ#3Egwl]`sS11RrKO^1S`Wq6hxyH$8k4ThCYu:EI`^IPKsIYbIIjpA"
+    "QNy5H-2-qQ^I_BoSoNK<oIePnCE]h^DlVvKQ<japWn0vsAS[J_qy8;*9#;ZWP)N+gDhecApUu%ApV/bsl@QPd4#@Lkrb&^Gv7ZBp7(Y)pd$ZtGrr)Js$b2"
+    "nKmFR+w+Q<(%_+>xgW7pB%uLhk5y7&)h0Usv#ljgK+w;L9CbUnp(`ke@k]I@huG^Y+*`4Hek3A9Io.;J;Ngr9L5vI70u3FoqV(Kp+`wCGxew'-D^fF>iU`"
+    "7CM.(U*j3V;MX%wp.]a/J`j5[TPyr>R77tFyauVgPnCtVJ<v&b:kQ-FqeVD<wBb7`d;*1gDhGdnL6H2LK3SFb,#4V[Hb_ZpRlfBX%@xZOgvs-XRS@oK6Vy"
+    ",`nVn0DFDTWg]9@>wR':/Y+;E6:f@C+gD@FJW+M74Jri`+<N@6qs#F*p/LBf@4IHgIEW87HYI>tjQaM:rAmtNCg/@I:PN0K%BnKCNd/TALD_f@>[tc>C`y"
+    "oF4VUl0>t8/7gnL#eOwBn:cHW<qHL9;@IlX+LIU9vQD5D8[(bIH[j>Ba]WNs)XVsQ*vED'#_ko=o_s>x#Fe1^%&]>L5o8pVY>h0w/8c+5<Ar:k#wZamlDh"
+    "ysiHVL]58/:^tN`kel2)W#dB<`7,-Y`N7k-JpTNnfpIXQ]CqnvbNwAO]'K*t#wM0*F3lJ<b@KQFfVjhV:6xQRO%/2mtF4^.jFZ&khKS4-&3[;TPDf5J(t9"
+    "0[/)'iD1VR7H9L*E+nLA)Th%LcYD>DfX3Otmd9Fb]D/hNGv:iQqh55@C#R3fF-i&Uqr4.P/aJrnGV5q8)_i%D]]l.XGER-9@]:9S7@kvBBU<[w:L]18J-F"
+    "Iy3ve#wEt674[A,Pre:]cH'X/K$.1yUPcKx>FgbZe09_p1F%_s-T0abI1/)dgvHRsQ^Gep](6G:q.kP9nedJ&QC@:>>w[9^^PVU@:AiV]F7RJ$0t3Q/I.l"
+    "YZJ%7lL#sU+a(p*ZgZ>3q[0=IOA+K6m8[_Ar3R@njvQ$u.UJQ1_5J(Yf:s(Je*%Uw6*)2tgcwX26*Q2tFq2b3l]@S.hf^f`>VxtvZ;y^Ood$]eV=S86/ZK"
+    "#$gq@qa,OnRg:wK(l[j4A&afry$=r2ZDSoL`bbp*hqprwmP)/Sr,YEm0gl4oRxUaIY3'5sOg/0*%2QMpsr4UmwyBff9vv-ryYFTRxpjj=o9Vyt**_Z]wcf"
+    "U<8V)h4'-a3stiL%i/Tb7,;YimbyYspR)u$_mq`m0W)Zq2>$+r1*UZW&*lHSHqoh<tyS;P:y^kq.UENgVv54j^AOkstIe:>7#4A]i6p1qMI1..-MX^-w><"
+    "`T.,q$NDM3986de/8=iH=4pa:=PrN2]//-m(KkKM@YwH,HBwH:+L1<vYsccQ4&SH9/Va*L.BAEhQi;<6;O$pUeSe[o&:7KjLIL]$3oX[hFc*;1Ku;^JjCM"
+    ">W>g)fhfrcdT9l@df>3JRmx6'5kxD$RLsm=Bcmb%(0MK)_MIG0F%knD=o/#w&sYQ>rySKa5nE:ZG<4PX54I(l88WFY`.VAByIF6@4e#mEh0u^):618.mal"
+    ")urd6KN1yW73=scqS@:v-StOT2EXKats=gMEM,^@JX1RljmTMIcNg_DI+_RiT7<yYM7Ir//xYKDBy%.RIiHJo.DLAd&s_&IB@PfZl/iI@1XTWWG3&*7DOI"
+    "4UnYuaTd+rM@RraayW$`>_I$:TK`cL&ITj_W/(AA,9L2j@k_.,xYJNS-XbNV**Z:3C^R5Z/&G/x@IV>8.ja::p)Da,wV#NlwuooHSyh;;V.3JVeS+li6Us"
+    "WW:R'd)'q,)e&-[Ue$%2/jKm<>:t(4M;7oeSj6JG,E)sBo`40SQ/b91v/)D>bU6=9w5Y],l#Tm72jjA$o.5uYfHDEq/U1M(%l^[=:`C`DdVrY,[+6=`3L#"
+    "__9rdS4d1c>4>5D5]xe^Oa7@gJ*'6VkFuW<:2I&iJ-2I:k@WeIZek2%>eJ``ah(H@I=#('7a,ConA/y@$_(.*6SoEIhREe&gCwa,*'`tYU0EZt#*=#Ede6"
+    "]%jJh3jFa`xvBE*>Ru'`DuR4ct;Hg0w&xfV<#.Fsu)1`av_(uA/&J]G(qA8f7<^Kg;k;JdK-n86Z1=O7Ob_b[6iypo>XOO)@`AcbjKHV%Gw.2^ox.56x^^"
+    "i^BeOHFPGW$TG;c+ZVc`E:B:mt+KjqH;+6;&EMjA0t@ZAV9$FPiOB1>Mxm[F1E(&)/3$QNoeRYw<ZP@Lolx8,0sH#'N#&SyngP#r9ppB`&>T3u=HZ3rExu"
+    "K3JAg8e8IUrUap<q`OgjAG_T.Fh0&5r(jF6=q2mgn<FN(/Q<d+^WO,r.]BY>D.@G%*cC[ns9@W7GSHp;L8e&AZpLfiw#D1#&pqsebSmpjGW#XOT;R&qc*%"
+    "'e-SsXp@Ig:u8;[^i$H%cf(A#jO.:D&1W47cOV=j;I3QFHd-E7sdCR)Id`$DJ[$_)p^EpsWbwggxCU5Exw^M/e%bgW`MS)F/'[uQ+Nl+]$U](cYf06E3A9"
+    "/NAOfohVQlMm>S17g,B6^,EH0(gK(Btmq#x95K+>0RaUr'WgH1KnYIEP=O@s'&l_Q98%uZ</63aG40E@9J*lt'274g$Zlmx-/>f6kO<<ypc=1K5mFafTnR"
+    "wIaLae4Rv7)C8ZSr,qPIEjd,8klJ72]pCj1t[jN[DMI^/^>lQ/4<8MZIf:Wfp2KmuW8AS`&pQ&3%-+sbW6tD[J+PVwtNqp+ssih.r+domy-Rhj[5C+<1)g"
+    "i(o,iDV3i9YF6YO%%gjmZjs95p2Z%eTj*ErJ%J>Du,#4#M;L2,PexZT9`[Gu.0N&Q#_7kMu)r1r;MgPXI7BhO0i6Ov)Z&%;exJ6LgBl0a8",
+    "2;`_BC,R3O(CKoo:mLoZL9`57<&EpBt8Jvr1)fy)unvLRB=TcZ$ngN-@IENje%jdGkxqHh)^-2U8%8npZ,`y3(Zq8O/`s7dDlP$7C.]oq8@-$.`<w'H@F*"
+    "y>1w'#9'bn*G3UU>hEIcr6%bhx'MI@u`&Z#:CnOPOL:-p)4uOy:]0K9AZI4o.OBxIT[qY`.I8H$N,&05U7TAHP1S=2ko5U/QNk=-2(_GesBy4gKk9yxqLD"
+    "G][OP6Q#%rMVDb-y,RiEJgM9k()4=hR1@-j2*Zb(9[Z3E%_EVJWA#]SAI>#jxRg.pV<n)^EpVa0<d3)KIq2J:*KOA<'W(Il/n4v7g-e*]$@mde.nP-D>2t"
+    "2EJEXLu0-=Vj)MK`<t&dZc*G]KLA#$q,<&>QkAPFXRB2o;'#iy(e5Wk3>C(210&b)LNK1qg%ejU^G%CSXgFdslsJf%T2Ei<.lCj(c<9HyDFdt(Fty%h$G4"
+    "O^RUw8v+IwGUq3M%%8Mv0M>2YL1T7CYI(uPjw&Q`e+R8W6BGu@ilf9Hwj0OtfX3CBH>/>LmBQOHoR]Z`)YUchLCRevAbZlwh52EWO`$dwl$9W:^XC04D6S"
+    "XEYXZCV&T$wHrA[o(%q@*RH6Fn5GOjG-oR,^'t1G_W&d=1w$P:157E=L-pX-TTbpJr^;9A0$oX#G]XCqCIA$59>EI$ONKY#)F.E(+p8*e5n6odsZBX3_22"
+    "fo6q[#Fs;]xV>x]D>u0'AF0J5nFYDjBu6aIn9-^M8P<ZK4lp:t28'eWdA+LBp#$bPWHosaerAnRYS9[&Q+O7mf8Q5AD.OxG1Xf7K(aq=<6-3Yv0LMR,OUx"
+    "Y-XIW@YO.LUG4]6Xq*wDpn-[.6YY:RkS<,IeD2Xv1L0Sd>]9J)'9-)F8E2ESk,U8YBh$woybp7Q@_HPn>'8u$d-QE0gYygA.NsIy$w;/#Z)>A3r5)L9U)W"
+    "U.1aKvw>oh.b@%>59:E>#(Ib<ZT9HCE9blMPo=+8caSvXVX*)L>6SUCQdyV;'J,f2;sYBl8OI1E*k'$85RkfDPX4+$XY0bNSyX_'o^2k42byw'(^E9AIR5"
+    "+UIecwb&(r^'ppdqJg3A6hJYb6HrMFgBBQ:%X9&QG-RUGNV:ghBFE'3RsL`aM$qdvub7G*NO)S`Eq]40inIt24lEOWA@XL:5@3:[23MgZk.a8<N)6qAa*$"
+    "'ck)Xi7GF>Vd(&W#^+$>n#3bO4AwB>JOC*kmSNY71cx<gB[*9'vMBwU*cZ%Wbn5PseX5@d9S*bG+fZ^W@KkK$*_i@>YbHu,;Dy.aekj@S.bj@6G^PssF#N"
+    ".o(n-l;#O#sqgMiXVmh`jd*w9S_N.mvP<fp-IOmqeqHn&tsH:OssXT6keQTaOQxt&X`4'/1GF3&Nb->V6V>w>TU:6lu_VWLH&^DE]#;>-*mgKj@saW9Y5d"
+    "cBw7uC6T)]*cLJE'.LJrI_C^#>R96xs2*H,pN=&1lu%mSyb6bg[cKL/]1f0.IZr0X5lr4;Sr7$KgqW$c>A%9ppxcncsdLBRPLpo<9eP)L(u1SfFcvNRJ0v"
+    "bIgJoU']<:r>4URH=>ZMH$rYxe=;/uo5`Z2ZAr=gkFG^.C*Ssri12)uZAXQ>`%;hcd[gGT1(h;n+-%VigW,gp`WrgUNQDgQ+_TYL#GxV_7G'Rjd+;(r8O:"
+    "U1.O>V;$1UK,1<rEwEVGN=WTLSxCc;)mShUNhX#R'[CH]Rx2JpS&juVRA5-yYOU@c6U`HGVta^:AuC2tmX-&W2o_)3)G8VUm<8='<F/ndShUT%ACE--R5K"
+    "4,w^^xCJS,,W]V74y:%rFw/[0'IV+PDi7XG+P6IooUOWmw.$Q]O&/-N$1v2nnN)l)`<0c'8KVo))xP3@]l>y_a;qtp&[C]g_C`Gi9%76-a^h<UHps04ov1"
+    "RU[mU4I237gtwbN2:$khX-t+w:&8u)4m2q%ySBDuT]tA&t2[xfjNp<q'`>WZ1nHq'CBl.Zp%w0tBrcN/p2BYvYku0tVkZ2CBqeEa.9@8D320p3+Oldvf56"
+    "6f,kH66iLC$nv/PiLw8QDwlOj9l5(#LScB#tnAij`W$Aw67(:9:w6)F&r]9wACyaXgsBPM4qipOQ1,BoKcj%c'/(>wjvU&#0YHYZv/i1ghJ;9hm#U8f]Al"
+    "mQ2O)fCFMxUKpL^=3ad@2.ZB2F7E'.KgI3c*s;.i[EkocbepP@n=s]Q_1gya$qqrp=JGNdNw1qTF3R:&uarcH-&Jsp._SkYPt2teqxJtA]d,wxi&kewU+B"
+    "=-^PU(oJ276p482[%`sfP+EiU-n1OiQBCnD.&ut[',P>-6.2$7)e8U2/o9$i%RFK88v)bD#fKjO.(t^5(s;]Nu#$kx.Rv:0a/KLr6bOXy+oZl3Q'uA@hst"
+    "KrGdH`=TBmG=MKJoxULBhX6.D/8b866_U<q]%w7<OTOf])9F#T0@[K&nZ5Xshbu'Uu2yhZi#(7gWsuD(2Gl#VDy`jQr3sXgJyK+bAu*o%TTq;b8.Mx/-5*"
+    "8^E.Yy5L)84_[#5VpVi#kClwtoT#lekFt5*gouCL9<smEjqo616Jpx1dHyp$rn#EK7iMPR4gp/^>4+vc8S@d;f`oc,>HSt,k7(x=tBk<IrlFbO#TlG>RJ]"
+    "=Mg`69M0FsYIr4k.axpf(oZ%WLWa4cZPx($-2@*:Z;225KlMn;@F<QaLnA^:cOQTiavkU_[R0J;r&W4#Os>Ft#anGKBdNnS62q)0_0bX9/%^9A1X1<fA3Q"
+    "N6st%C8cmh92OocL:Q['0y,OhHTVC/vuNh98i-EoWO=NB3>6;9(5_EIOuUrjFeMKcZ(e+3aHJL7bi,+O/mGvtWfQL;TV(^#sYXub)T9oZKPXcR-pOkV&<0"
+    ">IrDJw>YrIKq$3nqsKyXkHTGy:@PG.teAdYA2V9LUc.wmVTUWtmNmu%Sf=^_@-QT1TfX[p>K)W,Qi&vBN<'AJt^CX`;ZQ]%[bG'cg:aINr68hEaICW<pDK"
+    "2b2b6%J$0QQ0A-`Lc5,kD)-n'43+xS-:$svr>*6&-5(uvF8(qkueNrEPlxf5>@DcoM_GqJ=uGGl;0$LB^Ck$@f:tjg^o>[r3r:SdDkGsJ=rAXg<aAf0_<."
+    "X:x#Xu,x=n=Jh,M,YvXBl4G'G@0c;>a9[5RelqFlbZ48xP8+=YQfMCrm8_/9h-A#JO1AQC+mP*C%JwH&U.Y5xGUIMGTku+2CsImfs&+Kn>s'/2SK98PQ>N"
+    "f4(hT@TZ>o0y'$)[T$LH1+DkVS^C8Xh_6Io^a;,j@ZN$sC@+e$V0ThP036DQsmHlaWZY+pqV(HHKdV&W<$`f0'ZZ6t[4b>,65S3u=2x2GCf0&E/;V`HOg>"
+    "W3'(,VK#x+A5J>_9rO9Xd^*Xsd]=IL[hEbaH&k#cv=cNi@C14oFD/;+C0U#Ea)yc/tUSFH]#m@VnHJ<$T%Hc.]FHCf2)M_[M.1A1VMLDmadll3*aYf$0;w"
+    "A3WVsAJ&hA6LpbaGQjYuQiJk_mZLx3/p:+[TQ7x,0G92'iWa*LJ<cN*3*=I@Ph%[q#.L%WP=qfNm9@=M>RsPHYd_B%Y<`]x1ZraYF%B-MwqJTMcg0)4S%>"
+    "CwRefV^mJEKES'&X):rnSZ)A0J+*-idtS]%$O,NpF1l6Uk6p:>L(bV*cpSr@m:q^p1_WiKg0^&`v`N'o[[hFUP6Yh:x_8IY7qkc.v_lPH.uvwLi]5C:h7k"
+    "JM@ff0Q9THVSaH[HcBfNVt.qdcl`4nv]f*q@DJJ4m$F5lGd&V`mVulmxpKO7e@y+E/;CYu<<WuyyYIm]i++k)-wo)Na<oSU07tm+KbHb)yVT+VxfsUw7q8"
+    "E1*<#pYQTROFP>.TDh=)Wki;Z(xUXM4cHH_l53#",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6546u, 12766u
+#define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/iufcj3-f^Sw=B`hPAAl()B0l7*UZ'/U0#H7^)H/nHs]jKJv%,odvy==kVi(;]h=[h*BmkHrh]CM/Q_JA1as-W.[PtnDoST]brfxdGj,s2`&t"
-    "x>@8&tuOT.ov5/IH]WyuP4x%MAkkD$MbWBOUah/rW4fR=q/Bm7]lk^VGVGSJe7ky(X23)7mL<^UtF]hx^V%,]*Xx-T>QBdjW)Z*KT4O)lMjqxkoqVdKU<["
-    "I&<,d/xmeq&YttA0wXhvqYFj5_Cw299=%O>E^3t4&k;dg,nw<4fl4eZ9,Sr]CI]cCo6u-E<TdM#_ep)CYBwbxjX8E[$-l)*h+#7)E%g#)mkuSJPXO3PQTs"
-    "rH:0QKos:pTZE0$G5f62gbED&MGbDjCY#L3NP<Ilcw&xcs=5+vhg3C,U>rRUi$o:p_4pIFgDNpuF]$+&Ce>2@D.0#]G0/9++DTwGbSOEfHknE4ssN(@o5k"
-    "NyoXdmURBS2dp*YLyXlM$tM=71Kq9sY*(Nb/f3W%PTA<%Y^;OiM.U)FgM3qJa@06)B#F'4Q@-+)Iktg<1_X3;C^P'KDCS0<`6'19p[HxWUZZ.tCkK=*]i3"
-    ",u7,c0x/beICe9a'kv.PX>.7j'+OJpl2b@o/w2ldVb:%NKuv%K0EToSZa8ylR=e3kQ/Iyt08<ifw/-wOgR&<:$Zo,3^<y:C-f_(]IyK46c#ced]uA:w#i<"
-    "(:Y.^wA0'[XbpWl$fdQ:)QE=+d6l8]3coR+E#o_E-0]Yx#$O;SIrF<4p#s#BqYcnDn@Os%AiQ$`>D[C[U_Roe+&O*+A^b@BZIG3H*u-@k<lhr:UN#vjx18"
-    "es/BjV#LdA10&>2v2I$;KjDTZ3G;+%yYtPn/HhCj7Maap-vB^ud8'IrWLh=l8'k%0#al'ZCGE]TihM4RH@NR2O+5Tvp6`KNL=`B(<y3XQ%Mxpy%:Qn>i--"
-    "ln-^6RZVS,<DZxQBm3Pk&xl@mQgjUS4CG,SoPvD'f-8W8E^(4s#_HEQ3dXS60H[cJaQ5JtCy/FHW7QnGsj8&r:&7'xC%:9SC925531Fc_p*GLl]h7&GK4x"
-    "i[Q;ctmPU]=l/(8s:Q]dF^ptsCmf/M4RRiidB3yGejq)eEhIZhgXQnr8Wd3#=F*NZQRv)&1D,t#F=.JC%sXpS),lbi.;Qm[*Dl2r1_=dur*vk>tY^6;e*2"
-    ".,w11m1,<$Emp:IS>B%%@JObIR8OBZ*+rnu4E8B&r]#3wo%t@jI2f6&,&CE.elTojfHyP;u0Dkek0jf&#Ym$%F1<M=AuN_-mEg6)@X6uCqYn*tL)5X3Vcm"
-    "`57*TMI%odanLm@FRGMJ`t%Lj-Xasrib7hdc7yMaK%=awsc*U`Kb'BKHE555$Sg(3#Y_mW.2*=Z.Rsc*&6gKj[@K%(6&3KN*Y=3Uyt*Qd3wY#6(q>V5>4l"
-    "0:t$&mv%u#Np0v%$u[Q;oRo,;Ck,9GaA[@4@D&XaFX@6%8DUuYu>pC5,l2hK'I(=&QoS;/VyX/Dg]@=%%VhkY2)<;-1bfeKY`fsBo)]n>GTT65ET_&J^hp"
-    "VNFI@,G=j+1q)Uo878_GSbZ>0fmEDXW/$Q]&J4<s1y3BBqmpOJrZ+Ct>)ysl3'kt7g7OAlJ1K*CL*-my$hpUY@iLE6u5(B6#r8TQ8e@QgkDA6XCG2(P:YY"
-    "W4e-jBhj%]760o>+4'+5GwiEiKlA>vB*+cRbxN4^</A5Z)T<h9-qh(vFh[O3Fn[pt=gj2C^r8:DXyUQucIf`RKog$jol1Sl/vPjMpNf6n-`Yi3gO/B]oc5"
-    "o)dtaU`0sbQfUb>i@O#:bx[]m&ZW`WR*XYSIuaZ7*m1$#>5RjXKj`.H`>FqO,R[`W8X&[_Qp@UB@K6bnQ#CQsn8Nd8a4Ic18<C/E/`]gUMr4%mkQ$XvYm/"
-    "<2h'&s6nfbI7QXu*J:UHWgOqH9%Iadm7MiX8IS:>j<3`oj4MWJu[SvG-9($O(B);3'.q*JsP]JXuHbi[3]YLCFHeAYnfvHT<e_.)-WjhW``Welo1Vh3nrC"
-    "NEecY2kCiQ[1hjtqiSX4R2>pVy[6w--#V0n7`*PXc#wg`U^7BWHt[2Y'^H8B.=&X'eUV,jCkyir-qZ9Kc&fbXR/XLtSWyUxfuM+FQ;[H94K&O6gAv.u<W'"
-    "2@epU#KT=Bj^AL.a5X=a@ftGVn#pJLEm>:uSx+u^o^-)C3lym9RIjfc35peNnCHdVsE4g(f2qqs$@l569V>fkIYDbUhC2:opmA%QM%%g6ErLhuix'grPn("
-    "lr3@QW]C][<>t@k)kv9ypS(,d/V[slj^s_&9I<]mFHF,iAKs-)=.ClixLJv.@;`tAKF[PU]a_D0.p%/J.aM7,#ZS4(i7N@SRW<JsU>`Ko/w8RJKdC=%NNn"
-    "S7>l(YdTDP6eDg;OUL%J6lve5lSGg4LSgQAe48N]:<<ye7*Bf)fQ<j#c^`trpuUr-b4137cwjPVn^QFAU2pU^WXY2co`lxK`,TxJe_)X2%^.9f_<KJ%K0U"
-    "oeCNHCHINaQq$5w&RMXS)o;[6A9C$hIUE;nI*SMG_^@$N,+Lk0lr>mWfE6Hm6mo._b`nuGFBsf+vUuw7W;*OB:(g2cpfVxkuTZe](-5-L@Q3XBgK+5yv1'"
-    ",<%*](.AT@KjBvI%1%6yp^>n0/eIj%Y>WIPPDy-<0Vw%8>)A._3/`F1ekQd<>kb#9OenSsMF6gfb#3NLP*Z;H4yG44ld=[yD*k66CjAcHfIeF_(DEXXCGu"
-    ";'t+m3*r<k5ucx1-R`p`Q6f8sCLvSo>Q.CI9X876MU4P[sT$5e3FV8UPD34/cGlxJV#;CSJRj`<SVX=q^oyhfggF141BQ-O*.NX]O1@6*]OYt)`lh<HDL'"
-    "[ZK;$1=pW^okK8,y*AR9u34I+o&OXTNOHfKp+3axw(1%4C&L$@95'd<<p@hrHsS>9;$uR^6`RXb-tt37uE'CMIsl_.IfK5X^=84AHP=sHBor(q6e0USA5("
-    "S:f)VF^LbpHifvB(-TlCw^t&ry9wC>Vj0q6u+kt+CAV.&O58*9Aoa%Xn&BWWD-Kl_7w0tM*8RP=6&n@FaD*,r2Y8N)=7.N=`$vIb14QVp6UYHtrS`[Fp8w"
-    "06Hwey$W8l*'Z]EpcI3U;d`(<PDu9L-XP4AbI'g&[$&RFA5+a=qHSXI*]Ky7X0ETUm:KVaM@*2W%w@I=YEDjG(LGtKfC'bEdk5wLX]hP,Y_+>f@jsfhkBh"
-    "UMT$Gf5ln'o^&KBjk.^awaef^kOreS&OM`YlNBAPgI-J2:,+g**-Q/tOhZoyFlUZBYO9CX%3=L=Q)s,YqWj&eY2_'2+o'OeSL]cIuj+<KS;SHCoe)vv(<o"
-    "$*B:eX[Gj(JY7G>B.#>gDtI/B`/8bShqC.qfg2MN)g'8wP$M:(%lh+FHoU$4vDS4<T:cjP7$<tk;'VgF=`AKBV[Boxa;@_fhsVeOgQPo<Gu)i_=kn;;;3Y"
-    "aUYZux6b%O+`Qw:;72`F0JY)/Bw-aN,@s4=4yH+lU73UI.D2/c)PYd2gCVY=wVi&b&jdvD5[m-R:h/c65(,C4JETG0L#,#>_[:2ej67^Ty<jtif8p;ZGKW"
-    "+FFpO(pR5*MKX)NvUo#b@,u0Zg@*LGs%0W]c]G0:]GFeEAqv@u/D>CqfAPke6A%I'f:wq/$GH:.2'fFjNL9e^.5&gH4lYF`I049h_)@VC1rO</[=2T@d)M"
-    "HC$eIo#1DL&MQDa^muZZe-Z17aWZ(U*4n`nn6bJp8kv*%fi_#6W<tv>Q'-V@-])RfX1%]<5a'Mi4fb7<1Gb@U>ev<-6u4L%w.%6:5XcU[9t]ejul8r77XR"
-    "WP:(>ZmEj7=T9dv*t)Oh;^-3<%)+WARF<$.[TVa4j7`WNbh(^%31/U4'nEQLFb[A#F7>*mQ32NIWItY86Y[e4X^S$XwP<jR;J-2v=>-O:AyX)YBD*G;L:K"
-    "WD.V3Gp>w`.Mn2UIX/.,nd=CLt(6/x>QwW_R2hvB/Y=Z[,Xgl3km2K`%OvBcL*52m2pW$)&<8iZ-UD#;7#*hNiIuH5*wO*#,N3&8^W=kG[",
-    "dj1>`d*C<uu9/2TsPqde)8^VDpHxoCq4NloV3Tw:crJ5OgP3#82*7kiENw_;7x.HRGJW[6FwdfHgh-i.H1Lkak,G[hA:c)RL1o>gvxvCaup;JQSs&+lF<I"
-    "CHXrF'5.SrxVn:N0Mk43[Ppj%&.kwBTU/M&2O)Xa,Wbbf7$@ccju^8<x:P$/SdtMyxIqoY-gTRQ05RfV80ES4.TN+n*eOlKs]NgAwr6u^lMA)Sg)aoO.&9"
-    "hk*Mv`y.h'%Gk.M(iRF/&nlfMp4Ajp'w^7J6$,a;7tES'r5YVwnuy<J2JeAZuH)LjuC@q#g@rNK2pwYWYw2HfiS$*[:0$DpaiL'nN2+5%X7H&2KbL0<I(N"
-    "1](Io7K+c&LW^(jb1(QHGUGLGIllCn%x9evtV:Gc^vo'IQt6:m2-xkTC(Tpy0-5DB<iBYM>gNy5IbkiOU&@p]%L=6aQ<l.C8'u>y7F1W:Ai@kMnIPLMe[g"
-    "8wp5j10;w740P/T7)rL0u),MN6Z^f;SfO7F/_MV5/ZXKIO&,eixpNyf`njt`CGSDr%8cO@A(BYt<d;0Pwp2u0U'00Ex:79)ka,pp<=9NWZ_FD5wCtI5]95"
-    "`u.Y.Lm]W$bFsngcV7'-y7(N++ib.XFSpc]Qw22%>#&q$,67B*@IZg$j]M50kN6aUe4Us#tgk=Ttl;F+`>up[,oR.FM-#[j<v;*Q.n>Ptl83]*Qo.Z<nvl"
-    "H#i1jWM'fn@nP<p1IXaUK5QTWmrwiG<=+,Zi.WB=UA0E^X^>IT_DMb4p/].hiO)<8#T-ktP>A+@;ciTxI<.'HimQj)1]jAOw#WXQh>BGw5l4u]m6Cn6$cW"
-    "gvV3.,`,[Sk&14,@(BUJ%yM7u@K=Ken77_J<@8Z%QY'q(lK'_YTB`W-fe=>73h>3bv4:2iIfWJ,eIS+j6_=XC*WNvdvCaFJcd@i2%6MVGUpdB-m`jVxX/`"
-    "RQnQx)P&MZHMU]SD(KjLjEMcUF:wpB>ccO*`D@=]3@.A&m$x1X/-=tlI7eRMj12+mm-hb#Fw9gXV/fA4@7s22Ev/dVS`auq@3>&a9nQM&boXKV:93He>ET"
-    "6t-E9qy&(@PxTsPR_#F>jXUDO]5Xh^TI4r(s>,%<[[/*1),t'T/AWZeW'sh5cV9AU*Qf3=dd(32Ss+9qO,-ka'jhdv82`J@bLJWy+,`G3KDhsM]qZ$>N-q"
-    ";3l^XR#j@O/:`<3Q<kS/#G@uDxo+4WJ<bkAUKZ>hX+Bss>x-&_>h.ykP/r;D3Yk.@T%=*K>Ucy6$6(C$YWSZ8A&R6M.hh.Bv%Iw0@8$8pc%-s&fj:GsrB%"
-    "AtJkv5h=,YxK=Juj2JZv:RJ^FTLL#KLv`+N_hCgF9WC,3GbHwJE-'%`]`5uk[o],/&ZIqiFF9SbPA1r;44MB$HRaYXK*RBpZdb(rd920^oas/42H]V',Lf"
-    "u3s`<Af>ALeS5D5ZGu'`+'&%K$c'*DvkgB2&x7.*C*O9S368wgT+=4drCYR1wf3_hY'1JqRl5UWAnp4X'8Q&QV0kZK^0R%P>6/q9SMtdtPBg)-hEne'OgB"
-    "M#E2MIWB8yrT[HVs#j,_<*;Ui<]g)Z[[rS*.DT%Pea6l6`>73K0k-*&uY#67vxrDYrT/,H`y,BxO_jiK5w%BWpmlg1w]2'[kg9JO=v&&gvv-op,(0;j_8`"
-    "rp]ZT_*$&G4x1I=*ooYmG@t%gngLsmu,J-YaMl<v`^%afOH'O6`)[.sp.J/KK=;2WfOa^`g<nH$l`/,`du2y'gZ,`8P19Z;C-9D]O``ucuO-r'0C'uj9oK"
-    "BF-w^5hb6K(i>qBS/cspJ'sjXrc^Og=XW);]34K]&71wm##'XasRw<E<6Mr`Rs1#$uQicZ+[J)d;_C,1*&>Ivw24rPT<ZBu/TVV4IGddWEuM^CnuNop>')"
-    "ahBVoH;=&(2LvA3@FC3S>K&0PPb59G,Nd2fAgs%arj77p]XEcwbkJ4mUJer1&H%NKUk^Z2whQd3=;m$iO2@bFtg3Pio%1i]'[)$D.Vr`&pp_<TpZm6A1^r"
-    "GcyY+b-#fu4xY2i`w#*[>[/`MRMp5Ah)(]2K1#^jjUnWB:0GcETvlb74aw>yDPmc$SYraVMPo(JJ>7h4a05OExwLlO2L8TyO5)W$H94A/5UoDXudX&0Z%>"
-    "Wwq$x>WUnKpBfv(HmK0:Dx6gB)q.O^0*'KrY,vZ@'(m9q9q$43oVfxItYgH8I's3>;9==iA7l9_4m%kVHV:a.^,PvP$-al=@iHn.LTC]yR#N9A9_B7/owC"
-    "J@3BI#JX`cXqEuA(NEp6>+-uFD*%'.<c0>qEV49ob(51BC5o)AAtTlZ.%fZK;)mt9OmHBW[4@fDKs[A7RSCSX2-iMYagi@y3=QosWqM:qcsZ-=a%Q);,2A"
-    "KT#;%.fh+Y@y[6r;nTv'Rf'<f.Kl5VI56TKH:x^/_KAXpa.8uWXs'TH#n/e68;)r&uYH`(sm8CZaE[K*%K9^2$Z021Fyh]W]L%H-d:.1mUe('MbbFF&`^^"
-    "oAc.%nAGgg28aI^a6L6dyS+s4cSZU)qL&au#1.fk&C'Jfs]jT#).JV5$CP3dn0h1:b$&cK@kid,V`;E'R4v`Z/p=Q#9iqXH7-,i^:)sC#y%g>fRG743;Uh"
-    ")HNEMqZB'8tjy.]u0u'pZOA0hIL-#`_]#Tqs4CK>aj42Ml/&O:Q7qci$rHfhP1[$:C#HR'pHKh*k8ZZ(KAe0g(W1fS%Vy'g(qO1KXOw-IeyJ>,,W=nEpGs"
-    ",YTB%>::Fbp956nJZHD()9eUu,T3V*sCZRW-+FeA^gn^.pArATHpt^oitB`n#j5*1WCIHA[^1K`K7;debg;w*-vm'8j;T>VXI#3wNla5uS`%QwRL1nE#ln"
-    "D4wRMPH%w$rpjTAKcb3,m5I`P9Q#h'G]:x[AHBT<7jWv&`#T](wYg#DfUG;80_YEGHhLLDuK2BparoR/63XtL2t5Opxs8c5O0[Sb@X+Enr:T@c#gfbLj)'"
-    ",w+^pP-+e2Gh'9e0VifAmbf;PhW<>9oGLU9)Ba4`Ye7mi7%GuOI;6<m^Y.+:)P9q)yl]O:[h3dG-0Yi1c$,I<oc49^Y19M-E.S,BqYKFO//Rrr.Xy0n&2+"
-    "Qh<gj*J>6oS%T9d=_L;rs.R[KS3xPGB'p1<JCcdLwKCUg&eS/J(#(01H6T=+4.&fWg2;FH<3Q`pB)';=E7Jw_^gIe>NSbIDv,YnX'..mT=gbIQq#.E2$+F"
-    "DibWjWi7'_/QwS%@y0MEcFiR]>eP0S*coN7UOv);N2$(bEZxK.H6]lOWdVl/%)a,'<CVmvE/wIWwc_nq@nVPh=H/rlSZZAGr'4SFQQXnM>_kg,Cj8&%6Q)"
-    "/ZEiv,6GpyWjbumdkl4=JhWD9Z8]H6TLfyq6+#jdi^%-HVZ<xtcFfh0i#uiCcO(ZK-E':t(]^wG7^@^nL*[p6$tghAH6lE9mq:t6lkd8nn/6iUcl^Fk@'m"
-    "Wx9PlIH6Qw:r0HL.9*L2=V[4ZeEE1xE5SCpmtFW)#46W=q.QJRT^5=qlC0l^5V>vfGBFciIr4IE1Ggfu5HRnCw_2-Ra%e/05y$^3VuTqD-'@lLKgFef,-4"
-    "s<-875uDK]p27,2LsWpIrr`A]lkr>lbVtRfb^,Kib=+ku_OK[MhT=gX2=p7mArrJ8t(6>jRj$9w'IQJSjoEJGgq<H43uLGgQm.EO,mEjfnXH%=IigqeFfF"
-    "OV=EN7B5%)>]+eWh3fIj4=g^7uCR'BZ-ADKUJ9&+o%w3evC#DK+:S2g#Z7SPxAMCDs0#CxO%sWJ>o,HWJ4571mbo90LhNusr`soV;vKM#tfj5=Q*GWH0p("
-    "<PPGvMamO_36*EgPE:&PY5@PSrynS#FK`^0/E,E-[RD0hmF.ai:+KP@[p]iEYOoZGxts;%3hP''@X38n%g94Lu>g:yj.%:2q&9Ijviku(o=bq6>ShW&,C6"
-    "M$m+M%.F&n8/a[^E1^4rScNqHqy]ByeD.#r5#7&;D]>j*:FEuWVheZo#Wlt&f%lWUbTwmW&:L&mvnU%H6Fr/__/`HQ08cT-29n9y7nDY@&",
-    "3U`xA6.*yXZUjC/P)H@&Q_QhHu#i7GxUrIPra@&[+k@w6YRja;G*hi6f().kqY*WNN9[59xk(joHX'mnP8Waikv9pg24QF;%hN65&&+4K=sw#L;I&V68h1"
-    "j#aP3xc+xdK[%9ST+Q45([+m]l5mRGZtJt,=;c*NE>ksY7bmob<SH#2/i-a9Om:o#B8Ei3jlU`SK'^$802A<#N,WRvx7<FP2/r0S6$)br%eAHbvIi_FKga"
-    "n73W79XPZTxu5w`cJwD#4WkPtegZbDry7GwC%,Dc_HjmGjN^0[$dAZ[(`H@Oqq'1fKhk%'^O[gb89PRox4t#h]l$vrlFv(b<)e=qoO)0C7$XBHjK_.WD4q"
-    "Je]1R,w81H`N9]ljear%Oy.nASib+c9Fk0yBOogPX&]AKV:77jGX_<u'4mLF0SoIa#5eyJ6xt[''<EHLoM/d4+)o,pSB4l]1tNv%b.1];E0UH^NANd3TeG"
-    "CsGhdpU(U,j_($_+m%+cA1n)=O3&wUk$7+vOgWws%2Obod=2FY2ORC^9<V844KeMw(AiIV$W[Ujp@EGW,<R:0s_U=5C/e1uA]k(^F7/8px*jcQTOc_wJGv"
-    "=%lNGKp@W*XF7k@V9VXb6O+%Gx`=pgIuua/ZTB8N^VbE[Fc'9K#A:7MGYooBS^@IJ<uU04(t3FUqQ7PGrO3XMD/XA+GlmZ&-[YPAj:L*w`)UAb6==(J-:x"
-    "XE'6Qyidv*0lCg2P&e_uWlTXj4t/oeABjE(.oUv1UVP.s[-O==sE^X9[7_5./go>[j6w(1:t:7yc(j9K7e(%[Df;1GF#6=&RCIB0&[(cnc5x^(QWhq`c[a"
-    "X[cS&2:=GF]xo9PMcL],.Uo5PRZrklqj$Eef$1H]*H^q3ik^k2P@(&Drct;vgH(fA*pCO`SU0cJWX.7H/XkC@:0pHq%aR,UnF-EA5DXsrU;v/xP+Ai_a:,"
-    "+4#*0`wO5)eYN)ocX,k^&ANW0$WT'E]7(+(p<,9$[cqS9'-T&G87UdrAxqr50>VS[KoP:C=QpkQCI);aroa`ufYl,'5G+'cT_b1d6Z(`Iab]oX;Yd-(v>&"
-    "3atBbsUE.EaS<2tSb`V5&6467uHgQTM0Hf-)/[iG5'lXmh1XQ^Mmc2sPN(;x)Zr&U5CZMIcC:AH1J3]T_,K7*,(I>pS44v@E(O24%PiIIxc%M2idiqgw0%"
-    "R0Feh+hUB%lMnJasHi1sF9Y:tm^e'U8FoX^n^<t=OBuBjx7Ay6V1h=5a%$%cuuf1C1c^f+QEn#::s,6UnwB4X<`:i:DxmOGjTL%+iF9uOk%D_C,wlv1yi`"
-    "KPdRXo-IBk.nFw1(IdGOAPhWh<(_Q5h+]'fYhI1;_'0*NyO_Vkj4Xi&Th(K@sFCcXO3:6P;qEb6h*m9eOo3.'4SGDrMoO@c1Aa0XP.(U2;,^CTygKVNP+W"
-    ";W(`7q5%_H+02E*[An25F(]&qXZ5cb8-cAs&FthI[^vbio0$9ELijP.5W4OaB;>8BkU-=9;91_EDR3k:]t0YvWXB<Qc1sv/'ylWo()h9unnp8Op6-4U@^*"
-    "`=SC_pU73WBkT`8`@,Z``3t.eqSmR:[hYc8n8J7ou&Lba$*vrmY0_Q]J.$`c[&0Ab8E2h%EWWrO,oZ)2o`;1Zh6jCo@Zr'3o5=Ec1He)HM@iD1`ODMPv@m"
-    "aeI`e8(hD%>DL*fCH+`D9f:%]hlXuVybQg>@:I<4:X&0OMU'5)B,s/cZ'dbX3H<eHIbR%_^jYJp7.7P5R`2_e0IjPAG^gLJm5d$yIPP&;9B#4ZEvZysSP]"
-    "$mLb#X%[@>=ABvHc'BEd1UP19h-ObCKBo1pT)g%9cmjadyTA>d6Ay[pKo`SB'dC[mT.j;lL9<t%g[hmkgrQ%MR+t9JRwE8a[dcFY[,/hWFVH5fV%KZAMX#"
-    "AHTHL/Xf7Qbq`GCoH9MQ;GS@mOtEj>dO/c$x5Bfmo;IAE7i<Fb>BY=8c3jw6P9`ui>9H[xH*3][2%P-^`>=]H1T7x]e[dK$geeOF]n[#9@6D9/K>TX$pEK"
-    "^4f4Vd.b2DV_3I1):jWb.Z.CV9==CO#8TOphfy&=O(ZS9oyDM*canYK-,rbqs1ogtQ;)_ENBQknH)OG=^l,Fi9gA[p>/`%f*;CJ/[kV/qgR7GUl]SLxktE"
-    ";.k]UAU$htM)TZ-wZjI];v1&=fsY1'rLUG>qxi0sC:JL.@]eR.;k#gt_Oe+]KCP89J2o`T^gnR.JE;&E3U]&&pu(v3V]xN.^B0AOJDd:x:gDl(q>>,X@<@"
-    "C@Lai/$2dN[59Su4T:.,M=b4kC[g)o:@GR=:%Q1s`iOl];jG(feT;uL@FFkdY'X5OfFlS2PJs+3h%_:K&]5hAk#uuj-O+UNgfUh6AIAKll%[aOO[bJe/E@"
-    "dqsNa:*@jfOZLMl@AWp+E'[cIt-T_Qhg5-Y,ai#X1'9@3`xm(DEXHyWO8e-iN(LL:wfDy^6]Tt+SsG'/0H1Jo$`gsJp73Hhoy0a@MQ0CHb`$]@3&X]JsUw"
-    "n2YwQleGSDw3Luhk>nGPff:DsYul<'$J28d3V]p(PsXJ.*2q;rT'&rWq-MnC$.B0GTWSbeoDat3c3N8(s]E4IwsOnO0D$=VL]OHJ,nL8:'^4xueHi/i77Q"
-    "v;02=VXsn#>bUM5VSiZ/_I8L-_UKt'R1mu1=*`lG/;<OdN[Hv>=U=rn3wMk>JPM=s/WG`Ln[cDToUtGL_G#FsTfW$)5$c[t#UwuWqVeqcE%6I2V6#DK:4D"
-    "_,m71PHujy&@h1;%@T_[$tqTD&/vn]D)6[Jb#fKGUdZ3EYrD<H8friE%jY/9du*XWGOD,/1tyx'p:ZqWcL:Wr6Kvfm&xAlQJ<NSK@H_)B1N'3L.$sAKH5["
-    "&E,)T;iB5xJOah@/*STq-YjG%1o9UD)=c[`^f1<s=9$>m26rm33SKCd9.;TU;[Z+p1_WH.$R#-spC*TlL,5&[))K#J<hn_8'ca6%uT1`.O;^m;OnBH6f;f"
-    "t<WFVE@RM[PIXLE.l0p<a-i7$Q[Zgo1E32$ph[ZgXG.4=P-WjJPPdULUNkAK/^)#a3Pq'VKaZ]K#h&BT>MF^fQ.Z6Ce$B(H_^ny[Np./4g9=^K)gdv[Elo"
-    "mLbM;w)>.nQXqJTbvqD9yV+IsH-*Mf(5kvI@KZ+$Q9C$Jm_I+]2ScJ=;,=iGlqupj6Z.A@)_>9rlI(mKVcCA#XDiTJCE'<KAo(2D>cJP)#6(Z3mn6jH9h<"
-    "kdW8(4*bdQ><]>,uLhgRWf(>5JMBUBj]H8WR)b0I[%OocDr%gGY`R^OuZcAL>NcU4%4<sw63^o%egcdsrah%s/:8*brTDKxxf@.wM7m(:uNK9:rKa2XajC"
-    "ej4Klv5e/f'#_w)C9.dL74HA^R1x;YHQqy9:/9ITBvW#g5&F(M:'q1ucVThV^[;x/3E=P:HMi$%D@l:h=kTZ'e7LH7M-S.%YS=XqVk%;o67poY0Zj1+EbC"
-    "0`R%*mCHr0Br=b#>'ndt4QrD[*7uUF<cMp=$$FWen;&.P*v&5SkU[pxZKBr1T]+:;aTjv[;]5IQq93DDHQY=;uqPQx/$E@f$vip^b&'YygIUm5Kn6cLcis"
-    "/24mZ%W0eB0d-)OOwoJe4)kQ^yTlV_b$<r87J9G]b)rrKLaimif6=-AE5Fi)>4``Sli6U<Jo't%iK$//<&/2^SF61k:>vCsg&H#.YRBAv9/vnL_ha'c*cD"
-    "B.hW;52O:&Y5pEPNQg#;kEAxaApL$FP6InU.uGwfpV^7Q)j`pN83isBgI5$%W<#WXB+MBdDcK,Ad3pd*4;HiJwt#Z8MW8egKhR/52Hl&w>/),swayHe)DK"
-    "ew_[&++vCa_^1m#*+_NJi]^E:[&1#",
+    "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
+    "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
+    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WpGZYh97Dy[(<k-"
+    "E6phlK-Yb7)u^NATbL`3j^H_oMAYWbS2Z=frxs716CHQ>E:$erfB.:vYT_uw=7s4S(@Kx'6XEBui47JD-<LZX/BaRS=AQ-u-sQuL-tUxk*g_9R*wo8%dL%"
+    "yc.J1`W.5qB>9/5fMQZgA0s:.]=QfX<d=#nBG>OW>]+%cIM&B^-jp)n9hC/:j@Q@^rk9]qj&7yocV#*O;>aj>[v_uNH4NlG[oIwK`gMKckX=5L/DceThoK"
+    "ZJKLrheO2%RUJ^6bYm[[J@SUK#t`j']t/2(%BqfJ9^Lhh)IPN1e_'jW4vmb-sVZ:-ot]K#hvAaeNe)at_M.Dum>e(N:Aij'dJZ3]DgQ>AOWX4nej8rtp#X"
+    "N>X;7f)Bc-@,fLd;QwGXG8%JT=TS#^kk%tJRFj-OGm.55(4L_BI66S;^RC_IEV4u/*MHYL#l^ev'/VhOEP'fS_Y.d$I4Md:`<m0L3w,H25NHYayNku^k0S"
+    "eG($c8/)i5GR*tFZGD#gn#>6*/qe=6(v+$M^'r*,B_J32uic;)-%MmRr&mvd@KsBq.ND6voY5,W3SYe1vhSnW0ZksP8UOkHC`eK#$-H7O:N9X,)fDuF0/D"
+    "E0aFgD14@XZgh.N1q4Ye-dbr,+I1g6gTKC>)BNNw'=n`y+eoXxDbxe>[cVRIGFlv0&tOH=HU+1n$WN1bAxOp7VeH+'k1xO'eKqmO0[']Md8]1+honX)6Kc"
+    "R@;@f5dUSr0i[)Jh@4HN5cH;c0KCvjVb37J<cILDLyQHkaDJWii]C*tm2a6YEidrIJ*o-&Zrr'fF7NwER^9ljr/7;Hw.*]$VYrD.ZLKpIrg_=cO9Q-UEHv"
+    "_;2I-_*y&9482;#3O0=mMJ3r/QGtlJ$i-2S)`l$'JOSjY^u#km.1xUX892KiaSG&o[E#=<XFmIkl_gP(.73:KR2b>l<:gI>r_I#vLp^%ULp/fpAoDjQMZI"
+    "F[w`)X6d4)a]A`Vhtt1S,4X5b=XtZq4=mV,=pfpJ>fAs)c#,O[V<KKZd_U^(rNxQGqUVL(TsuIKoqGaO-[m`N,Z(/#U/LFjFryvS5[3s2/OviR@TMX,*k]"
+    "GiaM=Q_sZM.NX_yjY^_KF)VfOB;IW0b8v-A#pg)X*[EXXe>]mFFxc'CM)lvL^aUf#d.e4`o`$YVl@CP:GS,ZQ0;6OW^n[3ahdL=dKkU+_5`JmaQ:^>Mlmp"
+    "B@j-'VJRa7E+0*U>HO'D]j&<`gAQp-A9ul(ct+tja^,Na*`Cbb.GWaFU_@6^8Z(d_h2R>:Y-nQ.Dg`pe+duwid]USx=Bm^u+tR0/G_&,shbil[SU<SVAp+"
+    "KDYsaKp,QNlFf`Q)>n^*ejkZa[k5#*^@9Fs5'Vg&;;A1H0RUoA;u.(Jk3cI8T:+4N>y_nZLC%AhS)i@t])smZ_DcOE$1<Pp]/IYB).Nyf4VVs413l^LAQ]"
+    "3nAoDBsIoYd^MYRG2Ys1[.)$=Q@ff`g:W[^whn_[`ZLV@A)ZAXle_j&E[IS(*XoxAo8b'i)]+yY^rXTR##F:^,XfZRWt8C)>>ji*EWe`TH:23,cd5*8bBc"
+    ";4gukXuFQw+=BdUM/@WN7wv):EAi^t%H;lgp4CW6.4]7@LP3`n=O/P*IXhW_-*6vUUCXhTJpVkZe-AsrIsTV`I$@D;Wu5@hQN_snOr,%MIsATY_%OvJ*5p"
+    "X1'TmF/V'/#rtW)D-^#f6E5jB7)Z0c>XFHbN8JKH[Lvq'2.@dx=bC'b+.,-6@CUvk7sCE9kDya,>G,sY$4*Y1S=.DO1[LckXUyH&Y6M=FN3,F*D$ko@jyl"
+    "7@aY[3[a4=JXR>%)A%)N$U,7f`@$Cqnn0rAfGF1Y*NqbStqrmt7-(oT2'x58g,w$yWG5Pv[7rln2U(T$kO5ka:HvrF=)lo^@:eqtekw=])fdI43_eSih#n"
+    "Fk-mYT8cbmcQp[A9^'E],f`@'U2:l1RM^DtH/C,-/()>6F,%wV_p@-8O=^3%u;=8oW+j`;-oOxnms/5pXxWt>B5F6:&K@2gM@HmdsC6m<ZAvSM=;Sopp/("
+    "=H$f)KfUXp_.JN0x#dp_.jWgZrCi-TV[<JGHR,hhj)(84+DiO9J*eM+t(cWBhuv1u%MDE+tB%`,qF1&d:j#WZN]+kA#U;WA0A>f8Jg3@ERp,&&5s^xfG2^"
+    "pUIS/$$&LI-5rOWECo51>X+HeqX_x,^OCRoEp0.KDnv^o3/#Ix<e#_Eo<vD.Eds5(DPWC6R4ww+PV9D:,l`+Ttfsiu8=u]hLj@miP`:qBI.=D%[g'@Nr^Z"
+    "<AS(60wLB=IJj]/ZW75YWq^Cp$,K*;2@gBcTRjtN0V,d7u5/A%kovt2/m[vjWbsI(%]1NhD[q=7a^rD#sp3s.7pT(>AD2&RkyjMDBv'J4PvG#V*BdKIBid"
+    "'5dk](f5>d)Ti/52naZ=/xh'CZ>/F[m>NB@680FiWWG5+<TN6)T+s@P]ex8.N[_t8::v[)k8JVg(0wmOD2`dq*$'EVU;n&n-A01FjSo>'(t+X-n(/L-XlY"
+    "C]kK-(bg[1svc,4VF0&sm&[o^)pXG&I2k3<)tj_hU:E1Lpl1<E#&rtecn_h*OnKBscVvJ/b=3/S<BbMNqfNX8x,Xl;PKRn&]%]/(JP1E9v/r)&uv6&D[AO"
+    "xWT`UEwU3b(AGtTwM`2_dvCbqxNs3lmUdUj2Ob3I#>a1wyhj,TRiq0H515ysvO8`5)%]'7JwClmIjaw+NswI%+:A%4fVAc$XQ0u,2^3a<4]^%kZXb`g@/N"
+    "6>mb$h4xfRoDa((vO,VO=3l&XhKr7t+[38/Ul.=Sm3og8=&_2@fgsSBjis<^[[>p3a`^MduljkCsBZ%h2kW82;Z9Wp,0B;MKg7g2+WXDk9'T=YcgGR'd+m"
+    "[*e&p7KjX-y6wX1'0NFH3rOuBc4:';p1sm[r'S9(_5-AJ7x30S,kGvXF)h`]ot$;q77ZK)+ToN5:LHW.m9b>YckgjMEKSf,p=hc.3sq#TYEp*Q4-[Jyxn5"
+    "RlBm[G[Ox-sn*%2M&=P(;KGwYOQOKSFY>NjO:NQuGIjkTJG@=7;g#QDuc`DvD4cFs5RC.jeoX5s@EIv)p=)]#Jx]V1ewy#LD@<_Hl5J*`t/rEm-/0lFmW6"
+    "0Ol.LD.lFkF7lJ3htEPO>V/a#Sf`fP>rCq1dKuG':dRiL&]rC3w=)-)@A_>R0V8Q=R18x+Iu#e]T5F0B&q#(af^2Ga7Y>IeRO(P:=D1)Y.OFSPyd+Etkpb"
+    "A/$orpvt6%Ro`*%kf$FGF44p;uk@)F*_dhS1R)3(A>hLtvaLcSRV66O+++;0Lcw(NiMRNP2XIsnwdJL<EA2o)Q;b+5]c*$]D-i3G3vA3#uwYmte)Vr%'ZN"
+    "62s_OEQLa^=*5,dMb<NCojvP9`bwijnTT0Wm2V#kVdYb#41hTFSY^,hI7b4qOqITs5oCV;9H%-*_l(;@Et[T$EUUJegg]d1Mu2$;mb3*-[UFOD3lsrNAOg"
+    "pu#=1vJwoXyGms$xpbmd>;/S6,YkpU;9PtwM-dt(,f8LEH^Km8`1WWvZ8(fGSU0mL:FqvMB5q-0*`D#eZCr`8^LM>y+1dYImrOd3uTvYFhxH3:gCJ8k-%e"
+    "90_tfhU4wS>>hXv1ynqr$^Il<74t&;#x9yH3lE;9k1_3kI/L]pH&vDB*8S'eo.K``uofKoGkw:N9KWXT@H`DIp3Ec-Y4_5PH@Q_$:6TLXa",
+    "dk-9Fkpa,rml%fmvgaO7+;_b#hJYfEa9%XD=+5eA5Q_<vg[QrYZN=Vn-+%Mn]uV^P;RHqsC[L&``i$QfGo10er,fqLb=o@YU4$2uTsqq&Zd%1D'*>I#ylg"
+    ",>i])FCY]#85mB4h/mq:LG-C6%r>YF:vSk[J^oXDXdq*aBkTKh[lu*7`%f-&7k@A+3CxX8Lhv/IEnX3LTR`$CQN$oDOWjLc[Q'O:BdTxFk3Br5K+;E6+h#"
+    "aD9,PL2%_<SQtQgg0ZhSZHV,_0kYRUEZ7o*ScEIvP+j2ZmMRY/2x(V1A&0beGJeN[I[*4xR]F^nk#Z^vDu+:pQJsV<`=G5-_R6IH^B%Tv2Z.@=kbf,<rMM"
+    "QlAr)v;lG_V^A)AY-i6sPCH82Jm4'PL(vAXe5'Y/),gHA($pAou8DC.8mm_pF`ZVYSA%u:g+ljA-inBbhe+Ji'DE##dc<A10Jl/.ETCGt&sp<ua)Q364&n"
+    "A7,iXHX5Usetey^73k<2uiC2QM44Nr)vfBQ[l,NprGitBj7u#]ItXj*5cQd(MT6vNJSTHC_w<=(V$gPu,7d@xvQXJPA(9pe4R_h3mAD3qXxQ$A_SRDPkJf"
+    "mHUhc]>XV)>mBq1A8o`6TYA)G6/ThP`5TXVOZ3jjD:]gE<%'[f6*N&2<Toi%VCejc([4OpPwmwS%D6L]d>oF^2-0Wl4R`PKRo(+p>=y.RC&X0HAvS#M17b"
+    "x%Em>T^Df^Un-1*,5e+WJ5*9kBXULUOYHst-pRX2%wh-jp[20b:D3WBO'_/XI/eCtTMui*d)]7Ru*Gx^`s<m;w79[4Tr8wGT$d3ueTNVo'X(fe)Q-<s/8'"
+    "c6ubFYqwQi7@bJ%4w]46ul^@tK58$[dOvCRki4`D:bI&Uj;_$pxU`e'U<Qg+Lk.fbH4)Hpq>gh#)E9Ka%@$0:u6rPbm:npv:o)U])/R=^YRqZ_O(=lNDi["
+    "YUTr`LfB7=OFO3poU+=slJTSb1g,SiZN&e/apDkD)77_O6]V,rVGC:cg[keFRnpA:td+OLRQL_L:0`i%P'b0<8moXq3ZZ)b9q5jXiK^i3,8_vf;*W&^hTE"
+    "JMhd[=E,26FhkK't&8d0ecHh]]$B8M&qf.]HO4Drg/,8P>#^Ho_DDBF)H[w3^*IE$^3*1NVLN_$n'n6q0H1,/9h<L`n[f1,'sZqhw(mbJ6edmT`cdmH@a@"
+    "ZMy'H<HQoqGk/`Fen9a8C+$x(,4'I$hC&LifoEkASyGpsWya5Qgk3/UgJNU3k>I;-][sU09C.N2mxtjhr.BumcT1wdbwOs4y`h/#0G0co';kGKfp3GR#p-"
+    "BmJaW17x$rOsI5T(1)SiJcGa'P@=[#-ar(W`uZ7yO3T%:oS`qP1Br&2ffKU,7oV@H.*^tGY<lpo9)6E>IRAewXq6xm52/9Fa3:(fM)JR;1d<;ce<^4)-jj"
+    "dfV(n_HjT@>0LliT9.`09UBEZ+Ve1Q^*Ks>[nxuu.bpI5u3Vu3k'm:lc64Q_p/e%B_$[tj>#uce[p5K%hZC'L*YrZX<E=;eCGpY/W[qUJI]2tCS[4(I.+o"
+    "HpOOXEaRfDtIcnB[y1bM)<XKjh6w<l`NZ8*Ju%Xkl$%@+sd'bbfRu9Lp,oJGaF&G[8G%.bmG=i4`%@8I:NKU7iJ$&t[.l'2f+1eKuSNsr+PD6Ub.2_Al(V"
+    ",^V%_1i20:>K.lma+n-krOVvmB2*r<6,`thA'/RSH6=$-nLc$RtON),-Q%.(8bt;TFeM)CLbXU+/hc+@<VW_)5+d..qw.5Xjse*fTTfp5S9Eeu(::j&JK5"
+    "5]LD4w[an^fQ15hSHsrRe-]/PM2x[CVLiBI,st<N;SITRQ>NjB&SZf;UaEJaT8L^glebcqX0W4i6]b=-ZRd;5c]j0Cvxdh3f4TO:PybC7FSa5=p,-&/6#X"
+    "PKC$y,nJ<l-qv>lUhH[tR][LC$NiEBkJlSi%CU`v&hV`H[THN`O_mmfWCU3c_Ik#wls<3cxF<.2X6m=;I&Ud+(D9a^)%s79@)R-yu>)-X7hVl^kKRq%9XF"
+    "gywfj>pVMZj#b:NZ4qK]I)R=K&3x14%_LFfHVO#SqRvvjk%FcgOsRsg`k)2;^MR:ocb20Z#kf%*>V@;K@'E6at=y.UrBQq0FtU]RpA<=X[2-mvoQb$=i9("
+    "JsnC<d)iibMNZF->M,i37H56k#*h^xEO.kcI.vmvNeM$s:20tt'[wTve.`[v+wf96O$NNdrXM4Ocs6wT'`mb<3g-8P8yZ_rv2MuW&/'PkCw3b6DT7;S##q"
+    "S/;,':JKWkLD=_Hhn#d`fHqXSXu5:gubeJGQMNouMX8A)x'.Toctm,h@cLTL33G6CyMmOSFhUo*^y&Gd:_4v^$55oXR^P6J/b4W-ciH7BHangnw,>6h*-w"
+    "'[obMhWV^tJrjEMiLhIg>UP[*9O$)nd,<&%/^tQO0PrZfb/M-I;L./@lLsR,1)A,)lbac[rJ=6433FOY:]A(CFg^$>Y1hsF/oYl%$&dkWwlKL5Kue6`CNT"
+    "1jDePP,t&WvmsC<md:9mn`^c`PM5`eS^ZNfsIMPZtFAwl3VxZsON6kpQ#]$r_U3JY6o&f>`p*/8yOw2*_Aj#:>mQ2bqQc,Km_([P6E;Qk)h-Mf_`Ynu</["
+    "eG;O[TbxYE^c0sTf;FNFSIvkO=txAuixt;d.jlqG`TE`/Pde(P3BN`nSV[8tJ8K51$&YP;$D]#qit:;,AtF.<>xZPobWe^itQIj2EW].=u93<Hh+0F9<3/"
+    "n<=@g$Gtq1M>w80f&tGc(^ILpOxJ[A=scL>@R):mpqN]'VgX>E)abF9]PW)NA&9%I4eG@$$I)Sbp)*'k(Sn%Q.*:C`XjSgJ;o-oZP_.t];yH=Kbr;#IgPM"
+    "MC%1aNho#lQ^>-f^f;%)EJVu^$p=^V<7q4Rj.AU9,;Crk2dKThmj0>b(Gs`]e@Q`3jo]`9wqh1q5xr#2W'VvTg%eugT630cS4)0RG%paTcWN:Su1V)N4Mt"
+    "%2<tgg<2[r1LuOQQ;RJDJc9lJA/yFkvl)lR/7vCIiZvGB]0sb$`=c=>ZFZdBD%C/_pdT4I%ghfc'SDsZK^YQ$i0tYlo8uA8<t55._nq^;4E22i;Qj5wSxy"
+    "l=rtGW4W3:S;7oQ_eY*>/)N2TU+[@rk8/85^lkS+-`&lCUX**e$3My3`)AXdieOD7dmp(b#KvC<iKC$s3Xl9PLf_cj9`]s=;gN8UV``y$*+E5`&S@lk`.2"
+    "kB>0:R:+6KSN0Kk#&n_GKny<P-FVl<-&j9)836a-QGQjiUTh2x&t[Ja1p&wR5v9p:(]oa@#'u`#u[hjrvStg>^iAo37PI.@'U%H,usV4bPdYf1/5mr4S<Z"
+    "6%`+@lYR4yk:f6KS,B/wJ,WaOIlD_h+-#2FbI39h5_jiFMZE44Sle[MSiHR5w,Ue';`8;[cah`E'T%JJIKVvflAi^R6D3*1D-sWwM'aUv%F=Wd`Ia[jOv("
+    "ed6^).)fK(xA2)Y_CnrX1L<Dv(PO;r6Q+7$Z+b)Ak]0WORRjx0,F5KiA4/@LJ^55`'CRD/.uBBC(f+=<^G;%(u)EIDsOZm_G3PAke.SIA4/E&q/(0e<wT#"
+    "aHO<OIuQ<]a^-lMVeO;8$E-E<cZD,OVR9Dm0]'#3ZIrK='/pV@$1+XG&t@v)S&/GJNi5O%Gi*)i5G>yp>b)uHnKWTLFMt0R3mqE1j0M),l<#N#BSgGYg8/"
+    "(9[X)v#v>[t@1+PN/,sH>VsSJ$,/4x.>[_].nmV3f:fQt_CwhWJ&:yINWjZ(=qI:h2&#js@svv_2noA7bsTMFB<#@<,4'sJQjYFd'Oe7GW*T_lgn#par84"
+    "t4F_MF<MF%V,/A$hs@P58FxBVy*K.)<2n`j'qBr+:8=)u4VkrSPYJ>+dL=2ppF*++@4R8C5rZ^h.oEpo@XXd=rBHJ_Hsr%%K@sDZU%nAHpML2m<h%0RH6d"
+    "ByVJKcpr#GUtDt]Fd&:0pAaP+)ekt7/n2<Cs<:G<0b)WX.E@8OovvUd@S`$v9c(3FD(A-uLCcmE-INTOgmge>lY&2R;ZdV3<Yr*,9[xvec",
+    ")vA@<bZaQ*#3:*.]LLP>>bZH%WL9/GNiS[mkoo7nQgW0e@`_<dmTQUD%qiHPl8Y+s/5eI6M`N@kga,;-r$MxNJWs380Hqc>BUFVvJ_t2f1qDueF@./sq9#"
+    "TF/nkIJHI/3e>[2InHE.[:`2+L41HhnLHgO1)Kf$1HSmj9D)tw/,8p]e0ErG+e%NMj;Fq7lT[o%O6WTnZVj;>RX(%.Qcy3g4X]tm/,M_TXSTN:2vGmiN7X"
+    "yLL%=$2lqfKP*l,:AreF8]J1VYv#)&'SE.I1eaSoB.[]WMhu_J&peURGZ@)/vlb6aqyq`FK0<n5Y@#RvdB's6#W$'c%_1GRJdm-.cp:76LqM&<IRb'4T9Q"
+    "aUnBcShtjI73.@B7O)O6hgWG:Mc)ZPfk9HirEnRk74OinG4Q1sfVegdfPKIp70h/<ksaaA/n,LQ4HD0]lmcS0kJ*=f*OEsUE^n@ST#WDLO[7@2EJ]/V@ZA"
+    "Ka*hXLws>5u(c'u/v=cl/EKkv-;G9mG>.+b)-.uiN#d>Poj;0K=;3;lwi4/%ywgBJF2aNx%g5M-BYqd+JaRus(]M@Gyv.s$`gB]#Q-sf3WlW,9h(E)n^G2"
+    "^VA<0OvOLX5y6X&H7$0<-WhM9+Bd0FTUHF[Me>c-sbYiebyND#wZ,/*jtc8=+nlA#'_X=iD#LdOSU0lHeOlBUrRfke'rM:G:,>1v:gC@D+w=hcb#d,=Iph"
+    "BMr$]3tdo-m#x[@kI&pd$FBfAYjHlH/ilVBT/$C/jAD.as1boCXfIggwHq$Sn:[bmFdEYbZv&5)]U9QD`P-jaDc2&kE/`8%2D6-I$+3=&=f2t=/[/snF=U"
+    "<6(fL(QkW+tJOkYAGMV$DATs4J]YJU<3dO4(2DNZESgIHnT@+A14G9C`xU)TMm$AL>+u62Seak[vC3HfJEO[aq$`VeMQeYmw]oR$H-J.fiQO&ByLcE[8*w"
+    "I,9qGs(XZT_UABy]Y1jN7l8YlpJ[*p`C,hoV__NBWVy#ll^st9&3WF'7Y8LiP%+@Q)]Ip:.jZLHhG^*@&v,h@LP=V0dT%Wy4Kl+[Io%38Iyu$^1GV/+).^"
+    "l]Ql+iPp*Q7*]e#VhX)^f:&PkJxTvTyjDEaK]v=UiL#=y[rt.piZsx8WknT516XX8fj-X)F8W1xLEUa=)`;p@Fi@dthX`qU[Ips.Zb<Xs6&shl[D%IM=K^"
+    "SU<[-t[WELXX(%pR7f.wXOc=CFVn:l+&Foau6ECY5%7P(8WUZjTm%3%EE@Y:C%*s^]4l,@yRoSkUnc5'EZEbXC*m:k6$vA`2j@9:35/U7(B*GKe&y&%_uW"
+    "66OnTZ-pQ8&:F%Pg%dXp[3@F2m=MllY,7ti<n>='.vVjO[&]^33TeyU_o)QHV;PFGwI2Ysv@BDJV^1kN]='tPS>Q-$vUC,l&.`H@<C@bn)AK=Ku%Y0Q6ck"
+    ":'gIgx35g2#fX@&7_^2RZZf%SW_l+GfK4r74^`v,ZO'T3SuDr3#<&Hx6.MeHo9MDxPq2kWg=$nF+K@2lnp_jW&:#'/:>Z<`k6k+2UQ(s7wRNonVWe&J4q>"
+    "V-O.(oZ2E>B7sFU0)h7[%^H^_vV'r.[oSP]3ku^tj492-AA@bt<[ydyJl2+Dm(^,Kb-Mj.-q)Hh-cAUaf0.nX<4Ec;FLwhntMRbu3ET`'hnQ,q][Cu,0^*"
+    "jnmmfq^:]jen1)NW,+CNs/K+F1w0^SEDu338C4C24,cDdB/AdNkHEBZkv,mf2=Ehwih9SLpeAwc[=37y30=5Z7A-(ZrwLmxVdB-w_YCcwr@my3[o45TOW+"
+    "myG^u-w'*ul';[HN`#V90ixLk.6893_q$p[egJrp9[KNAV,d^7cjvC-L`5UH=YQ^k%R;SE4vjP_ax7G.sMBJ^n@(paHRVniDg04(*.jysy'E1k9bg6(qR3"
+    "OLZjB^EIFo)V#C+::I-a4ji@s3:tj(OtnLq#@r+m,:%F1]4tEi'W[@*H#<uh8Bu]#b>m8Zx:Vf+g=&&ZtAcAH2-cC4FS.C,R<E;TtcDGxy-jPp+)f]+VmR"
+    "n5bb)Y)WlU)EoFqohW`Zl6ViWl>RAbX2'/>s^eK2rxi1Z%wbC[r>PCGL,_$T^y+7K>v)19L2Xu+r8o8.PlX040-id@>x0=;aIb^-Gp3VJ&vO817sOnuG>l"
+    "IK;FY_)Fn1-^g,h7-1sE^Rd`8r_hr;cZ7_>2Yc/-rb/b*G*`_JW(/A]Y+j/+*QeY)Hqx6jV2'U&(A-ZnqOU1$4U1gVE9DtrIfLJ<F4dT+q=,u7a%C$ZD.2"
+    "lg2fgwuGnOe0@`WCH+K#_I$*`iXel[p(6n+hmpa8qp9pA<ks/ZRF/LTU%7Y6h0w$&DK+h=v:QRqWNP8[JotG/4_`;R1omAYb5gw1D$2DP7tca/=+ORnK%r"
+    ">vM:[SGM,CwIHLQ3-aW+9NfEMS/PJ/=,O2t'V-/Ms98JuPiaHPGcAs41jb7iwAZ%m-3v9#JY-9g,8X019Mx^@lm<y_TdOB9YDP'[Fw9*(nwtFUM9^e:r'D"
+    "=O`I>L/y*s_EUrvgYr1gjdUU]tc[M734o#eUtHGKq<rVDasE]Vi%^77L4P`HmTXD>]h#/&,BOG@8]DYB(Q_mpigS_tq1N,`-F32a352]hd5ky@dgW.r`H*"
+    "$;(O0vjSo]oj^J4=LXUou@c=r-MEM=;$m^:]l#SB/U;'860A_,rx)Ie@)J7Yw**$<[i2kkqEk:*s&rJ4EdD1ru_en6Xo7.uAR%wE3J1LRBj(fw*Gq%IDWw"
+    "6Y:$car7Sngc/L`m&nqAcac&]5X)yUadBR$i$6v*k4T)Qv3u_74n$A)l'sg4vS`*2MP9Gqm]^Nj%2'8qac<R)&y3k]=Ak8TG(]Db>XWu$$CvJAG$%Eb6n$"
+    "PnF23,#WDX]X]rWn10L;*ZNxtI`&untKg)ivqvBmTg^wJiH*rgRL>.O%V4#n8'tiVKQ8=(X`Wu]CP8Xfclr(lDx'umHSMf+aHZTqbR.`aR'RZ1TB`^(N_B"
+    "tT*o:j&@ELr-_3TcZeN=iyIDaZaH*#YnK>7lm#H<TR7uUZIb]'SSHxTgR5YEPUtdHY:nHr4)5R8$4Z<$@RMC1C#UU`cN2^qpXj3M7krr6V60Kmyn:2J0kS"
+    "OdaK=ndGNZ;)rM8,7omM)kwKt5#n5[.LK)FgbfE#51b%LnoV[J-aPruXCMC,s6ZN[TU7I*#g:)(&&&7U(hK8r+<ow0jksl1eCq8Z>jDNt]5gRDPF@@19V)"
+    "qi2iA@P_BKFI,#a@_Y;LK_d0vFutd*@%$NVA;)^Dv/fSx=,FndS_xX9DagbBy;5B^pFs^ta;*d&W4^.&^_2VCC(853XTpF&vgNB&9*A^.3ppD7RbeXSkKg"
+    "k86Rl7ddQ1:<qR']2RdJI$c^#@L.EEjqAYeOai7sY&%5dM+.Oyj:e0Ifb=ejhA*LtTJGJv_Z>jU4v;b0uwVg6h%P)OD#95v3tg(r(bJ$S8Rd&P(nUR]c.m"
+    "c+g(2l_K->]EFVb5lVk#$N>r^xbqRK/gQHWmfRbL>g1xH2x00;r>MQ`1Ij)_/pvCql##M:w5@dHj.PNR%5q'.EZ3CMZm'KCm>f7]@kFx8Ey9,CjHjpg:/F"
+    "'nj-,9HCkr'i378WW8(d),#>)(*j,_F;6C(wgRA[j6+Dva$7^m;pL=<osqnBwk(M+.,e8Ae]0SJ<mjgrZoFy$/f4rHR-q->+&wEm%sQG-J&U&627'8<:^]"
+    "(L.aEx_@=9g&Rx]R4Bmv0MVaD2E$<P&/^29_bH1*Vv^RY^5LT/i`kcE$v,-ixTOFMftDo[gQGq)vOS$C.t:D;GZ_cTLK;nFB)AG/2#Iw^lvaGfdB8RABEk"
+    "'''F`mm:;l^8$Y,)El5,xU4UX>A'Ol%,Q6+w'd$Jm(##",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10465u, 20593u
+#define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/KnG+Eb$i=>HKFy/]WaBE@o,vX9_br6H6QAQ6bAuMiHY.j(B3iR+$AN(_Pa,qYCU+-i5VOr4.OI`m9F=[TCJDsO/Ig%YyAfsl1=]6)6ps9w@6"
-    "<#wC'g%Lwt6lJ_eH[;%YGa]b5)Dm8UlePSgP^TMH*qC/M%EZe#POGV@QZLZAPsZEoU+^QmSqxdvC&KL8R<ME)cMisTW,jp4(1rQZ8F9EH4,hr-mIZ#,yLK"
-    "[gcE>5uLr'>tH<;b<a/MnrLf7C(cr+knr7&ucW$pdLv17Sx/^W=t.#4F)0'fO`d.35gKA9M2.rP-tsvN=`vmKHGi+2j>8L0$RfalPS<Tc(0bd>l&0&TrIY"
-    "]Y)F'4fN$n^23p'][P+5;*UM.AJ9Ef5IKKOe`AoDK77RQ5A5(Tc:wDH,wG9sO*WN%$wm)HnU6%ZWHrlHcdu1'$i='l#%NDy`Oyxn_8OavG<fBB`u1YqlGp"
-    "=RFRGU-vJkncf`;OMbhb2v>`PF>EjpVtaPyg[Kgv:W&i$f8Tc2=L<[LS.,#BD'gWGuG9H(*on<Af&H[3G)QK-UQqScXn8WZ+t@aIL7jJ(FS+l$K)UG&:%@"
-    "i@`=E=VU;Gv9X/J$rPg8*`F5ULKo@Jq8.XhK6[q-8))ai/&QGvOgia@VssGZ3]e5Bd*&5C,&YdU(TC%*_(.w-,wfg,^$V1=Oe`))bWNNILiV:VhW[<b_*W"
-    ")ALDy2fE)p%S;mY@I^B=cC5aCmB2*dMQH`nTln*Ki(_#k/mVP@V`yLnA(55tA+Ucu)ict4@<t@8M:vDN5-3lQyN(nub*DC_6e&*-<>T-%>iF[+$tBCPtc("
-    "jwwSyBP9wyfUX1`h+R^8@=Dj<UlH*4#,7;T.4oFp+;4]omaK,Q;rE^EA6`+Q_c'BVV8*DB+rit&d@i,s#nF-UI=R`3P`#S/WtjRGOiu7A1MAK2xGKCoU/."
-    "NsdgHLT;8$eXT&EoX(veo&Aa+7)eJ-m$*r/4(Dt9_nGX3$3W5^rmQ*TZ[M`h/W59koSI@hVpO8r&^M[I5Z>LaV>W%:MWhrI^Tm;A..q(QBpKjug[gH_>Sh"
-    "WB_S-&hqkJC,]a]<c*l9fA5ewys_]d^DF)J&aHjhjlRF9OP4Fl>:bB=nh[jZ*q:fM8Q5G0r^k/HkfeXv'>+d@JJXjh$Ci2oc&wi9;K7Td9]K^uOB2:W/+/"
-    "&-V`:spt_d[rZ24R8e);9=^gKdg(vqSGht#.W$PmR).`H&JV^^#*6Z>pF6#:D1=yH;9%7Vr+O9;oM,QEPY):w3TNupAX1`g4)uKN,j_REJx0i6peGs1eW<"
-    "=tm7K+q;1'CJuAX[67/B2/q&nx>27>:qmM$Jh,kGG(;wAdC9Mc]`fnC%A[ZA'ip$75/g.wGkSQPZillit)<@*1(hRnmWuc8=$R^(J7oO*#2<Xb@Am*jd]T"
-    "bykg*8n5gKZiM^SAks(U(rq+L(($ct^M[%1`.6^nMS8eZ$vtPl>Kt5,tK<$yJi3HJmxXQW1uy$NVhXtb@UUsU])6:Sh#IkMD*@,Sb_enMF+/`Dxs@#a,hG"
-    "E;d1gg(%+SS#`ha+lNR4CFBR0LJ(Od8M15fTQAZ%7TResKkhE3J`esT@+eYG<i36RF339O%SOyGJjKW#PWJISiH9bLC,)>.R'3>_V=%Y,L1bG=gUXU+[&s"
-    "=r9eXYu/M=Wlo,`<07nY<+RXF4TLuF6^XewX_17fpR+DY:VL-UBN,70.HL]1M/T]i8$/t-8u0--@p.6A'n3n#m'0t'gU&CV7w4>TI.Z9DV:14ckTU1jj]."
-    "CLUcR5maEqJv&K-^2aeetg_ZX+;oRXA&bZQh<N8Z3XvJS6+[&;nQejJHw)LRc&CNI40%j7vjoJreW,2W*d#I]@B,y=&`ADqm6-8n]ZQ%S*YK8X<xln*P72"
-    "Y6YhE09i$#52R]&O4uFcu1]nU5@*/9=tPp4BWPeZkYDRecU;npU:MLa8p)C1Brgdl#lOB@ciS/YrvmiDQiV0i6Vr/B&+s6F('F$,'hSJFWOkAiLvA[aMHx"
-    "-YFNYi-&XudPs-^13%(C9l_XZc8J#n-uENwBqL6MD%<JKDtgk6rbu<QHmP5wgf(+9s:O;7v=wm[muV&pZXr-wjOuX^QNm]OC<:-wLAA(mjy$w,b<&1OT]L"
-    "rL4#cgk-r]nIC^l4LvQ5j<rv^ADtFO(^o.P1poI'HM[Ba:jdNDu.f:'tP(_567&UamTPV_c_*W$2.rw'M<xj/9sh.iF*)%f'_od'4Cj6FhUlRk5a=*N%+<"
-    "[*5CiYT2%At``wN*^8v@5UCu)mX,3M;HLn)a/rhbE0Xl5&-ncCJtJg0[QP/3-+BSHUlG]KmZ'#I(cKisSx:fvqsaetfA1I:*eV9'K=a,.e3@9Ua^XZ$R*<"
-    "CExuokXT4uXNZJXkZ-6o(-db:r`rA=Bf:bCimlp3/AR45%t$)iPhs&Vy]XgfvWe/Zd7quWj025AhS9[l9>8YKI9&AgA^4d2hiKv4uUH*'-eYmMqTcMg=Ij"
-    "uSIDW_bY:koaN.Hhd./M;IKD231)J9HOv`N75-jl]f1Q6ME3>>;_;@N/OHx%SCbuPQ>SE.KV'sea%BQs/UCotsd22tM:v*dH[lLi(4nS]d%hBudq%NK7*'"
-    "G<v7L$uM0GqEj9PFJeH]i2M:]hEaMf)t=$aH+R,:%IoW2s8oK+RD*C>uUo)t@)j3F_v1Hb[[53yepk-n/*YafPst/llc86Ka*`$_,_KV#`8l/R`2$=igA,"
-    ";0xSqsZ8n.A9s*V5xYINT*F`xrgbK)<]+8;^FZV:<]utMV43bUe;&'1TRtaPf5>P-Mp8yc%HsuZ&UexXpt2dv,@'s.-Fh2V%eS_DMhYnb.m_-&fFCgnt[x"
-    "VYjUO2qaBw3^&fJ7F$85.4-MTNdBI;xFTvan&Iqp0ydEojqfK))i7[-v7Dm`U6ZSGo#Ah3*MmGQ,_P%/#E#4eP*5X=9Hm`_^dIeGdlS/f@.T#4a$b0vXm'"
-    "wYQg2_veJ-nrvgZ0X8G.^V`r8uFE;@^[9QpLjZKPVAuy@<y6GM`(=cPkS1U#x&m_mNlNtBC$(q$G:vcPPj]18`.:rKJ8ex8o`a3IgnJ2'ptcK[]d3QTI'a"
-    "ybQU(Ea'OL@k1IlpDurig<j<lfVRpZlFP@)#8#H8R'^0N$<=bo]kW`82#pdw5iMdX_u'xHar08a*4$HP6DpURF,9$BM);`tH7Z>mM-)e/4lt`oiNaom+4:"
-    "QgEEd*+VRqC4,:sj)D%q]<pl8%)AQeTnk#3c%l-%y'Z#jgu%r*-pbm`Jx^PUQkDTNgJMPxY4pDO4v+(Smh[Mw1UY$PP*DD9p;M7LanZoTOdq*5CqUij)AX"
-    "I_OD5%xW>8/o9L57=gB]cpIljolfBj45v.NGpbffhAxY*,,94Lk*axrSr4+thvlMN9S;^l*wP7rbem:E3N$ikJy4l:fsoWIBQIqbRkZuS7-LsQ,WD_*dOx"
-    "B2u6Sx8X=%9JBgH3;@]MYK^*W1LtRGTE@'M_IM;;K9@Zbd$u*x`G,F*>.V%V)('xol#jR,`g>q]H>MA'y$.+W$2><(XJse<UotFY18b&$QdpQ0G,vu5=SX"
-    "Qk:DmXHGer81he6&Nlr>0_nHE/nWhA=//%p2TbZWEPP&[n*wrIaIs4>fr;$p.v&rLaSgFKv4<nMrG<UiwBf7D4r@kpRl]K/KRT8tt418CPe3@>V8v;+62W"
-    "H2xj=I1'nb@P6a6>/%-fg)MdYA]D:%b44IafLMD#$$nH-Vo_MC)8(Uv&<Ri`[Tpqb'/O@.>mrnew_jFfU+gY0Si)4NVjdEer:mm-_*3%V;t`v=Tonx2Lon"
-    "#*:1j8UF:p>4/qH]xMZ=wq@e2_dcgnK+M1oTK/8'S&'V3l3%Kdl@(]d4PB,qyNiM4:9Qqy$Sxa=]U)$h58fPe0-;)WcCrfO2w7jyZ]]`GFVR&[X;#h1G$v"
-    "$G@J$=_UT.t=lm3$`/abFY(,Ac,+(xaTPl,4MgkTmd+DAlf7-]rf(xPT,>A2/X+%QH%n%^LG`uxMsGtDkBW>VpVP8&YjTw&Tkf#o<`;rgn",
-    "ytwh:BW%APWp25+<J#xfwGX`,e)d<*>YY^uRv7UrP^g*;CIaqZnYynZ,dDGeokVc$1c7K&o;HpA7N%bilo]RN$R)`^iy7k'N1yd>,R7hY=^.8$teBw$VA)"
-    "Dk.xjKXM4*.TU>e6^jm1ZaGwUeDpaq=G^x`a0:1XJNx@H.Hh';%43&kFi`t1/ss7jah#GVHRdw3L(Nm;g'e-q9>m5cVAYStEI'N-K#QvB6je19CHYFe+0j"
-    "1]uGl4,=M1n=v@w8jI'`m9ppglo<60EUvLV<tY0IO*/OE$A-/7<qcb&rEQ<lxSHkvH31TMk4b=YUh=;t+TPp);0qpvk8tSPH3ne2DML49T+lS=4$N^B47S"
-    "fpxcdbLL-;5=8hp4bF2)_etddp&7]pKS:+hW'q'+o,&fu3xqMaRmm++3j[Cp/T&Cwg([oY+EViYP5_JST(t8@#<;f)u@^<13Z/SU-N1UCSF0xo-'5hV3Sf"
-    "J/9elqb^<2BZS#c.yA:(C;M2Aq)c:>^X.[56;ORW08S#Rgr(,+e[tR>A7pUn,gi.$&T.NqKO%=nL>#1`r+'(:]X+WiBQ)VU,.2u#h-4%P_v]Bk`H=n8$UN"
-    "(nNG(rFrBnBY9wfSHWE<JuM.6LqZu<-7/'vt>TWspC/)B66I9u311ILE6PXa-(o#u%eSCvVf;6,ud@J;P/t'#mEw.$^;HV/s0_juBAKX1v3/b;j;KJ;jlh"
-    "<TP=C6<uPk1d.jSEo6Pal,.bh32ALc*dB7^hm^+ln+kgVSqoohiZs0nyrsWj_@j*y;k99sgvbo>cBvXtEp.VJPUkpiX]TPl`](p#*Zm)f:P9c[mCW+0v^'"
-    ":LYf>%Oq-WpS[mfa]F3fSrKVKhMb'HJM]Q4`yQU2mqONy0+VmI3NoggGvE/Ne=$4W5OTQjnP%k0N2WF2aDIJ5J,7;e:UKK<0VfWZPt8kORpHr:4K^ewPbf"
-    "vp*bDpm4_'bft.gV(j0rY6ZD$eGn-d,BV^Mj=]Q0HqwD47%<;)XYoTTZ+1#[f'PRWnJS+@#VpCG+Agv9)2ik%43<^mFA%YRiPR/;$B0AL+/wZ;'c>x:s1l"
-    "Ig/Ho@Yg7ZDrQ=&#'89FD&d[8=vUrh>&CEG.X;DE$)Kq&mvOl#g7'J6TGn00'#qm(#GGD#kS]^he&kZSH3#tKD1Np7/^WO'-*roPq98_.`C.FuverxsrS&"
-    "oR85_HdsMs]GQ#'#CjsJnp@D6riXr*<>'lrkQ=0aA(5'WiSs)Y[g#VHC22FU[F%,i5Fp.Eap7x[dX%L+HKri'r4gv<*[L#Jwue<J%ZA-$m1v*rfD,FN-W;"
-    "E;e&Ti,.+YP4A(0VFOb<Sl9CwfB-6#[j$ca^:bTiD>II&,(hq0$RmCFD1f.PxrOL]5be_eHCZ^K_pjhe='/c+i#=8-0*xe++LVE''Z+K-16l9>`37q+dL["
-    "kB(PB#DQmXWrwBs-[-tcf%Gm,.ts`WT0$rwLwK),H#BfVGK50L2KLtY'gS1*U<qk-v33a2=2G;UQ`G;pBe6mD.(Tn]'8BA5Z8SUn65Co&d]cP-X(]ICBau"
-    "hQb+`bs#^F.@9VqIt5704/V/`.U_e.pBa^[qpPq<'Lk2$5g;l/_T5]k][5Uq`@qVM%G2B>Vg%[ntxMr0AXc_YTH>V9nX;*y572d56x%cm''IQkAegq/WiA"
-    "*d(LP;).Hp$@C:0AiUfj-P>bI>o<$uScB1KN)<&hA[>@MZ]CX-FMA2HxIEGduV:.p$t<re+8ge_+C]p6=XiJ9%0CY.>1=]d-g5*rHtkJB9.%,.Q9>rO`c;"
-    "A)i;f<0w0:v-[X@y:qM+(/,0XomxLLojkHt<S_FimsTSuAViN@/a*<4fd4(_6kSF^rFMYu&N*Q34@xOUImu)Mt>lDeY=Y4vlxp7OSk_s<x-twE>F-;kIiI"
-    "aOoX53+o+[og]jQ.kxEy,8TgQeH-Nyx.';Q*o`kTFr/w'/OZgUZlv1vSelT/qWk6B0qo_GgnMW*:_%bO*6b>IiLbp%BI_Z2N=`*NT^RM+HXXN<(iLP=jq*"
-    "SM1)qFA,$[N8[lZX<JlC3W<GU<<iJTU5Pp8H-[#p:d(5U>uu_FO..7OIkcK/L%)[duZL3mevf#$EwG2<`S+vpH<>-d55,:J3iNn:[Y$Eot7<`YJ_LWYZ#c"
-    "]U:DMa.,&4EnXn[#[qO(MOPnu.NKA([6;YGKny2KhL1;3u2yNy9ohdRB&0/aaki7=*Lx5LhErE[Ya-0Ua8NkJh@W`,`OohoO/Iej:'P0%`4x@_Eba5yu8k"
-    "Ol(3Gbm(xCv(l&>Crem4SQSFsP8%+=y3/fJh&JS9*><CgDFd<%S,BXp/ofL2G5^M/5Vs5r&s2Am*W[CXgd_G:#Ea^dT592_l((1j(cbRMxUTNIWHTchS`h"
-    "iXs7GI^Oe%oNW5liPXW#dfa7=A>u9gKFu+C@>`+JOnaAZ4g==:mlHY2+;a4rthyu3keNMsX<b:3yko7MTl]YT_-k/@+J<vOSE&)(d3U&Kde>EF,@<1f=01"
-    "9@KhRET-te9/_,.kXS:+@k]:[s&+(j.kRfMNr>92)o4H`SV=avu4XHOR&Oec+_CVw7-cEcmYS*kpb$./DX<kLhOF@T/I(BXMs6n1.a)rvTvM#J<KD>70[H"
-    "p(e>q[&)wG/Zb2nkaK#146&reARTJQ9Hofc7%h/d';bm^/%emk9;,ldE3x4Yj%vLVL0:frQ:mUi=Fu_T;#[W1X>+vg`3*Q3-mB/pgwYC&wCf]bmx$v]wlR"
-    "d6aL;=CC1qMHkCKL6GY7*YitFv7<OwtMwgs<CZb=@5@JtSHri.'XF44]9JWuR%11a]IG->d1bqe(6BZ<FNHKJgEjkK/_17B#$j@:wB<o0#RBH'2O;]GiuO"
-    "JBC(i(;lZQV8c@`^;+VT*[L4_h,-1jnGVl(^d'9XqJ<@I<3B1i<qs,(O)49jFITDLPA6]BInG>vN5S)PKP[uvfBtUG$9BK)c%,[U5gmDd(_r[qyY#3C^50"
-    "1&^B`:^`$8*HZ,..@N:OC<O6DdAQL*`lR>pHk.qhCZ3p#*V&adpUj>2g%p2#kUlv)F++UK0NZPbPun3-6*5C&>vM8a:h37)I%K)q89Z8WBdPr5=IN>]u3_"
-    "EG96R)1=Mx*;9ZsGS6fu2v`N'of8JrNvKOZsgWQb[UJK`o0]ugAAjDXm9fOwB*'A2^m3OYoYhc28M^#7)LCpo`5vW/Tvu(r03A,+g]),S#bag]G^3]=BD4"
-    "=r/HDZI;)D;Ub<0aO[2p`,4la$ix-fvod].DeGLH=cp5R[g+3IxeyKD<9ApoGsx+_KeqW=-PNSjd`Vr$0y)`8f4]4.kdynHW*_]-);/BMA]6'drAtlAXeu"
-    "Puma_CgES9mTh%GDGUyw]3PBM_)&`;t]Qx0^`gc0a``mBoUSn([DV++G6.6_/YRms5GhhuCcxfJ5RoPE+3IT5*`c:;q/m<4Lx=<MLf12,&>'@>j%<WGRPs"
-    "ubNJ.(CjRM_sBXyyD/4N#Zl[ZBVNA_]XIU9^lV@6/*:.2CoV[>PPS2(KYv0[a^g-o4pI&iNaRbI6wuHdq2G>94OPhm_P%&Z^]8R6uCuyDEVdaBapJ.;e^0"
-    "c%yP32vGP2hxmGc$O+e']33=U-y(4^_pp@$#N]CaHm/GINN7N_lr,SGmWV]u4:NyID;^wWtC.7#6N#t`Sj0BTsjjW_NbEJ2sPe>uQpDx_;HA9=6jr[Ql_["
-    "PDc9*]7Y#f6bVdqMJgZ3f9g-)o0+]<T<[W13i<nj.DTF]a%a1.T09iuNen.S7Hmo8s%,-5`/`:MCWrsem=Pyc>jJ6qM.GjjMR@mvaV5xb1.%g_hC+]D@_p"
-    "kgVr)Vm7IJ:HIaKu)w$dnT3mfK#l'r(#yJGEuF/dX.k6k%&vny8rycv7^Jd4gHVb=D+ocBU6cf52YOiC8&%SQ+aU=8#o6Y@AWgskiTIqMo-V4;#YOmTF>2"
-    "o9u1S4=W+p)Nm=Z=:NOO^>j@Ri;MC=V92qT1X>gspEU[m$H1MOMp&1VJN)sh^076T36-1jEGVl`)o3c(o&DRSk6c17;7h2W=,/Hv=&d1c+",
-    "/d(nO1RI<LKy0Nk%6X^rQrJX;MQ>.62FvL6II;HARcB_-1ArS@x>7,/S.J<aNlb1Za%V9o_[p%7c)wF`P3a$ZNo]1txk2:J/rXiX4[]+4,u`(pAbdpZs>>"
-    "fWIMn@drjgwS.jCq65_8so_^%>DckPM*s.BD;5`.m3,=d^sx_dXm,oi;g>J5adT$b-&&<uM+H-@BU63wf+)ai)vs*C*DEZcP]1Y(1:Jc+3*4mNlH5e,]k4"
-    "uSnFf&D=OL<Af<4B=5UJmbb4,j3ejOtPQ053wjLeD]6_GC6e1l[r1;)=9.Exka.QFec5Wt7`U1[pV;=#Q0>:qr$ETa_xf*dBdACRM8;:^0,u.M9s5d;>2@"
-    "33OdBZg6p@>j6Y,>Oej-^f(-#FT1o.8ZClNuXD889`3=0(Lea*eFaWX+7NJO]lwodloG,c>(kJ=2'SY.D*Q%PB@@nR1Ib5lMP+JR,8@o/305hW0meth:*k"
-    "lk:AgX6D_ZY89s`Aa6KQXoOVRhuOIxhjnN:3*ts3lQrcQ4#$(tp'^w8GB26yX>fcF(o3s3k^>_a-kQ.%8Pg:ON>A19FCFSS*I4Ku)ZiH:BSj/S@'@PBN(e"
-    "<[h(>bW#;tZyhri#C9@FDs88L6S+kAD8PLc^]uAgr0B4'vV<PS_BFjSXod.p6`ehj$F'Ur[2LQ/PMPWDU>dmE5nxdeU(o_+rcT3)Qt$q]YFbnW*8g:tO`*"
-    "]cepm,vwHfC^@QXs1>b5N==]#4sD8u,Nm(9$'3K)T@LjV%pUL]Xu^lfCLT/c0D=c'y8TAC=sSS,^eHZ%=JTS6LT;kHN*C2J8m_iBrKJ.5X@yE<B>RKoM=R"
-    "290&tY=vf;VyAYRU[&[nKrVKZ8;;8iNSfL_i9,4K8c)nMtb`,M2+J_vO7@U1W(EMa5KcMywB^hT)H-8C)G8Eq[<)Yob=9#1M+:NpHF'K)3O4Hr0G2Nl#qd"
-    ",QLet]Kchw,n6NH/r6sh_(0.GUZB8yf^8pP%aR/0Hul10G.]*%majIA)=;Z_p[j@1isGrhgNmNxuUn[V%:XLYXn1jW.VxR23.M$ASd<&)$LvN<Ap9XB(`%"
-    "#_J.6mX&1Zg9`TAPX9q5CQ3SjaM:ipUh4NO-%4J[Nc(ahfBe7OgTDqYqr;guA0ZgGychKOyW(LV9.UQD#Q#&v-:SIerUo4Fh4pg]IR#'se[7ycb=[,I=F>"
-    "n5F1sdGMVso]OgHVVh^55Ub[BlOn(Cs#pKfV=Eq&Z5lp,@,o-6fl^,t]G=kZVjAY@pZKbodCN9UdReVIZ+l^_^XJt@rV:9QBNc02/1N*fcr47'2HK)@<I6"
-    "+LWHI+4:juZT1'^dGqklpSmsj<1`;X)v&CtxdMEi)MG6>r*+T5WHX3jPcHyW+e%Kx>3uuhr#j&'*C8]_H(Mj-NB/+)JKk(ukuM2PNG,wsnkOqES^]d/A$$"
-    "0gGp4Nq7X#6[8_i6x_6<x3<m2U](kFrKA;'e*=Bq$8:M)]&)A2;*;n1vTjAR=8pd5vRc;:<#8'3h[Ki/y=P(<xJ)L.j*O'xH6UY#UMWr-g]TQo&L33wUYv"
-    "..e*Tnc0S<aHpFDUE9r+OwfGcHmfki&5em=Gk<f6K,=Yh<^';gNI-ZVpo(WX(y-Nr,+=>kcg4c;nW_nmD+l]kjsS([l`L%JFtPSONTjbna^i#]>jt$ab0V"
-    "]S5gwaR=14Q$$)BjH%C#g-ZoENNgBgZTLBNbv6AR8/*YQX&03t#w20Y:s;#$(<.;45&8/YVYbpv0lC8Ua.XZpETa>LFV**jI#gnh*_<DIk4e2;ji/,'KHc"
-    "TT/Q.L53(Llg-YG>;>oNY,Q@uqwnI3'^;X66R_1#Z'R++Pu&bBmQqY>;R9#BFJO5bxlQfLm9Jd#'H'2#*F:vZ8Cfp2m%7O]a=U10*K=cg]C.9jO5]vVQME"
-    "+N&+85/KLjeB/U+Sg3N=gvb3vRvgbG_)+mHP28]2$NLrx_pSQJuW+*+9AK4*Rf3bM69V#HGt^gR[/rF;f#=Y;y2oMeS.>MfU3]%wWu_X5mQeq%Q7T%D#^3"
-    "iZH3(k>MAVjy:jE$NHeONRu8TL@>0anTJIxCtJt/F4*&>C=sQ8_@y]vgMsWVdD=c<,t^]:8)(_[cfYA4fB/If=Eg@xsxcT@,0>`WOUXPvGy&&H9/qqs6*0"
-    "2Tbp9LV9i@25%ELPC)Fs=xDcZ@Ks8ai0[$sYR_gnaBwC6PLi943i&q7Q:n'@K4O4Hp9h2CsKVseR)Di:<>RYL/fR%ue(oSkWGZ)6HI*,sc(qEx<X=46Sg,"
-    ";%jP0X5,#Gp2DPtJG%)WhD4W6R)DJkJsIO^`,Z[RYRK6NvkkddZi3d+N1AKng7%1@Llff=n=2vL%FaDJ;8&BUnBW1)O,BA27ek6@F-u&EJ@5ju$39meQy0"
-    "1qvJW%GUGg%7*HaUE<(J[n098S#@wd-4s-i;Ro]>X5yhb3oC+,D94K;5Ph`+=]X`6=HSAFr7Mm;WSq^Wu8Sp(B+yWg%ZDcvZChn@8_4FnIv9;C/nl0I7v;"
-    "ku%hMn$S^*C+i=N*Wnn)NQr6Mcl^XntQF7QS#EkXB/NC0>I'Lh6Oo3@qMu-2,n>b<7@qgVx-'Uer`UGR7SW^Go+@BSiO2k>%0fDBH,Yc^o`7Bi9oM%b$q`"
-    "SnmZmy>C=EM`O`4H0PJTq%vQ.xVNCQ4s,k)g]5MEY)9#SGXy%2G@W*:]_CSV[FsO*xKv%O^#l/Q_B:#",
+    "n0C9%1VZI/rpQ=Qi[gL#&P6bNVpd.TcP;$kSRJ#5twK6ax1CtAHO@S>FYiZd'9d(J%W'Vh^QG>7,tO$K:&6Y=4F>0qHy=o9L0-pF3hb7-MURnJ=(jUmqh*"
+    "T#e1(K#WGV^X6uD1=KJ:I/B3ViHREG)%sh<jgooU9Y4(/G^wIlu@(.r@F,xtV:yS=y^1VvC7j].Ts;UAGigkHa5nmI'C><o]4Iwq^6/Pm*ktad$hTbP^$;"
+    "Y7oBu&xHfV(4Ku/=SBMK[Mw(I,1k5*]cXv6cH,d+UKB-rBDv;L5aB9/`Q`02Qt30fN-VZ&PNs7a<iG']>@3`VnGe4265-DPe0QF0<6`n#[XV,dhWG1itP7"
+    ";7_`l>A&^,sSS6:YO7')9/(7,,VY],ppDKH;[TiYc@1_aK_`^xQ)W.Zeb)5Kk%m%ogO=+j`%HKw9F4pq+%@&7o=jT=v:R$28t9J#MP`f++6i4F[CTtR(Y5"
+    "^SV'M9EV`QK<.PW2=nU*KJ&OfR#Rn/%LtW8'GsUc]^K*uE^'dlq<=c;uk$uH/.j+19D:`t#1,#6Kh#dvNv0JAXlrIZbinrXJ]mC#)5-#Q,.M9IaJ)CIHwB"
+    "wUtSQlZ;y*2R(i:IN)V9eK:14o)by66a==[;CV7+*E<stl1.4VsnP5*@WssD^4YfUm6&:k@>U2*WKkh)Z.&G6uK.Q-r=3x83O.S<Y0o#aj+7BSgs]:8:Ax"
+    "evEbtFHDCvQBC>d2iTs]N>UDXpo-2[sOctZZG=oL,&)G;ZJ3Y)QsCqiW#317>@.6D]/mbdLT]fyYtaQZ8CWV:;&x@Mv'q+<u01E0=ueeqfgQu(Yn4Pq5u+"
+    "Q^RBrg4Psy3_D8avDCgxK_bcK*3FXZ2KoL6JCBJ^>'$p3%SMQ_Iwmb@mZPZ6id(rG@MOu.2M3JEGXYtWLkS1mfjdegbJ#TNQ)pb`>,#PVBe(nJIntgf+S]"
+    "FfM'`T3LX,fmHM.Riyf@IeMu=qL6Gy4mZ@ADNwP+`O[NyXCt9hVe#]_24-iYrlW5f:Y:)Ja/4x[[kaFkre;n^7j5TWqa8LbO2OlI`#(8YN):_d5H]_NeWQ"
+    "dgH0BeAlWN(DN7RdUsfJbvdTeW&2m/yGF/6:pSkH+^P=0]q(U><a''x42-W6+WMh0/+s3,oj(i@'^JycL#a(iZICFOhL2:70KEc`:@JSGCZ9j1*;3aqq.W"
+    "^k<XE-&/vY+BrNJ_%dk^lqF]@1Ve,eC-H]sgu;btXC:AUxQEc[Fh3-Ntln=NcPxQ0;#vZ6XpV=_*V4/;4L>QEaAcPgaH>(NIt8PS,.,1f)XPdQ/4u)4moX"
+    "^/h&cs#r.=uB)1/Z:@E1yc>Qr8[aD@u0Wo^u+iH:mXkVg5QYJqlo]PLR]@^^FfVyX+(jHw[#pwu_JJ'cg4JpxWcT;)<]kEJ)ZII>-6^C;=u/-SHCArHf55"
+    "lx(R,;P8f1sDKg_R3kmD(^+/fR/2o+RX@efd:(mkI^mJl-jYjUnx]$`[H+'IVy5-BL4lGq68yP*SBsq@P)pRuxtT.Hx(>19G96JtDU1D)Gr2k@;3)u87m#"
+    "EP-285RlL`M#/%.Hxu06;_.Yik#&j,P#ad<sE,kc#6+*M2x'$&SiM]t1iH+D6T>FgUWvgt>s<q_^,wEsU@F6w:fTXY$F$2I&mxFO^A>k8/oH<2poQJTQmO"
+    "bRq$kudDsjv66NyvLn@e=c8+6-*`L95j:IqSCZF_fO#`xjw.6NB`nbIw8>$*h5(b-=QbJys63[(mK8R)asUuUCD*9iE_#/fQN7+C6UvhmY8_a6DhlpL_o@"
+    "Q=qO*w*nJ`(#LHjyb(CV'($&+Zs$5[W]E$miC+V-KFDb3fT'bicRBFG&IjgQAAg3Z_lPSb%IHKDe6A0[L1etVV1U7eML^3;KgAEv,:LYIyjx/4(i)xV'j<"
+    "lQ8v=7wA-i%89Yr_8C'3=/IA.=0%Qi:rO/.o&w>_t7$5t<:pgwN'N836q1<ru<,;x42te@SP.<_j8=B6W42pTqmCfX,RZf3f@<QoH#FZdIqQ@PA8V7wv%&"
+    "lShY3v/N@$7P5q_Z,ts/we#hP]xjB5ciu#H&$JC-+iH(t73,[oliD%^(K=M4MpIV.s4kg=k[mQirJ^b]xGe.lp1nSQ)7Ff#o4$G;RF&6;5vIf1K+qKdu]D"
+    "Mb$s>oK%1Mie7,$N_@7r2o=W#,G%*@W=56bRJ+v+@=O2tV$sLy3p]P]Mk3TRDAXFk)8I82M%oLfjRO,;Etui,-_c-MD_.>*t^,Jdrn]W2N.g;FMo,u@1y&"
+    "`Xia;cm+01V'p1`=Ek_vlMu3EDQOCHJfVJNVra#xjRNP#L)<cXK_2GF`NrSVa9Wmq9:*;L^*eON30+A(<=aRhMyqmVTN3@>y1s.QD$F.W92aV2Cen@qQVr"
+    "rHseIj:S)fY8.P3vJ0v_Kn7+vw4Wk2u'DuSpE;[DM4>_)fqVb+@:pWT4>`uh)Y2-`[Na^(bBJ8qRkAVFCKq6m%8slXCCe4UKf0%6chhHZ0Dy,c][/DHK]/"
+    "dmBa,bQ:5*sBg;m%w$w5;%X%>Wl%3@9kK6_8GTqXo4_(I69_:`wmX%I.4y,E8f<CM'&ol,u4#J/)1o3vk<5,pbr9Cs&I`YZuk;'jl:2n=Jli`y<tO^gY$8"
+    "8=C0vmVZWkYVVG@HskaJsF2^X-X6E6@[1IcJZ.>%b)EKLfWBjH>YNV0Y[=Y.61BdmE_&*P4'6RI7]B:)4DuQ1+'LK_u:4hZjDgOis##ix;dN,JrW<4xLve"
+    "Njp<XRA[*8;-dW-*S+O36Lrtwu:A+9W`*9.N]_l]RMJ6YBts51_wHKbq/@F-k6]EXrg%iB65V6PTSd>tHsurA/VB[L[74xh;L08IBA*J8m)0$b^B<;m)5L"
+    "m[>d]7lh8j8sK-iT@oYF(D<p%K15PJP*DvL=G%%5iVOC'%_UN::XL'_LRvee2C,=>6dpoYX-]o4s$o@,v7,n9Wb>HO36P=t<fC$'7mcu9r(Nd+]]7+x$eq"
+    "qlI$O^V`#RP5j95Yc.a%uTxRoQco(BAwjvLq,I'8WOj)QSAKfSvG+/IiQR9uL*R(G5SJqplnAI+]YbCn8oM6wqWhO9b3LTKTRrACjS/CjpVjem-(sq<:IO"
+    "@Hr-_Xajfw*iG>47BV_K>:<[nND/X02'=A@`H+rTpY;M<xMUjh&nc#wIo/KT5%uBbS7,gF[B-h<N9QF''(y;$q5dM*sAxv;YlF4EC^hd*<@2Poh]3Lr``R"
+    "umg_]Z<(FfY@p%k`oW48JlLG7uV35_u*M>`GxsBlU8D*i-kpJZZ:9A&UW:fDO@Bc>jsH[cUW=;nT`4^wWsNejfkXjCi`u<9VOhS5E.Vl6T4R2p#qAml:#y"
+    "]Kjwh=,dH(kx,N/9Q&fm-UNt_sG$Igm6B*Y4qM&V5V`jGV]X[/BpFcq7,aNJH/_X/A`W`udK*DsHUn4268:w/e6CBxrm:6>r$xcn+A]j<_bN+N_,a/it]G"
+    "A9c;Rdb=B3O+UL$C-jP)Y=*AKEl)2x&(MsBJYj$r^RF3m#Ot>PN@SB0>FWhg=j@v./ETt^[rUm>Ot@h4f%bEn77.*MBknL9Hd40Af@7Ono>DMmrCPNM[d3"
+    "-wY,/C_]9$%k9v.=@O3h,l2G^.T#6MKb2=s%3TNl.1.Q..FYt':3qp$)koEA-r/kd*&cl7[gbYf'X]'t)FV-WnOr]KFn&L.=-H8O4v<TCs909b>F-Ioua4"
+    "6Jq3(`#E1@[NqbbHTP@[;Z7(r0K(W3)e/09BQVL/2kEhk`VHGXAT&%cL[G(P^.1<Qw(htsB<8Krol(jZFIH4>XLi20Tq'W_*)<_HTt[:.glIlfc-lLTXQ9"
+    "tc[hoj4>//gIZ)0CB@RQM:Or60@OB3qtWegTn<c`]M_=@hn6=9Svt1M*gI$aDyy;VZd=8Ng7bBemZ.J,3(f.iehU8h/3CM;vn-/r6`BL7`ngINvYX/8MSW"
+    "n-Zev:9xK4ZhQmoNSHVsXj8.1KdK7Ul*k*698N`_+&%te7^cw[fjHA<4-v_)JT7#CBj(cV9vaDfH)h90>9YH3QgL2M:(RCp3@uIeh8NrBj",
+    "P#6kVN8g3+E-Eckmmpnh3pOCY@E@2Yc^2hgB@CE@2,t3n87#]k'2LI)r7sNF*@*=4c[^4)e7`$cGEManWxC8L]UpQ'g:DHV_'sy]I7s$=ob,y);WO8Q)<a"
+    "#DE2'o;7]^=7NhyLO[$QF7+Btp/X,fZd;LZbMBw4Fl%G5%U/pNEd*d6/u@;C9R0ftikuufdM=Z1rMLBm4uuuBI6x$NI[e:cJNE[=BNWfrj=]=eJ/>lmpXB"
+    "4mZ)to0ZjRM*3i>Mjxbhbl-<89c)$v4*XlU9ExO:nKPf1seXmd^3DBMwwMspHG'`*^3,1m66^J%r&/w_7o5kgl;&I[1ifhgTQxS6IYbtO:KGiYlNC<7QR*"
+    "DFCDj&`7AvIRh3+dlaQJqa+Ii/:r1Qtq(&$]mEXM$H,uB[a,&`PPte^rFW91Ag;y'6E%6jq)G=c-1.bcQ>^<_:=[2F_'Mi%'bq#Jl@3,<gQ(O`J/Rr#lXX"
+    "P%k>51A(qmMPK=A`I.G*%5Q5r*gRb4o8],6<NjyP<(Dft9kUOh^h^tsQi]-QwcVOvA.A)>+GB'kImv=QLhrK-3*g@T5i1kQZbK$x=AMM^_CGm<L;;YU0k#"
+    "nR:O60BG_.jT7j_'0FaI3U9VSN5=a`3y7Lf6PvSL$@j.DAC0ee:gZIvR6WtESf]bapJ;Q%pMUA@B>3,J;9PIL9LKd)SBG$,Bbn%a[liZAVv+;e4,&m(3W>"
+    "B-/+>A<%G:qG9N2h5@3'kC.QB;a0-TQGu'18+Ac)P[NuO7@neW_byG<kr8us4nD5noIOC'2OW%2:q;g$u]y'aUAZZcgY9by,Lco4`*78HbW#6[`MD_c4@X"
+    "%qcuMq-]B-t>r5p6Cv2GO(i=_7@fa35V'k1i(TVNKcLOe7(CeA4&]QOZu'X`4KXfCWMFd[DrgU3Ga]AyapD@:O#VogH_9H,@8bAjH%52xqqH-<Hh:;DT>o"
+    "YKArs81,rm/wdH*[/R&mrWEV*;Ogj`G#[m0Aoy=Gm-fh$ve4@bI1xt%g+v-v-QgOZS+8WvW%],+Yg)/t'SwddOupy]c,O90P3HKG'>Q7HYwZVw,>c`,I$g"
+    "2,5^i*NMB80NAJ6PcbRQkq*/j#0JqjSw*vEhFqgM2:Dm6%gF=OQ_I7V9km[o8/cVl[gs.Q&K)o2_=bFqVt]VJ98nyR.9@L)tK8c`NWvtZ$mcDsau6l7&BC"
+    ",Gn6DapNKWOW<<=LD$1j6UXQ@@]sJ8K_%7+3D+'1]1oJ.uNa]pe]+O:lx9u@rnL9_FP7'#2O(L-wVYEF^BCd/5b8(Oe_--7PEih`$SJ_v<-gJ.n[0kgPpQ"
+    "Rkn[S:]S2*<m.82^b6Q=%=5NywC)'=5fu1]qr*fWu0kF4B^:CH>oRmTA*/adUg0V4D&nKvs=M:x0^YPNqqtD%8CYLMs1HmBPa/V>OU5Cg-`-Aa>Zc;#TAt"
+    "PD:dAdB#_<vnF9DlZ9s*m>^2Ze>lc_ofk@i+Cqj@5lMGDcSl#_amZr[tens<(hO)CX0rRu]fZ,<K6n&.T-_Pp**UpEYB/70;B2iTgHYBq[wXTwgV6I_(#1"
+    "fY`Lf/(djjY$l5>J<8rS$^EZt/3GElhEhK[Y:,<5M@THpO>jV5^sDwC=5Mh/2+k*HaET1Fsn/W%c^2rXe,4T*$;&lGhsZlDA>,$D(OA*JVpw_lQDZsx_&2"
+    "$qe%*2OqflJQWYtJ1[7Qamnk,+K(p/J_hrpTW`R]=kaGWQEv[cbD5YS53;1(:C0l)3`lE25F$,dhQ%ZD&-fy.5)H:W(vS-oq`KJb<gH)Yw'H_&:6Py3o39"
+    "M9tL%x0Cj[HjG]NA=mu%0%8#<sISA]N6o-ST7F0LF(DjF4pxm]F]68s.8pjBBZbkJkkyvj5F8M_-UHok8ALf26@g#YR9fR<#qmg<TZX]8K(/ge[jt(IZ'W"
+    "y'cs:sjD8:,$n$Y^Q$iv;UT$5UtFsIWfF#/B<2ga,*YG&roLki.uah8jg`YBg'Dr5qnhG^C)f@5xuG&YsuE]#)MIwWY'3dyl1:pRFu%0kcZ:IZsXIN/OTv"
+    "x0@VIm,LlJxSenE>75XR9-2:LO7o=7#(&t+p$ck01$U]0:;9#eLamc#hnpF<=ro&.4W;Kjnt^h*o*ZNBK@r%5ND^b`/WU=oE*JI&`r_5+r54Cb/Z&#Z0Qq"
+    "okWgGBmcm'Ff72B(FI2SfhiF0h49@N#JAfSrsxQ'mRb3p2w;=mW>e0)UjG1o(1pJu^'i/@]=q*HaV:-(Nb'7$>9M.P,8-<Q$iuxeXJQYW[_A[vJ5Ew_8kM"
+    "@$.OZH`o,dM.RIwU<lt_2*IkZ9%Ygp@5ug7TO1eWjyP1p/Tq,(*4u`S.w_,&'_16OkUe8h&FMfVWA)ec>wfsV_x3n;ge)n6,HLPnL(Si#vw%@Gq,G-(Dtk"
+    "6mNaHSt;um[ST)NxNN]p&)WTd#1`B@P,D:ckZD^PrnQ,YP]2CWK9gNb'*xp%wvn8nW>Ttbxo^r8y1Ig3f[(a96O%XD+`5X10JWO[d<*BW2Ngfsv&wsSA@n"
+    "KuKvwHV`g_8&8YngRX:rmU*Ku,r4KpvI6P.uur*'wDLh6Qbq<4'68&wi[7B8cT8wSr<l-*MJLTjjv<yeh_Nx8V<%XH3wZ6hxiWufD=g`UkX34RCL=V2Y`r"
+    "'._oB2uKYyr_nE/;(T%AiF(IPh74j(s%w(ACijF(2s>-MDZ38-X@uU*`^8I)5stH[U&P[t]Ub0>CLY)g'dol_p<X[65NG@G[B$kan;a:-I<f=8pAX^k`N`"
+    "lxE@-2nJia<r)b<)78'2l's('qL(=pS>GF;mqOdmkb%wnIr#R^a%chMg^Q@e)xbH+Q&42y*Vu'5_Ud&]Ox$;w5K2CFgkXx+^Qc<(@_<_U_bkt*b]=6vG#:"
+    "9=3V:$d9OPVSZS6Ug^vZuljjTs-VOP;%WJjAEE#y6JVYAht=6A.eu:_w611SBGoE#Vw-+fVy<49RiXi^Dqpaso>9cQ928KGP[EonfLZ)@PZY`vA[25B=;2"
+    "8uCrkR^TdZ_G0YWgp73deui,8rj_%-%(`Qq&9GUhOF537ER<w+*+qa-;ZLtJ65EKY#NYTIJh=i@Ivbl#XVjSegDgrMqG$QPOvlt)Dj1p9SlN&%GnmE>;l7"
+    "TQ5'Wu*`E-*9VmPU=ckd,mP=M0M.YJJBlC%tX/k].,@<UWrDJeMnUZS0JQR8jG$fgj'hM'OGIT+Ymf=BC1IdE:Nb.I4d7k*umU(Ca/yy5)&%ou$[8/[,q9"
+    ">)s]-wnQ2l*6H_`Za+-qX)MDS3RFV-ng5NWE7uUeY0(s2e$JfU$b9/[(-&P,&kL9/`/OE]gPgb8S9,U&W9eB8sE(7D#y/X6Y8_20fLp#;GF33ODde;*6st"
+    "O7YVI_mf@(GU;&$#_/vGvtta24<_e66ivYc#*n`GEV(<)A3rxS#'8/k,JoKu0A&p&),brj]Y&S**LcZ87JXCLefD2G'^8Ww)H#9th(0WeCi1xU,dW$j&y%"
+    "TlG/i/P<1l+NkTGu=^#U/OpRvZAtbfUFutG_0I@[45D_cyGOjpq,[t@4)@spcb:v*9__[s(N&Yf:HH#c(3V=-8G:iTw[a')V8^WwZ+>;S__GCjd^`ip/xm"
+    "hKCq,9Pwwp$<7'oa/UJ_rA6%UH[gkl^:]mf^Jmh>'^f/T`@W(cr4]Bor3B;H8=<fD4.2*&R>*I1r@tWsZEj9A2,Q_'U$ZF3j't%-H@,f9-`F14,&p],1Ws"
+    "Fo@J`M;EKsFm-:d>Ya#xS]Un%GqJ7(RN+-d$Y)ww2GWKS<mFoI<-siWJ(--P36uav.^C+VMHF3Q67ck%x@#LXHTCktYumKRsnF-VZZ#7$tKo%TmWC8ved;"
+    "l]s-4K<KH(T<w,'^6Q(Ft3@V%ut*Ov-ccN:(NEq=4ZTr73'.6;#kAt-F+]<x^;+owcU6LMRKI&aCSH^ph*4K%kwnYs/j4=Bxb$>S0<%eOAdr6RVtP5(af'"
+    "darZMuFpF3KTGKFRuvr'3E]@#Si5`85(RKEWrMAJ1f;/;A_MOi:BsMc/OUwh3^%%HZMYeecr;R)Y.yM#%0K6C(7_q])mB%h6CT5>qFC47:",
+    "p5UD[ffSf7;2S7)S2w6<rX4,I@'Og+#Cu]@PGv'c5vCQo0M0&[Spw7dU-Cn#1TRlek.H6=Vspf4iga=^Fc_(:)9fHs:yt%jOx(C`,BL/X3RDKgV<<up2=&"
+    "G+j>J/*5#bmZ9+]:<nn<<d+>ro<oE[7AfHuP0Gd^vqJJDNXF)oaq)+nX`$bXH^Gq/3p`S61R$XMmQ/SSto1-4FchoH5g#X./B$P]6e(.Z-j8.H9_C5t6H:"
+    "T-*D%2F`fE_VD+r[Jy_*eeX,L&L([_;r<GG:^Sfvnh:pco4Yeo8+oS<LkK;j>h&k46+L>rNO,(+MI/+NC$sn_ia+$bAa*W6t8og0]J_=y6d`tTSpM8)G)T"
+    "LKZDLQDNN/'>UZq6_W[]u,hW2>5RQ@2nZ@aT<v#`'kFOOOnwDOWDWI*R(PEo&U-m^a)FU+ggIHf*7'^Yf-4On;5y)02;+-vrK_An0M>NHr+=Ut*O/xoH2/"
+    "r+r-bSt%rmvL[)%d=fC=f1,6qpr$;/3J:>Kj=EjOucWDn6u_ss<RngB#8E<Dyd5Q&sVp[GN):7Q.lM3o<5qD@k74py$_/=vS-v2I[^3E%Fwhh#Sw/H*BNg"
+    "2>1NsVMX(5jEo[`)j#tds,Ct1RQ.QWv0g'q%nCp5)iVQuh2DN_@AK3v>nd.ZfWFwnRgy-'=f=;n6_R13yEtxQ<r.y&k2V`DFY>5Ghj30n(''wc.@:W:Y-;"
+    "LVn&GOCk=lQYS]1V3#+VQ2Bg,:gZpMRr[@@2MD]Rj0eMY7C;&RR2j4KhvPmnC_MYpas)DCCq)sU]HdME_kYFK904d6.P5d/v:ilpXMamXMvcR7vD:XDp4]"
+    "jis7..gS4ueiLY=:N5/#Ftytl/ehqtp%^&qBuLm>),)N:OL)/Asnwq0X)<-6gLB2=(nR_b9/HjZ]_`u0va]BMgCqu]@BY70M;]pk'>uV)4s+425Y<:[&CC"
+    ")P9]*;AtbaqPntQ]1YOBpIMmy>4W&E>F6^5,n.SBo]-C:q*9XIWmRvB@CTMyRw[7$5SROsZ[*fiC:hk<';ScaY5D7>G+7BG*Rq5,3r(VTv^[G4>q]3Ofgc"
+    "gUasZ%QmyG&L4ZH>dX*G'pFp:MDLenRZg`s$%-MDP.X#T;B/Rd0$co,GEo&GPDY'-q:n9IaT**4EGtv[C/9Nkd@3%.Xf7BEd4.gML^aZoKor2IcuPsGOeG"
+    "f#`8og=H3%auqWo*b07GW/lS)ZgZrrQ^S>@LqCZAeXSwI63NAp8uDD*W@1kCLj+.4W@Zj4*OqPE4-G](.aG6Me.y3.y1GH_sEulrYH-@o4jj;-2j50PJ9n"
+    "d/cGaW<tdj@V_-$&.>'I$a6g#%hslFq0<X.U^*R.U`;R4BTPu44NG@VjlhaE*h(QJ8PAn'd3f#w%QI</'SE]6%hk+,PB4iK8kp6_VR[n>Z53>&@_(Ipg65"
+    "`=W(QKXYkbwQc-]&([,lANrr2/p0SRI)n>wTeui<#s`e3kd4hO[KL6ckp:,nTSNMkNLA-_M8,P^a;Q&KteE5QWOWV5BeFJ$rYJRTGXtLS(9l-:91cii4#9"
+    "Nj+X0ISY%XSuba%LhN3XCrXtXImsFT.*[=F,2%4foCfWvV:MthQEByau=TUEGoLZd`*I_+FfdvDHm=nwgg_n4l9G>NFLSYjF@f_R2eGTDRf;GnH>fUGKv7"
+    "Snb]g_A:`rO2CLt+n61KS:m4)rccuRcXu9xY/jJdI/WW0N<kt//cbw7C6K;Z>S.1vRtG,>Ml2wgNukKVPEI,<V^R4rp-vw7_y'm=3h9xCJT-<V0;=0_uQk"
+    "H^/MYJ^J7t#=85D%@SR)qQ]p]Cato$Buw%K]ZQJk8Uc1M=@Xe_$nV,P2St5[(03'[bUXZDrtB)hXsZN#-;@h_.3^n8Ze8$vN,EL*g$Ok/ij+PirL@iExWH"
+    "18h_)#d4pQj'GU=<deKTit8,1$pZ&LDeePg$<NkIrHGERBR.^JMe65:HG5GK]=U8AWLvo-@EUrpUjv=pcVQd*dqp=9u1Ci'7p.K%EC%;LigNIE*sakFGDE"
+    "[/n-W8ctR8Q;$NE@ty8']dPB`g_F*Q7I'AB4K:X)B:@;v8eMBp6POXRo<I]7ikKF.bbe**bJHZ6;fK+7$O0HLiutVX`VaIX^2(Lc,aPs,[Lv@]RR.n16NU"
+    "M;]'xkys.u,7PDfC#^kvE3d4#fg%(l;aOK_#BCC['=vCA]A*JN)N&jqO@-f>*C%VOJR$;-VX#@Y1n<8p`Urk1$+7cvC0G8-OSK_5)506^L^xHJC#8wf-tQ"
+    "3:Yt)5.gYUdY>3><80uVm;vR+>KYj+$pVYr/vC=5,]7<CE[AP$G[Qg+'n>%m4fBLMPpY'nhBlu#.'$GI)YJ^O.AMwYZnB4LX5mWlxV&g(A*5/U*.T13R8l"
+    "(lQ_R(qmjL^KdfuJ3O@IayD&n.oDY,O/jCPh6NVsu_B`U73ufMpFG0A<UI`gGv5ARccha^_3hrSi$QWOTEpV$Z0L7bI+*DdH2mD)mY*^4@K,uGO8nG;8<w"
+    "[om'T3^iH<B)(eAks*`IS4c.ocON4E5Ud7x=RNcZ=2F--+K[9k9^t*>h.CqIwQoV-I0/fx$1bjYn]gh<`3nFfdvGkaA*1dhYFkXHMRWW79K:x9S5o[=Q8*"
+    "nT^@I3.'AJ3Ox)wlo_gZhWj6of@TRMC`)o+Ibk16yl[nnylokXR3*,iAaH$u')JOlGoTua&iMVLrm1sPwdpQ_<asCo.;WE>ADC/H,p/2uUDWo^jZ*KiML3"
+    "tWxoHM<$sGWw.y^S7*GDrwkCU`X4v464iTjq;b0GcgadQ.B3%6%#+#6RZ7)8p8]ds')ZhJ0Qa)=+`:3XYWXP5E<%)s2VieJGbk8VZ<qjicXuCbGm1%1.pR"
+    "G'OQ>d)tRlq8-.uwi34V6Z#0,yS1a_QvT-U$6KwCqeO#%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9438u, 18614u
+#define DITI_SPIRV_SIZES_gemm_half 9549u, 18834u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
-    "R'AgkhONQQT&^dWtj,Tnu,*]oJi6::^8W8i(>Icci^P8KkiljC'TIptIigqxU1^ntTqFNano6w/@#=yMT;QfSj>UW_<JAaDNmM^dvt7Y6]C)a[[`*.ll0m"
-    "dq+uvBg;JWt1AY#(#LqQ7xf@K_dvYQ)qs3xDf<*^lHU6Xfv%&D8ey7xW]5aEoE2n/[X:H<5n'UBifujrAssC27&w*22,Z9-5VsV93#DTQ''WE.y*`TNKyU"
-    ",-VW-b^2w`c$^*=DVR7m3]_4Cl,X(@=v&(BpsmbeYg=q8T3Fa*P/H>pHtRirP_n`%$v`,0[;+Hg'Ub52*t=Zfk3+;tf^yt5bO>JP4=(tc8`9XYgBpi&(aO"
-    "=P@vkqRrL^2)^MVEp7[pFEB;F<S:S48a#IkfxZ5ynr+OMTNnNvdYb7E/5EMG_=AHKujeRLyaEm;+*jKeM>,y*5Q$bQ^g$BlMuS:ubsn8B$hO>7#)bGhj5L"
-    "T*fZ-GAW]HCdEf4dMi1<G=p5q#B3^L$c=_]WHtfsX=p]4*+tp4>UH:*7=Ltl^'a;`[%<+rKtPt@Z_ufC<r[:493YxMv)Fhk(XGM^ZP3cHwa2q,RD#cX,co"
-    "oI4/YcnAc;WP_mhHLh(d5XQH&^_h:o4Rh-`LGNrVnB2SfJZ7=h<:bXik%m%Q3gh8V'XBZv,_wxa)ve1(%&PhQ'<j[Ro+fPbOpV7KGP<WF.0uCpn=vSoT./"
-    "n6elRn_DXfnay+Q^xW*M:QkcKIP;D-9EyFXPQnnYW/&TiY[3YOubSa0w/1+v&safF3_7rlygCcrukw%AmG3Nv#-7=lX2gFJ:[cVJjwIqVg=cYU;:N.hl$f"
-    "[N$:WIA*iRh>rs8Z;'rs8V:N_d[c5@,eoV,mHGS^%]+A3;4T[d83-APpL_2GJCd57icv#T47:'R5sbQXASHr.LtubcX;acMv:<H:`iHYq^Qynt7U;GSf7'"
-    "7qOkCn+le<OZ,;TEbG89[yIC]Fv'lU[V,Dput[SUOEA>v[dB6*+(VHPO:>P2uiUw7KF9Kq+r*T9hV#'SI:5N(5,Q=xZPUWu;5CL8w`3=Pcw1n.FlPF-qf4"
-    "]Lk^-D8dcYWQ2O+x.=$M`y/L_J3b+of[Gn#iFpP%eljdCN%CgT_Hfo/`w'10po4gRgFu#e$[ZdoE*)9J].Ny>rq)bmQJ(<;eShUhYw;26:]Y]+Qjp,Qb,d"
-    ":g20Xx=;$`F>sU6D91IuWkLU7k30ZQn2:vKk&;_wqhgTDOHw1&SEZo9w_BSJrq<,_]QxQy*_7eY5`OyKPmxs@ZMQ,yK)Ajb)K0(k.0Qgi%gVl&RXH'O$ln"
-    "A-^8DPTdBu]L=>NUDXW@Ri]G'pmDGn)$ZGYS3]T-A)_+T;YBU#0$.=B`].g)YLhDj:4A;6OpX*Q(VB,w<)J0.FdH9^AwmrXKignGjLtYkqxhmjHU#at>Y3"
-    "WBX:kDNyY<f2VlnSuvk%ZQR+r:L#/tK$+dR2m(fy,Jo$Df<D9h.T9QxiUc@61[U;19D3SuTQZxiVJd8:-T572hH_jVRY9eC2D;2HIGeJ*hy5d',r3e(`f6"
-    "sNfjk7Hn]Po$82/rf_xLitC'8=pHUF`&;I@i<Nh;)=+Zj)EU.CtgCrC',_Wno6ivb+=SSUyNm<kT%RE,d428.,HfLntkY^un8-_Tum&foY>+gLJj_TSy[f"
-    "*8Z+4[41s-IX3E7aBsNr[%gB#q5W_mDiCv.&1';]gTM+uylWbo>nf*;+)80CkmpM7.R/Je*1.9UK,;`tkv*[9(8#_CZrO$`Li0vo/;k@.x2;w4swixlQ(v"
-    "sPc5['0R%fVNb'^JV[^Xf*$2=adb2/Rcw>eiF_;>+etgU<Fs@$l`OS[XplP(dQSlBQjyr;Wop_R15t-aJQ+w/Na@e=1(qhkP0GX;0Q3)]CMFVZ]%,TZkJv"
-    "9>27u$U[kEDU8.RrIv3TmPDP(NDrC'UEklxu1`[i8t9mwsL.7SsZH81/#UKyTT$IFx0*b)00oPrim78DRpWIG-'nC1SO`&B>b47Wf;(@(t.LPW9n3_AR>Q"
-    "'w1l#CQF@$wtR4'CKI)dor`9Om8(tcQ[KX0WIf*b&=oTLC)C>VWqh,Pn/A-NcSuc/seFa#rC9%hDhVk4+n]7Ru^%U^HU*13Jx[CLu]-q@/#-dA1fR2@,4Q"
-    "v3h@s2=(&BhnE:sX4]3jGGaDoWtqG_.Se@)<MW=S;_01W:h7K(&5:Dd^`i[]ylJv&0a*w44=/6fYe;8)AXuoK&7>bx+^^U6Y-XOR,[I_1,EM^Th^-i$UEY"
-    "aQ(:7'^+Jqn'J^jp]EQ[cNo]d(_k-OUS%,R%J*)e7Dh]]_;lr2&g%JN>tQkOdIfC'5A<&aK8mZ/yCBu,Q,ppiFtBhP*VK;UlhB):h9G-nlFXiOGlI$)%Yo"
-    "74:i^4Disx`5<_0MLvtAU:v5ZDNt%Wa8]9wlI1ra5K,BLP@1ll/2Rj*D&_j3YRvwIMm=)u)h#103)Xc5R:nN5%iX3l1iY7-H/E(SAO70N;d52/[tQ)LfSf"
-    "riXm09K6q^X%M5Xf,b+K%7uOH0u@io:SBbLsIA%nr_n.u)4<d-Lxkk&atDo.@wSL3+ku]<J^SW3Q'$l*5:N8'3Dl2$()o.'=Y#+I[K`m`58g;/p*Lv%#6@"
-    "Uwdc&rhK<ev%y%q6AfbN*GtIR&8/lJhG`2Q<Cauo5Q:bf_Q60.lYrT4p)&+`K;`Q#-(AcX0Niq)<]<u]=Xvq0hxIFfYiO(2[ati<F.7f-:R02V8,6#T5L$"
-    "g1-3d-*wCpVgNe`3_RWTSL`IN^-S$Eg-bO:pNM#78yZZKH34Jfo&k1)Z<1%hSZ]4G7GIrZuZvh[4-BC82(sHur;uXNvvgFh:*%pdi+.^=@lVmrdy,F*du-"
-    "''=w&m#=G01&iieBCCU8-K6N$DR4a+R0N#FV-CEIH[xX;coPGoe<w_/89RR8$BG2-j]DZD'T_:.7ywIkeR%N`]fXKPw[%*U2d:AXSXj/Qvs+JZU//O*tr@"
-    "K*/j&+Yi$,9&cRYMa($(Pc7wM5w#fqM&[H%tK[gqJNqQOCsGl^[Fq$gYcPaH[C:)v18]V`f$+CR:q7ZvL1b+0]tM4]:GmQfYo&F[+T=VKae,@5GI;dR;R."
-    "xFk=ij#;Rq*gO5(%5vk=vtlaP&@BMQWNHVUS8@T:CUV@t_#hr5n95<>/<[G90r+>p-6aK&A2YqF=gmuRh[]eIZ_)_.l37R*TKp<`bF]LY36P.j>F/H#ekP"
-    "ZpuABee*Iw>@(^M,yk=rWXB,sn-cI:*)20mtsn^fILBLL/VFs@;33pWSu,pncT9s9:OfBd%3F;SkiqQ<*3%VveAt$2<2.M]Oq*DB7lPw8D%$Z[-2Wy(S(i"
-    "gT*T$IXphoOX:s#k-r5q58LY0fpJDZS2PdjAjvCnDb`]F)uE7S3=ikfN8/FplT*H9q)6bsPkL(1)=.&j$@B)ku)L(ER)qkKC)XER32=ZB'oDb/;I[6M+G1"
-    "HV._Z,b3uJUO$$n*j_,djU[3WqAjT*..BNFPd0:E)H#%L9.%&/<$Zg2F%'*3f==A4_UH%.@RthA9_6qGVHNU09'nO3>Vd@2Nq*580Z:m6M;+]FhBq$]%Q:"
-    "d'U-&7@6UCj,[S<.,Vk9&pN,t[2O-EhAkcG0o%R@j[W;V@9Z#iHs8gW6'3Mcn:tP<T%R&mlSg@xqj;aq5`(rt7aG$S5dXlD-=[d_Hgen`+Vw0bP;h+%w@^"
-    "Uc7>B6I4FY*6,HKX]5tLU(X63tq#84HuTO4GL'J.2SqHy])6Fu3vjXjtyq0'h;ob$e2-78R-)sKX)JrU$YkYcs-Y/Js:,&%iQCjcm%QOj&^ZM_S[9/xIuu"
-    "Dk4r_J)LCsMHOp[qJd;DZB.Oovsf3n22ouE(q-o5WQ*VQ]JO[-hXOV2V:oQyDl@JMZrVKL68Cqm9mUb=cGDDG'5[UtM9Qn9I^#J22eUA[/",
-    "g63I-j2M`paGBi$UICXA)b>Ge;n&_-wdMho4:n2-s57E$nIRyj$/MrYJm),QAYw_#B=ha'@3.l*H7X<<-]QD@%YB7m2>8l*+>HT`mE365t114DfV:KO_TK"
-    "G%YZKg=V^H6I_BoS02d%p23W.YU'yn_i,Gw0E^$4ilK=0+)Af+Vf+nZPrBs5,l0+lXqsGwbH,49Wdx_3D&NG_$B.q3D.O3GmU(p^n_'PQX-ki$V<)EWYkY"
-    "QbwjigiD3rST(l_DD'#e<lWZA>C)[-0OjVEIanqX&u=Xiba7$akj24COGa5UaT:Eqsg(a'%1)8xN2GbW(AL3<qw,>&dNQ1>W_i@eoD;RP1JmIFEc+nnJb3"
-    "(;y4ig't::CNSwiZ$[Hdk8si9'R(ehMO^V/0:@M`J*yJC,rwP@6AvX9>3aX,&^hR/s*dt<%oFnl7M2NL:VfnYT=V5ka'ry/j0RrprkT`kTo[XQFsQO=Bv%"
-    "2@L%ZDG7H'fA$uv$,GkR/qD^*4D`3r`QlvMjq^T:_CiRJ3xQD21W(&K:(_a*`i19jG)N=D4^bf#7#(r:XQf/>m2Bj$GNXfw,I]=T9X7h5o#/$qJBvC*4a["
-    "$tgM5467w[-lq]FYZ)bPMww9wJr;I[",
+    "n0C9%1VZI/Aj@4^5GqjZcM@n-6b0dEVWt^$H,DXguIt)R&-6/N6gPL7&S-J=H#Nd[Y)t[VPkCjr'In:$xdrvj6HWZVKQ/=W.0X=:Z.8-Q(6>0+yR7/i`)t"
+    "3gZv8*]&@PkPiCLGH[d+Yvp07tZ;lEX7$Ak:O`GNY=Si.G5Rt7q8%WQ#Fr^#7r;(,ltca5Eg-_#7up.1I0g6QknY[,iO/k+Ua=<HYG7%#'@yZJv>ECM,qq"
+    "M)I3sNDj^F%XD@1@R;4Ui5@f,s+yj,;[+7y_4y6L6h1-/]kXOE*aod)sn<v9aAg5eEiphR/m(cqSo2]qQ_XkQn1M(Rr,7#VgxSm;C-Fq@[vnSPM^aAMgE*"
+    "F/7OboJGSd^#ky9w2[FLmV5yRB&F<aQ]nbn=>*BJ'WRsvq)JrJ>18R]9$)44&&Cn#pS*yKnJ4Wr7aw&];:]Gis9+b3A7QZRO0p@w#6k(P#&v*$V9TPq@&U"
+    "kO6nw5,b_%jVQOMwM5;]3waB(4G=+<xtZkar8Y<EHTGrk2YVn$vW:Z10y1(-WT02fEyRFI7AC'wLGDA2d=R$^@9i^F&Cb/U8]RC$L7V/)Vs*jN_+hlm2pS"
+    "bLYj5Qo;KPMncOS9He=Rm^9J)UFqq]Naa0KDOo_WBR.Tll76:k*qP'@vMa7rg@E+`f9'uKhprkix^+1#l9+T9]a]=XU@slRu_e_)Vvc/NGAD6]M$0&r>)]"
+    "1.5Gy19rWd>MMWI0lZ9bV;;Lu0+:;y6=f<m8r.+PJB,AwJcpT8ScivVCN)]b&Fso4Tdibv^#INbT%8.*(hEL`+,h&P8M^_+#jC7XCZU&.BIjEGt+9rS'h5"
+    "]';jELVvA:)C,<qv[KN<+0oC;#7RYdR]9e=Mcl@Y]&l/:TBn9J.,k4cbxSiy3yt15Q^rJoBZwAjCs)%hpFq#8]2h9A[S>Q]kt]XgFT$KjkrrO0eqruBwOx"
+    "2d)>B'1H3q=%B86[$qkc;^[5d[0*SG#'S,T);S'D@Xi^e/:iM4BM3SGeLMit<^=GZ7Cd,r1pT7nb^NYG+dCDIgXf+Vsc+sSZkfYLkaWrLl]skQKFGy@YXy"
+    "7g>Z:Lsl#n=$w)bWxLeyJxK_H)j)hXPp]jFAb3E@g[hgp&m0;omR6(l-QgWFjdkT8p2R_RT,2suXx[$hK5Wey2*<hUY9(ocb7Ec(yA5O&l*'rnIZD^1#yj"
+    "Rf.iv%9bAo)6vvh^O4LW)Fbxb0GyA#SWY:h`A_]i&b(]X*g7)5e-tjH>0UJm4qP[q@rTmQ/d[]I`x1MahTFYIL=<^W9Hb($<gM7ZIN/jLjL*e=6gK;G$^@"
+    "E=bUFG`8Ek,bPha.//JuXhFDp,Bt$6dFgE1L4TCc.O[BD7o<O#*;FtB]uJ[QE04C0J.ErcRX9XSs8MZ7a#uGpKKver$0#0Zc'2DTPSS8mx`m,4+IGinY-^"
+    "`ZcFx@W_JlGfHODa=x<`Geq62gBmrlKo0[Zw@G'vmg-5mL^3JKC7Y_TaK`NZCpxrf%ALh3$%Y>Eu>rl^NPrb$K]6.6Y@j*@S'qY;>W0EufT'E_:I><=1U("
+    "O/W--eC=r&Lrr_mn<-4i1f)ir78[2L&eDHds$3b0FaIVyB_tVr=y(k/]'O.DtFI4)Q;k4Q#X@XXO$&q(OIdyYidETYstoeNcvT@>24RBAWj'q`aAoPCst^"
+    "sh'S@7N>r08.DnIFP[V3NsoGTJt-7++(v-g3D=0>-Ek;R'flHK2u68;h:.Qk/EUgKiH73>J&siI-fcb)SQ-Ct3%]n_7@qx[^ksWPM<Rp[D0SimHQ0yGRd@"
+    "GssTKneofamB@*:OjR#wOFjG8W5tk'q+p-VgJnHZfqE:fwhsQ&WtRSnXnII`H<GBe:LcrGb1pC&2-t5BeQ<.nCkUhVL`IP=J;=bi%-)Q=wZ0_*wh-0l=BT"
+    "^5o.`u;;FdSuPB&8ksohC>8LFU%p%5P#dqN(]aE_T#K_*wu`xf^H%kch$x&)7h0Fr%v#o>'=i*k*gdEtdl[_,Bn.'c<g'/>UP/b^nnsSM$0sLQrl-^>3;Z"
+    "m[D)9*/H>10@h3AktPX#rB;*1qBeE]RKI'/YhWeZIs&]t4wa*Rf@av&.77iewoZ&;>>^$MrO$=lKQBe$CBD3an2=2guRrabY=E<VekHl#_Y=D%AZ47w@UX"
+    "+,HdR@45.amkr6QbFxnqkorx0:Jf<j'W$c0:R`O4C[_[*Da1Yb2>4((*ds:XhDNe=ad5TE=u>Pjok%BGT.<8xSMaC`9PhCN7oW(r3.Bm+m5%%$/@_JU)vf"
+    "UNVpbu%sM0vGMK>`-r)$Q:BL5N/3sM5-pWlm^H3*lC(%)C[W5y:WDA<0Z9w-@J8ZY@h0agG%CUILR#_5R76,NERcQ;(a$8XKM(wLRQG&K)bu,'lhlHJxL0"
+    "TTeeJ_YZp)b_[(CZ$bh9N_RZ9%t8=s<vJ6:$k_6-4dlJmx[Z:1aGDv^h1c>hcWa+8;Z=A8hK&qN6y*Y:quIY`FeIF<ay/'oR93-e.DF:98WVUQ7<1t&[^."
+    "lJQgQC5Nl.y@^^byA_G$G4pJGTRgK&>piLGol_=r#D@kA@',omhAj-fW@2GfVTRjBWlu7S*QTT30giS:CIum++#dEInY^nfgTT%^c3JrU+@5'8DFRHvFSG"
+    "g*'kGdkXiXV>4wC<ta>x]+1bhb,0$Q@c_K`P[/2r]ug>0XLh/W'ipB-uv,IiWIq7NnaOEus3(gD1.wpE+d9`oJj4%ulyN8)Sfu$=NFX(NR4<A/AD/1##:5"
+    "UX^J8G`gV)#J(Bs+I/H:$0.W%Xjn-j;fklJjb'ey7f6<EGS9Fgsc8#q^WlO(LoI,TS6QfX]VYE_$lU1PPbHf,VSQZ+tB]i+_plsgfnB'E=92)2JD<6OZnN"
+    "kOJ&1`F6r-0y>Rvmk,ZIV7I9N)9@`L^[T***,POU1k/uWS5UE+U'+-t2cgqJhv:x:ggu[v;kHN5LiIlGy(t4'U@V9l=]i*U3I*TbGf2&[HIv3<xGdLDyx="
+    "v]>Kt[MEPjZtO)(]EioNi47[BhhBE]fg$YdGn^.KJw(M46YeWA#QX9di3A*=.^WKDl(DaTNMk0JhSosG5xY%_@kdKep=5j=E/OL>vu:WMP+xVU+k`E@<aP"
+    "]`<m:@cvON7+i7<_aeuj43w0C:L1mk0nT$Z;%i[5b>XpVkhy<*-&JhUlFChq,fQ0J5.PdbZn.0X^*IDsPMOmnU<CpF_J0I)n446Gll<vOyH#9*k=q8D.m;"
+    "LdP)d#.xUc+y7(d$Qf1uJ.FAT$:a[sJRZ*VPlA8;.XrqOAcX5MVk)w:dEl1QUqN7lR[EN493d&O.0%C==NmBn#@-,G8jAo6;tcb-$A.j%jbYP@R3j&*x^L"
+    "_ikXI+ONXR1($8)(g>2;@#nu`Qh)MXlRidG-H(^SlJ@BSvCfkGMQ'tAPrEcdP/ib>g7o&6hH;>b(>w]2NVYqY#jGl)]<RpU<dh(Kd<H^ES[/26/s5=UE:H"
+    ">pMgf>fXV)1DiSZ[@;qtgb'R/I@cof5yd$g*[DL'>4;JQ6@)Y>eQ]oLU@ngJ3jD=`+-3vGW5^o<ZH%W.'JOt-Q61=4L;&8T@PYW0EVa(Sy'(/:3V'86.8D"
+    "[O37;ltZkv123egH<8PHVt&L(:if9<Lh;`*v,s>TeHEOZtg;jsbT&^==99l)u3*rcCZN5Nl[Gcm6E;>OIh<C_.0FuIvc[oTk+=*ifa7()$+kF@<M.F'`=k"
+    "6NfSsM[aZD98%#^;)MFFsjLQlIVS]l(M6W6A(Z_u/C:K;@KwD*R/&UFX:ba%;X>S:*X=`oqb$7s=<k>5tt#>MBLmf1KKd%]83@3*H5(kF6h,N0sl8]Hn*g"
+    "LBAc;Ss(B0S[p,N)R;=#g*4&76#,=e2>s]Ior%Ik$5LPIxxfn^R15a)yQOn4+4yHSH[yokknXO1.byU*lf]#<TYxL[i;sHE8/Aagj-i%PF;PHh7-TG+e#Z"
+    "@R(Jee=Fb9<I3+GU@0u#$^>E,8*l9<tP9JQ[QUa@$w6cL<0T/51jxW@6)m@'4tJWg+vucKlI1CZA*B`3sGE`tdMTr&OyTD^H-xkF@eaRj;",
+    "E6]8XhBxY`XlU]SGc$S=CqGQbBwKG_9mE2O8`:4`bpCvPC%yP$_`ijHlh8a::[,x3.jsS`D5jiK(QuMmn1.H[rnU8aLJkvWONslUjn#s^sTPi;:;J;d#He"
+    "ZVmtCJB=IaD^dJsvutj4l8fnOH1u@K-w/hQFkC2t#&/'d2f_`qY.DbOci7`2Nb)72na[p$GMsU+.LR<+`vqK4)Rl6p7m3l,M]&PvF>,;t;dF<KTLMl$_jZ"
+    "%:(<[+9mqM4>#)Lc98EbXA`POuN*:q5(&JTjlcWEtg-aGa-xguLQibjGcYr)wDp)pq)cpU^[YQ4v3DT)su<5vG_'5vNCdU2.@72^,fadpllC*jy8j/5c55"
+    "@S#Cmg^)bf'npd<Nv7*B)0[Aok9j#'E^$3H_enmfrM%hOh<._hY8bSWLYeNMNp$cHoL]e@*DpamLGAN_m@]woVmjvpE:h#f3y0G>Lb7#&/KW2%^=.IDeeY"
+    "+%Zjn/n`C9gNglcljQo/Bv)K=J>[1;Phlter=`0F4[$BWDEZbPqYZ5G&MP&%]#r_KQ%JTJOo_tSC^mW/`#8&wfI3/1jhDDmB+]mlcR<c56Q`g7[Q[JCjGt"
+    "05FN'auJ:4E>3ruh#5QAP%/87alxDm-Wl>ksOxB_+d`/-1-lh)HL_.(g&sr]1&8Sk(`3H%gsjNCWii-Mly<WYnW>P6kwR[NI:Xd'cGYtF#$$Ynad(,7PJe"
+    "c]K[/aGwrX[PQ;R^-#####",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4048u, 7731u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/.s`csXr:ZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrjefYfIajRIBePDjA%mxfmy)$Q6bi7'^k28IdX)X[3x-AOs@9%@HLf"
-    "tQWtLmdas`<ue@$_m_hc$OnTkAf*akkjiA7Tu#c@e%nV.d^^w;:RWTc$Dj4TW6%Th/Jr<gDAt;NOY%4Y9WQA*[Cw'5si>t+wK0lXQOt_x$RG(X%1KpQ'YL"
-    ">=DqmiMPs1UaL.)p[937oM9ogu9VvHW(]rX$3q;b.O0Ekw;a`7AvkBb=guvkWO#P*c)yktbnxcZ;`*MJtrgBq0(HaxC<y`yyh@A)ENLQe:lU;Z*J1JpT+&"
-    "C0_/>h3ZNoqu`F-OrtEQlKuGQ'L)Z'NRY*:Q<:ZU81U-<+<<A75chY_((FRkXML7t-PDXI>rQ$PfJaqA@DKBHA:HBG[r5O1<(<Ch17=voSA)gie`_PFGA+"
-    "FP8dAHauBap9$KlZcTfE*@mL'i.&lXWki&8<Q_bZ+)J/V.SM]HgkeiT*]ql7GgdO+plqXXS#%CH(X'xchHcI2W-9c<pE)MjAfn#$=;c_gZQR3DFT>vUbSh"
-    "cryuNCVw5JGt=8Frh9&[35f.,X[+'eRG0nIbGLG]Zi6++qk$b6Z*ns@All7AL:HqIc6&lDYJ3AqcvI8_n18-Ht%97'A7tfh6D8($>Q'6stJaX<D%t#GgII"
-    "lpifip>98r<qRlat]ytQ_`)bJiF]Q8CmW(V-7]8LJ@K)>n=i:<>ey&+;Esq:Zv`$0A&tcxAMdDI%C5#pV/M9&%E=NJo`aZd@d%Uw+C^-a.FijW%0xIk`3G"
-    ":4)&]9KN'>5MvF6cj=MWQW+X$Tw%SD^vsH`A/FL%LiwmM`Q&I-dS[Y[x:6/1`.w+[AR[n/uL=bKaqwheYyq;@8nuqFm(]Yi.GdII.VNV(#S])a4n+f1DMM"
-    "q@Ah)J+IVq@:>kkS3T@dI@C@/waavV7*,/2^fQo=E-I:hqM+MsKg6dl)54x4TCLT`(r'^K).nTv8%b-m5nbTh#Z]I/bWI7=@Cf^X>;OSi>Dq^E*P+;LBF2"
-    "7#VDg&*J1m[g]QFlBn6_s$kKGZ+rB7bsEC.G]WoK06]=vCb5u9_K=*i0fJ0y]TB[Wnd`_sDqBYbt`@il:KaebMW_#>^-j._o1u+&Z[72&mT9=Ej-6):2N5"
-    "_Ctj@UV=2)CS#W]/0%`S0p3'>E'5a_cCxobuX$OXA])_FBpAsL-xA^]B$g9'tb&TH;&&>:EejLB/t[%Yr7V:jQolMpR%C)T<m*v^3qJK29;)HhSC,TU]*<"
-    ";g5a'g`eX3jitpa4#;2at4lw'3[t-+X@54JlIpO3XLwXkwbN)J6'jAdwhk'%3:RGqJVpwFn&C=g4_ZNX430.m7T:,2VTw8j<dMY[<%qHhS:U&6uY7SRREJ"
-    ".gk47pLy<d6%:HD<o.(M&b:#IdI&wydFYSwi6aP8v(;d-T#9SfA3k,lx#l,/(-bu$R6g)M.L5-=RhiKtoPaoy`O::37;<`WdS.)@[%I><`rHU2tU4&h-)9"
-    "b5%cA'xpAnZL%2&0IF,9W+w;P&GtRG<2Ah,Y@*^+//R@m'mT/<G:y=n8>o$4Q@F44C'UMZYr<Mm_G/)uVYGkL.MEl^KfF5l5[;Rf=kD_`Ed$</:1_G_l.R"
-    "P-cnYFk`mW7&5GCo)&sN)_d$=9*.Mwxqm9=<vHwA2>XjJoQV$HKn89ibIA9dp;PT+DvF:ryMb$a45Z^UEgKIQ=T+opEh=X/xAlJ.ZY%oL4tOrETsEq+b[j"
-    "oNcmmiwtnT7R8(SXt]pE*sP*S'HbGpIG>J$+&wXX.0Am7Tc$uTh5kt5umOFsu5Z7fjmns>Q;A3=xVgQ+iB#LL&Ga5tZm$%/Ui'A&vheMsG:'<8O0U7q@NO"
-    "HHt854VqkT-rEuIo-gs*fDVn_4L5dAq^hD]N,+e>SHM$U.-m-tf`d0]3S[f:g,4f2SGlgeP_:otw2Y_O/-lLtmr+RhB>:MP+I^cn$/>@>lIT@)iJ,oYx3t"
-    "l:rFdUBfY/s.'GVn*5VnBH6OlrK9GMPkcnZ^'-w,9Z^5pmd,M[#[[<kMXd*w)Th-<<Y9W5vJhm&N5AFa++0o0wv0Mr'Rql`o3<W^Yo-/)]7Kuc,c.^/,iG"
-    "Po_vs+S$c``>3AX@e5le]CVou<wP_84_0;aE,Wu-=9yS,1U8nOLEJDlWP)7vG^;>hBd(Pm5-[h2R#oCDf-6Vf'Pws_Fm;JxSG,XsiHdVo/CSM9p.*.%Igt"
-    "R(rtn;Dvj%0.<g6BT_uGIL_a@/.bZ`]ytRC/00i:F#2D'P>q_X_O/*)MlMCCBnMol2^&+cON6%;&2eS(u`]'=m[;470F^w5#*m7u8S4Cyv49kEy0,$lTRR"
-    "HHlVqJ/[uhg=9dtjAfIP473<#[pY8nOvii24xUhno#k,.sx$sjA4SbOjm.n&f^Ch#sdvO]7h:t<-P=r@'2]enXLr^DYlEoS3WLaq_3CZ`d&FVsx^Kr*Bmq"
-    ",rYC2->(rSc90TXYe`1$i2o>QQRvIDR/:_+-#Q-2VBS0g/5`3*tDG,DuqgN*/JGAu=IDgScPyyRsHYt%g3B=ER>R;rnt*Niq/9VY@n80m)O[&.lv(A=Alq"
-    "N`9:%$.g[o*BR+aMo9k<u9b.s@v_m9#Rb+kp5cqeV:=iDXD+cr)_y1.=QomDWjDFLJ3%Za^lc1n=A#R7cOGr8J*-9SKnNK,34Rs&vX<,//MikN.>/kJ6R$"
-    "-b&dXvS]I^v5:EJopse0h4%Ok<Qx(Qg4FnV'p,3&IWVe*.R'KW_o[c*4=.N/dTkUw$sQ0,)7I0XhHN:E96a-Kt#UGjir_44E2);Em@o0)=vLT]c)>j*VU&"
-    "DZXcwaQ[%(aSFP6[fnv'1%8bYMlgyKok;RM/Sjdi)8:GMt)<lsNsN4Y:2aOF.IdN0lG&6$QS]-SyN#@jP*YD9]Y[7dT>Q2oOZs0TuIlpAC*rP8`_e=GR[3"
-    "0=fUIJJQBD[DF4ru$BD,U$RcTn$&M_#aqY^FSI5T'[%w@IO@RI*#F&5V/Pv84ff<#O;hN`3<qUuT;Y]^VTc:i;8bLCe<y%KiV.Q9mHsC/+Qi9Qak`vGASE"
-    "J3`=c;pjUv-Ddfp6p9D;eHm;#-;5i]J]CHDMKLF>K+)>rxKE8uQ@yKRTP6WM&<)m^DvR.Oo>.Eq5HGRLsJj1j+O=rW[tJN;Zb)L=K*ar-@TEo;E.kd$%@$"
-    "=+c26OSp1*joDWParVEiw6xA2dS;2),L:^ZjWOO_ACFvxI=j6&2b^Mgiah$e'Z.c5W0);9`f1JdrXqZTcw0>^KJof:s&w3Bs0*vh3biDMT8hLru.REe6c)"
-    "Zd4>YjyPHkoGK&1(^.LJeIY$Dv6MoJV.'5YdTr4O-@raY<F:vn0*(`fLxDjl(@*]Y>VxsFD_J)bdj-v-(*3g$plKgq;YQTqN.vraG'42UE*^9l1T(Ya>[F"
-    "i6829rol;X4uarNpOBHO@^XsG$cu&AHr8[TGMlbqqu:p@k*Q.:iNuZU,ak7R5CLX8'fEkwL5*C4yte<L6eS%hk7fjC6bl7ursT:o#c=2._G]L/TV-*bq(u"
-    "Ms+]G*4DxD,1;/7HV_TgiYWG/dFHqr[Mps-71dH#)7Y9(OfRP<,[@F/gbrx`aHBaDpVEH.rbsfX-G@i('.VZNYikb_LnrA:EBY(w(waWNSU'p%_1OJl7*;"
-    "UrVjC_EvLCK]HK5:u*krP$aP2v=Etgp3iPLeWfbF%A$)N%=-2miZw;^t'=4dC1(p'_'<+ehq@P9vZ-h7Uc^Lpjp:OAy4-OEGH6khlhIEVW60R66=H_W/mk"
-    "Dx,ivRN`Wrgw&vpsZqa't17%mrd#u2)2W1#=pWl(TG;UhK]6W-u9O)ND3NWQ4<Eg5XRF0Lf_<9)ZH[d]3j]-k)ab.Vk'[8/'w$/na*I)-1MiaYwMd:B`Hd"
-    "siw^'vrm[vtPIQ2DIH#'Qj%_9%Uf/L9V]:)V5_)kX2'(T8O.*nisI4@rq^_i`-`<NY0eM.>H9&k;hP_g9H,4tVW,3fS<3&bgVmnq.kYaWN",
-    "Mgv8QlI#SiY_BNK`ab/LI>;9aU[jd%;$foeGvVSauhEO=Nd0-B5A`Kj9gSJ*FLO=6nQL@X-s(P60[_ZI>;Y^XlK)VqEuEQmV`cZb6ORZ#-(NCTOSI=WJc:"
-    "t=8LO[>lvmX5aU+y-l1,GvAm7biEiDS_(tJ`SY9t,(VXb-c]4%8OnCCi@nf>rR(iyG]SeZV,JtomPl*4ieLk_(DWW&A*3w(7GKQ.F]#,y4Hj_+QaH;tr%3"
-    "%e08HDc&JcMy([Z2e*KGK'%0D^6-v9-0eFp'$$wW1E,B4,j.r.SJeAA1g,IV@&;,PvpjDrD*o2u>/>T4>J_-Z'*RWA)]`iSUkZN%+57WT&lq`/O(A2E<<>"
-    "l(%$DMwd(mS+_lhe,:;PZ5t>lMgU^VFBnU_kVX@fka+:%No+aQsD3u%+7pq@'tiV9Z$(JT<$*=C+3>^y8R>3)ZQ+C5bF6D<FOF.r%]+wrhb;)0+d,31F`u"
-    "V<vqe6qj:18wIDXgoD;5i,u5]O626Qpr0N,kLp3nE%Mu-[D@61W8tsO7&+S,*s=/MJZ7_f=[0e/s9VR%W2LWcCA&X'NJ>AGvZi4)U);Ryx@IhZb.*EQhw8"
-    "ljLU/D.=M_TaVKR45yX[Xkb:S5eHcY,Ku/1r608)T]Y/>XOSnVqu-;JP(XFF$[wR-U4D&v*sgffE=u%1w0WClngY=4HLc/N&k*5KQ3]@i'CyhP6QGW@f/O"
-    "(vr(U<=''$]79QSiUGL0JC;jHuRZDK(bl:r$kJ-hc,*:KO8DAr.nv0r;`E;vOnrVy@,eG[a8qw`@,6h=+7%x`uutll9VRogIYASKvFqCq+FoR%g]xbuH8x"
-    "k]oGg3VvdMA7+SKwR.OdiITs_[I2KbYDUT/QTLg8&.wQrHGD/Z*.V#MO8Bu&<@_:J7G^fhjP0<WdbS25Lpp4#7R3TXqd'sZ+*D=a8fRgYmUA_Hn-B&5nAm"
-    "5&s*N33AR:l8w@F#Myt^[L3Bbu%JN<.FQqTEA^:<AT$>V:2n6_t.uOKlhm>/H0R;Eoi>I^VmVtv%6UDf0,wPTn>2I7PT*y9qTGv&f$Gh6Ia9OA$NNLjK9#"
-    ".Gtes'mr/>Ds7VN;I>gZ.d:Vyk=81d_Dq87/O2iX[Evp_#H5.2ZPqR$D&v3+q[4]k&3XU'#F3l8U4@bg<cvbuZNa65Ho0'%)q@&+KoZL3hD#;p.gCw6'wH"
-    "P/EA`8i`(,*$h*$gL1F#7gGM0/SXCk[:Ueir)hO`^:k<%+di6)AF91h)VVZpnDw.'/%uZcHJekvGSuaQWMqN3Uajp&@N=6-,+]_k[ABi-4DgicFNm>mXtI"
-    "Mh@+pM,>7R3`ECpC+5>ns2tA@QPGqvLnl]V@o77_Ll.5x1hx)JqrYgAxe'Z@1hrAR(L:(hh&Iy%a,bISa%:]i=][xDM-<%:<q`tga.Y1iY#`)jfoMZYeTA"
-    "sGC%+iyq$1=iAUm4R#jUW>F.d*/#h_HkHZ3a/e:;dA3oR*>7snAgj[aOP;c<GUZB2-e58+9^EOdDY$gcGVF.2^$u]:0p`hFcf>cdqTrs2i+E7r_brsX>wX"
-    "3ITbNai&wrV)gt5DNwW(V=sI4#jIfTEVKnrTyd9sgs$%_bRRj_@`lwBE9r_n_hES5F5'd[]J'HqC%Vs%6FN7ft&ABfbwp*#+`]*t-V+#PBc6Z5;n/=fbGo"
-    "w[bvI[@lfUjA1:KEy^]vsxqHH5_CvHe4XTGr$M,nDl+IN4.O-uA3$-pV`LYbn>,FxNFfh]X/706@C)xmRFsHkKbo*$2@ni(r+pyx1SU9h`4MtlEQ]CR8KA"
-    "5jm6=w<(r@9mnPE^ZTnv[Tw.iAGeKPMkA%V`ghN0f2j^aP>+V$1*.v<aI`j)]EV9@'UbZ73%[KeJ[i+Z:0p+%0YChIBCpUTR5itU/Wvg9=Y8d1P;sv@t^#"
-    "X+Pi$:hpPHV*Uy9+L5fRw>kS+HLQM;IF2g.ebq)+a__m;QfV/ak-wZi_Kl]/sBG]K'4u$)t0+`MV_%Inq-=QK3l,#/H:CPkJH(K0`dn;7V0eiUeipeO6:>"
-    "HMW/wWsR*>A5:j[DSAqHqO^+HRute%Nyq7S<>nY0rqec#Ggm7[m&oS%J4f^/:kXq*/eQ5:N1Be:cW3o0'=P=H#VO'%Ok;5>5xn-qeR<PwJMrS^cX/#Ha%A"
-    "@D1XCInE;[]DB8D,VL2hailMl,^&GRrbyu+sq>[:'=GWBM0+Wu&V+Ru0Q7kD5INd/hK=x[(Dv_d0d1gXu9LMP'nJT0e;,.X7eq,L)t(`)LoAWc`e#_3ly."
-    "X87&`>/&GYZH4uPso_'D%5.RKq/5<JLcVtt5jb*jqot5Tl&XpGyy$,[7lkd,lemNtX0g<MCC5((puKn<jdCmSA(wnpvKdXEv3HwptEtUP6HWd8^Vr$]3s:"
-    "'gXD$7Wkf>s.sN8(oKBDc/N:X,g1Z`=OZY5T+`s[/W]'q#n=&VMZxp6X@0=Dx4AQ(LB5t'T%Hrgyp5Vo@Dbyc:3YcF>j]%snx'UP6Luy<UPV69mF`lV2jx"
-    ";fq(92jHMH32^Ew7;C'&sqP45PsD`SRedmiqvx<(5n1ujWMR-)P^NMGR3aCR/*#%wTFEhN]@BB=N1D%62S%$y)nTqwQ3,,%)I`)7fs2Z'-Ly'2oZQSGPm:"
-    "GxI3GM$H0]`&b1Vw$%c&bO)7OI[aZSuP242vs2QYd4/f3v)hlNP>4v1ZJLRgcKt8k;6`f4N-L-HpqpeqwjFp%U,(,ZSiy5Mnp$3bv^e3s`7p_BL'*a/Ywq"
-    "HP()(eCHSFNl]W`@FlnW59PKh4r<4hc-ph62y&8a+)V65UxA9%qcL5Aj20].QhL^Ra+2L+>icsSmEBw:FWIF>WpWmgDCYdr$Te6PRIWAoNpxE20nbD4O_r"
-    "OpuuWBp.wZWP4HurAU(<kUn(bT>E/AG/.Xh].4S,.asr]_@GvA7m>12tl8H4IN*IY`aLU@7O@7VaXhm_.j`tBrUj)w,t,oI)vm:7S@dpUf.[9bSm*/]F8g"
-    "frv[C9s1g#9gxmumEU$oeXWP/Wsx2j1KJnD$xDYlZH+5^VQh`=9#=';)x+BiW9oEbZ@-&5vw_(Q,b%NXa38V8MYZ@GBJY3>Ws'W@YPF19$nE82Qg&F1-q$"
-    "a[_M;pBOrXL$9IjGIeq8MNm6#F(.>%f]je+^qC=el;l:lB%pukMF#k8^(Q`%mVSZ3VQ2KGE`r3Z9Eame[XH=AZs+@wTe#3do'm=6bWB887e@3@W]hfpnU("
-    "`'%Qi4pNEwah6E^^jH/3pLtF/93*t.XYj=t:Bo4h+$htxYEr<m#&l]$UB@2m(OEar'@Roq0,a#e.Gj`-T8#k.NLrQ137B6sH*YJs6+C9Cg4iK=D*MrB&jL"
-    "3)DgZ6hceZ=m)`..h]fMASZ:N1GOT+oH&]Yajr5Fgf9_to@I>hM@13ave3e<.HZfAv;O$mHn-$qpx4aQmSUt]$UIan2lxSP@r;D`S_Arsk_Ym*'D/((N7%"
-    "@.+(nCy6VFs'lyyP[m'q>S%ekBq5WKtmocqyUsL(Oq*-':juLwpcLqt/qLf:jy;a`$8cKvnr]m@x[a`ss1V1FC_>oloN1LELl#@UhEF^OB>lv;i-46XG8O"
-    "aZH&9b.LPr*cm`.u0qIV_A3jIEyr*+Ph5njPb,ChHMi*60tR%/e4T(mvG&bp0*V>l*8Xolu]QU,lvcfHl;AgB;W&/JuHJ-N;;JN(_S=2aea`bAqRkN/=P<"
-    "ef=8hG=.y;Zl&ZB1]6t/wvS.c2rb+tw)eB#*kO%R;k,69jU3qd:tA7HMC&E;L7=CQ*X-t9iHd/3SXoSQH9Z*@M3B;F[`AAegqXmAHtkZv]AqT+o;WB8j@S"
-    "rCZJE(sG_>YW:6HC`%<,%o7ivIqLI.Zk*am9Sf1Y7*30'cH#P#`^Uhs(8p5WGGw[3v#c9,s2$7/f:HSJ[>MjRqi/uXIb4uY.(9nB.PQV9YU$JLJ_>:;Xta"
-    ";y@9>Soawsjwh'8s%xZD_6n4Uqy;1SY7<:.FO)kt%mP3/)KvBvc(74F#:KBxsrJG^P3=V7@92-`CPR@5EW5Ix*K9&3>68.ECBOT.Hm<)Ae",
-    "pjti&xV(Bp';'<Dm95PZ'P(1WVxaD`EIki1cSVU%Lmq9us*XW(O2kMOClXg-fIUxt@cI$@fw7vd1cdg35ow]hvR5c(,.-W+uElNh[h@Qi_)#@>'4pDH'^A"
-    "gohB$APW1Z/m5c3LQt^JM,4wbZv9e0y-1)sA0#_e]DOUe8(_GpnAnP_&Gt40MGDZmNX%j[*NWw*PgRMA5RWH67+cv0XiZb=T1;N4Ca8BxJhI]3ni5l#x0V"
-    "_oFQlRA=c&v1s@BUuB6$HE7U',R*;E38O5C7m%/1fcY9U4%^r.=&qg2ynAbc1M[q)r`wGED^r]gUGL'RbV5YJUZ0H(8%dU1QneWf:*::N:5qT=DkN2=egP"
-    "0g$8wBZsvVZ/,)QRv]_T+FCceoOujRSxR*wcQ&#bZq1_(vP2U)]<RRy3UWf5qO_pXR&@bAT&ASIVtumRnMA7B9IEO*%OOIbEsxR%AKFir>)>23)svKSFgB"
-    "ESFu(sP<+'dr`=Etg1-UZ7D9/6%=:d8'fa$:b3n10]5y*u00H0U$W@T]B0MM'K/1_fDH4oA=jk@,N8=Sqi]@GJ/+#)>GZFY8DHqHhWlU-X*M6oS2ZQh'o:"
-    "0[ERj&;jy-^c%f69_@$(&8>9,cx3/72/<$)Lre,eaM^0FN/eqT'>uhlZY[<C3:o&TW,mcP2axSqabtN2e)r%dF)1&bHEJR'^*]QVK>Vcc7+7_6X#5Le)%M"
-    "OnmLS)R-y:>[Wbc_t%-&+MX#4_$^Qpe3+wQ&`E`yiOqG9k(6dOwa`i:iD+HcTovq*NDsoV7n%I$y.ZtrEE'./yVTmoG:vN)k@/2ebnuUrK:P`L9U>W</]9"
-    "-]38H3prcWe91$IE)wu0,r:q#hKHZe3^&APMjuG`PiVD+1eKC]_iqU1dwG,v1GmoZLt$9*#%-fIavveJuF(hCM:I+pW@Z_67hHsFIV=Nny@5A&H_y8pR/M"
-    "9%$[:'%uJ7rPcV.Xo*P25H0E:G(%Oq>]IvSaBYO-okPxKLba]QXpaa<1ji'ErTm-Y=o6aL6djo;.mP6Y%chs+_sFt)Nk>:g4&:]U2w+XB;s;oh5Eb0vU<9"
-    "vG<RlF)4)9qHkKNOC_$;%G>XQ3uixh:3`2^&]v.4CHoQv+:n4K^]B,iK)Bn4ogMpQiZ9xkP/BmNNI/n*StFoJpRgQ[@u@IwiWBqco/eVUh@aW-N*&uGbMa"
-    "P2lr.P]]mXCksW<t'HW2d#KjQ0lcNu9[Q1TPA(PM2fsgo2'SJnn4Q(2>uss`59iX1@Effl;(cAVw'>F[XBw1ptk#_)[4t&$IYeWHT6in-FIDDVo>=m/.#O"
-    "bKh>ItDg8pi^97UyVyE92(E4XOpl_My&dYh41c$a_O5_1$==HqX^u<'4Se;vm-4R^D^3#dM-lqE.XawI6JkN[HI*bcL$VrO*i0NDdhX4Dj5E$^GK($V[fy"
-    "n>v(X3]13^5J_<Q1r0u(g=21/+(`ULav;h+'D8'&5^r#Pct79%*Pm+y4]qU-=(a5$DHqZ'>(S7U&#X_5jM+Vm4[ltRgQ8/%2hlejJ3sM$2Q:8;Fmc<)Hn("
-    "_WtqwLnX$1pSRsAK`AR)#vH(dY+gB(#RbG)_:<A1X-7,#(=>:#m0#&ckm,DB^:0JBmy$mV=DMUqKk[,QhagiGKxfTt)b>lcO46hW0&x+$ucgN=:f^w,#",
+    "n0C9%1VZI/F;Om&2/DZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrqXDf6(27T9A<'k[-f2o=1A5.cy,SI:PlvkYh&qCk=k#:vYep9)fta"
+    "4EE2a*+9#N*uhdC+tc%_Np@1w=2&t50Ep[wb@9rgA'xxpC3i8XEt$ifF.[@XZ_u;hId;rM0bLI1n8;M`_pKrCYDIZd<)LuSIj<uTMl$QCB`[vILlSyk)C:"
+    "dfaP&$b[<7,J+W^-x$4QUlERUsZH`r2snfPGgE6&$oT$M*ySW/x8_UBEoCje=Q5GWtkCuZ1kX;X1VL`*nwgnn^j^*cX]4Wk1J$l<6s@B3j=##Vm.$sSDc-"
+    "pR(@)UT5TT4:Lv7=*F8-8tYL%uA4bDq;:#rqSc%<o35EAErIbgCD3+M0Jt_ZuF>U98[PesY.eX8_73VB2OtJLYG2J>$&^q9^m)*h]5Zng*P'jtB)x@2Qq2"
+    "lN4bQ`]T='S[UwmR1cQ=:yB#=sH(2L>;OMT#f@yaJBeV,-Yj]iH8<:kv(V4iKu;/4m^+5;lLD$ag;Q7wj&m5OCF2,^o^_1vjMn:e=dZ*`vLXlkvcPO/t79"
+    "(J[eHpoE-3i3Yn8=45UC`Rl(1<9UVQI*:km@$vET6ofB9'v2[Mc5Mns=qgHY<ovS`'-EN^k3<<Hk[#a9bk#LfCc8xgb5B0kHXL@G1E(&qbN7D]]Jx7JAe."
+    "X,g1/N*5j$9=WYr=FP5%lld2$%keSK>@=8>&w#6aNu%ZIKiuJm:Ye1(jRa8-t9n*oQbRq4s_lK;.hL'Q7sfnnEC&oFvno0q%TtTj0C&b;b@>JO$V`U=9'A"
+    "(oR/gHwZT^x>b(R-=:;geEc=d`o045J29G1/Ds(eW4J`*NN#,gs7kP])A[V069KBbeHQpV&M_1gA=5%0@=p$MA,aM'baf4JyymdCl@.M<F[G:$]G2]MU1x"
+    "3+9A9:r<vDf02Q'%,:*++046huP9E%=N(T'fNJn&hiPAITIR_GgEDPY*K2$_aL`G/Z+T>$LwPfDfkFf<iR_acg=u*u6[*Q)1Rc=fRZy62W=d=&DNQx$@3i"
+    "uG/DxxhNgF2`7oF7dChpPy^Tysi'%0tc-7bqnB]rg8bY4*OG#;Q;=o:`g#YV-q$^EnW2qg[wlUvND9dV7#h*kT-w76F-fDB(NCTa&tA=]If3p0'<A+&SL,"
+    "pdrS5'OVF<$YWG%wUo@$&T]Un6J6;%r8210.Pe5=xY.N,viC`0V0<18Q8uZ53<5j%iSU0t1>OE,I,JDT&Z/t/Px=<:509#(HpMymMQ%@XRS;)9>i,aDAly"
+    "C=uuk&a,vt6S>829#b]vrhLno_ASak.$-hxtrcv-Oi74FKn5$S4Y&X1i^6__V8vtcLi8+6tpP)t@1QlGyAy9x1$WI#V.`bv61]3I@=RI:'jWv$x;Dj&7_I"
+    ";/bL1xh_+*TEI<QqC)9ohxRc<=x1)go&;kN9Yc-43-TvDlWcNW`s017MLUBptONhj#:0i6gR,mhubn__.G<3(HfS:6UTQ14LNucRQFw2pJHa/0&:M:h3km"
+    ">U0/eeo#wM^5#$lB.Oe_/HfG1p+r<Higr9Qrt3+xv/fZ`T42c&-EfJsvHwL%5]9AFPb5lFmj:AlGTUiFYW;[RYCG8<%+JKmOAT^-27kLZ.Q/S)OilW/I@p"
+    "8BV.UR69A_-_0+bYHOavO,v`:_MbV*>cUuFw^:VSO:ppjd&.,#:ZjWg=/4DvpjW[eBh<NHrF#;yWQ5(BpE,UNc=/ih5A3,]>)N]C9E8R8HhI><v4GA+@Q$"
+    "Ym8jTIxR-2Ns=[jRwQPn0Gg1N)#Eo`-6WntfnY/dYd]t_>l6#loP$TZDd$t@j+_RN:`'qPaGk_4/wj-_SJr86X5sn,Ld8I@xiyJZJ6M3DO-JqC:xOD_HbK"
+    "_cWAkwfucrk18&NEqu(WlVjCgWqSeSkDm704+PPpVJ7@-9o&(UrI*V`0;;tNjS#g%&;E.upTRWuaufl^euQ7I+_lkJIhX)KeJ.Et'Qc[s>u<e@6uZwFbHS"
+    "xT(TY`C]:`Zc74#]4bYkK@gF5j67SJwaP9X@QxZ=qkh8Fj1p%x-g_=1N(Ct23o$lC1ead/j1g43y9ZnH'd'we,0cpHKmH+Up/PvC2*QoSn]Hff[UM5h=7s"
+    "^$r5Id4Gw;C-*;b*R8#PYr>]^I10%l$$wcn0i8t*P_po=MI92$P)B:*=P6o&q.lU<:/9sDq^w0Z_>2/y#<K$3fevesgpK0*I[>SoXrPSD+YkVOChK2Dv@Y"
+    "g./ZmLv$aU;#L,e>qZA0bl$SI[QZ`#PjGJx3q7+u5akT)gZJ@+pVBb(:]E;^-%Vr@r0_'M^g)na4+:sZ=`5.sGM->^2Ehv_U@*WkZ`&L4a4U^OIyI>h2Ol"
+    "O6ep%X$l55YDpG0y[)^Egx2>4$#4<K^xI)H&e[y.Ye$l$bg/jMh;K&$Kp'*l6^C&W7B%KEURpJR2O;i_'Iw'ZFWZc>jf^16CRgBvnsJ@jLMr-d=b#BFB5:"
+    "oexi_-<.XC`Nq_+/;a=HYv&e7m2[[lm*iL1_erq$P]I1/:4nQ0:OBG_m9YyGb6qnn0S5UfOPlm^4M8y.O3K7;[2JiB*vVfv*vethXPXj_aCD$76KsWM.9,"
+    "jw994TE54KhOnTMd5f<%v0$Hm_T:O.i<VMNd*VT>H0Ku:4N<%aq9`>g<,B&/ct]#(;<rv->k,:rxctpgF8*@eDW=@y@2HT+/.M*/_sF7&]WRbTWNUa@5vB"
+    "eB2EKJ6&]d'2M1OL25O-;Wq(63^2.>Z(aH%T(wv=bWE2]3qbw.7.GlTr6TgdnSjf.3s:d@,'m$.SYr^)#Y^dgPlEvypj/A,]cv]'FV*EjKe]xOF8P$7&qE"
+    "]NY[nuvNwurPGv9%*dhuj/lkG(o^2*;Q4S=9jP`DcQOTcP=1ye0DV]3C#DI^cB>P:&<T`3t<n0t9nv.G1$c7x;<=AGVI;@vRyR[(HgS0eq/Dvl#^PULX*C"
+    "n(2@dLMKs/E%35i.2'YZt7,AY^'*'c8QTv]DrDsCynxTSmIPc=T_L#8V7)Edc[L^$[]lANc<Sj0j;7<:l4Dn:55AU&7uArv=/*oSM0]Pm@R&0Kxc-OY40&"
+    "-[cNei6D:mbEN.O=V]7F.2W)6/>y+U,Z$,fBN@f#L07rs>CLY+MLQ;D]o6xL.oJl>+BYfj&//1(^9A(ROEOnQo.$&FhuSaHe2FZMeWE0s-,QNnaIt1No49"
+    "iuXQ$tL'pd9.-#MB@V]U@&5_*`A^GDri&fqfvip[GbnI_)MCQoK$rPTT8qC@)G&NAO.0P0UM)4M5%mRrOmJaV5:%qQO,%X.h=SUx:;Q,Z]QL'LN5K'WfDM"
+    ";HUcSeaF)T]uZ'x>j[0j0C/E76gj.d(TW-y`*d#MC8R`JYw'u6iJG_'mAVa^-R7>72;0*x(K)dDN'eQhFjTeRc4a3l*L_xoUp4v'gmhnx5/=w8'r:egOr$"
+    "hqnUpY234f31Puj*y`oFfbP2Y)W2wj&tl=e>BJBy*H=*,jE^WLv[IuitnIk;5.25J#/L^CPg0rnc64(iMD1y2I6s<IslKaXZdv4vbn/I6;>Iy3K:'7R7us"
+    "E^_HiWjai;19..rhi9nd%1+B'C6o(OryeP#X:*b<UsvZ+Mj+SMoMI+995_e$.sB2PK2Y6N;]'prQkKm/`p'k13873HLTY-V@^5G^q`^%X@$k#HVOQ*`>68"
+    "216k^$bYV#tMM^q7Qd;%GY3__lk<R[&TtQtaj&-gE`M,J1[]tnH&BkZ/c$Jy7hHxGZJx8$RXBwMkqv<=J4`fnwOULXgPQZS=ar2cR<=C1Uq-bBa;TxhA'%"
+    "56bn1/Or>tR_$6)t8w5b-+pdom%w=%Gi6;DuiQlLGxQjTwk:cgRx4(t/)QP6,K)eZ4Ip(&s3o8uOu1)Atv6tcK@Lvj`Lx+,%Vtrw$pVbOGSRh,%'r3W&-i"
+    "2>9T[EW<7a+io$+hV,JwOcXcc7o=7rrn]i5DrTxmnPlFG:W&Hb-ujmxf0W##t=Diy8Pa#t[)8YwMUZl&Z2Va^$vF[clC$fS.On*09Hu)u8",
+    "2Yp8kTlJTe<q61mv`oW<RXD/Qy-wL*]q0k#'.:Hs*ULbB<,rXNw>`Q.U;L+t`C_R8fb]+2B-NZPOhhIph'B&,.`7gJROV^E&bv7r[jTuWZOcTZKUh%'O%("
+    "[RIEtZI6`@HbjKlh>sCnCf;Z%V@jG.p6.@H66yX75Tw'D/s;,W<6ETscF.rY,^d;eoY>;nSvk0TVvq+`]BTnWoZ,CMrCbc1Xf1(cVWf]GgtN*&V=j/`mug"
+    "ctikSsdClBavkaY]uy0(Gx9$_lDcu2ws@ObTt@LEgw17*`xUG89vNX:^PKK#S)4dlhx:QFcNT#hfJ<X_AH916&&[5+o6&Kew_&QytGyv0RjgKOnmVJ^NY*"
+    "d>eeZL`J66YD>]y)[:^GjK`Tl`eDsV#`9s.FNyrqYX&qNRbPSp4'qWS+Q_WSrH0aNhIccT`%'i-%Jxm/qg.$BtO:'R<>_nK5Sc^Kum=+3-mM%Cu8c<5_1I"
+    ".-E8X&DtZcTU1`O=Q=[']UJb3c@qU)huSq<@^uChubpOCJ=gE(VM,L$b2[Z#YqYVCjP$R9q8B,CYo)3Cki;1&YeQNK$#;<+nQ%ix7KaC/(<k7@N8Qrn/Ta"
+    "(0Sx1=f-))1Ig6%QJF9^%N/<$;Oxg0M]u#vCE,]fFfC^$aF#ZlMIDEtoLYO1@IU@J4d;y:vJl-+)`%/IE-.BeQQ,(fQ+.YW=NImkc%x`X->,XN=GtxZ00k"
+    "Jt(OP2$2(t*Aj[ee0ibsB_]>%ivj5a^Qo#oAm3/j'Jy#g[p]&o:e4CBy>IW[55NZ9u7Q6&]oUb/sPrd<mnnLmrU0=M92,6K-Oo`%EKXVt1v8w<ud6LyTE0"
+    "/kTr=LKk]FsalOZ^iE-*.;=MvLE2/]4UW)SfkRPUkUVW<CG(l'@vdXt2wyq9fB9V(I3@taZoxKBC&d/CVJ@]@<]lk'6tU+rY9:EjcP@n5fl^5[p9s7yD-5"
+    "%H<7nDJojtkdq,qI8W8kn9n9PoU^&0J+5XipZN:=AwZ-5FOkjB2;+p9a)sPR7N4c`_D(;>>r[/$t-NO9G.aw>,O:U^^Gcm.lmCkBOkg,v<n6R8Teg(_aTe"
+    "T<0$P$nS,mgakf2bst(;vr<CPVaHv[B:09'D9>qVXVe0hB_jfG&ufX@)Nlh=N8.(Bw73picKE,bPLRWRD6S=3@SB`,dWBQ%1s$yMN3OuK5.i@4a]MsddfM"
+    "JA<^26X41[lA+DHNjL25-Xy@AVn[,6j7U+0jrGn=c1Hb/iFME08J+J&42/$1ZTnY4HnSGZQY*9^8IKfl8e1vK0'g$6s_DT%%WHk`%`iZc3y>M[feGL#@e^"
+    "lpf^AWhH'DBi%JDEc98aTW-&t5ZT#$P'yx/>$1)xm1OvT$[pcrF`'W,L($UsTPCG$O&.8,vNOJk8(9a5XVn6k.8$sDPrwUok+pV+JKb]xAq_>2QtgR16uC"
+    "nI;tPE,GoELaKrHvbN&b5@l+[GyY2iAPmIS.;i9UM0[JGDCQn>TIA5t3J_);2n-O>Wmki1Bs,un=t1LcTlor@jH&Kw`D5m:TW9%.]Il<77qa+V>gb>c<cL"
+    "cjuHsrojR'MDNgdZ_L7'D*fB3lKQB>,Jy(:<DyHhJh:#Gvy=sv$EPlrB8Q^v]'N^csCvNt=KHBS.RYl_Au]:^<fbRJnZP@b$w4F1Y,b#Jp^6Zm36*S#.<l"
+    "c-f0cV@C'TiSLjV1S9R_Vp'6PAI5yQN#4]@=_)ZysF7=]kIr6_a_1S]Tb&FQW:pMe[eAkCpnsATScAME'F8NC%6tAtd'_Q>c_2Jp7DA0$oFcA%B^<dx69'"
+    "`BXE)rw5-2*H;pkK;cKk462=H.L0aC(Ma3Zf@9I(i_Imb7i6p[V>(S,`uasE8plqi3p$^+JC1ivm@^^oi,k0]-6V<.jn$s#;*-$ojH*3DRRVoUd/YEH>vu"
+    "XZ8_ET^a69SdJM,qRHc4h,'GRM;L'Y>d_jN`)-AM&kX=L42`4@M5S[FIGJr)404nJ&Pr5>/>[M`3+>f%y:$AFxfH(+c(HR7D%ZL)605puyU/4:)M6ai:7P"
+    "j23KH#c:#NUs&leybRJAc2yU[Yy&]1[>ZXskWL_.+[&dEKlabI@k5v5P^,Js[hjDDDsm*I>8y>$xP8a$Y;<<pv:7r6v9R%RPUVs4aGnOPSefZ`@JL+>wT'"
+    "01OS@@Fc;HtP`ijSrFP&oj<:leMx.-Z^J^rHgMZj5%*)$FXr]LC9_N:*6/2[N70R%D#LCpOFeNJFHeu,rW0GjtR6b=6O2@%@tcsCY,o-0;>&P:0`B-N1>$"
+    ".);nb$U9O[ac_QMp2=c=8GJ*JL&pkcg*0Q=o/TQQIE6'<F.%7&4`/12uoh*xgsHjk9-NDRmk*9Vx5hx3Ph4b)`wj,ub'),>sMC'1jmdJ&@VqyFGO0qAbbO"
+    "aOk[l8+pelE+4FYG2CH6x%DFqGhyJP3NId(arkiCqKm8a<MoS@=1fw.B4;w:>_DW8Qm8=mX&oo>RDDdYMQ=uJME6_])1Z,/-]R80'yQ85<l#liFb'q#/4O"
+    "Af0`XlXYY7hBT.924qn=*@VLd^5JTgNJr@:BMp&88o.[qfeaJE1qkIGG^28xWuURr1Lc'dR8Mdd'K;3CJ/T;UoBcKG=botN04>O2ENcTcbe9A_&Q_-0m&p"
+    "O:0ik0J2(oY55FNRV*moSY3'x2MGr6*3NfZniGuOx,aORH=G8gn:b2S;4ImN9-PnVah#o78NB$A4d,eQZZn5>9]MN>u&ljXr5>.5^L`rSKJ<bin;r#E)F["
+    ")[&(+Vtdja=ok8g(UllTNw@[Yk]yg)Bd0UV,+G^CPT,Njf-8uDn>V0qD;Wd$[S>vQ8R_(V]t]o+LL=&p.GdX]NT:2B(n&G#(eG%[<[t@$G4F1`uWvDBhR+"
+    "%i.:VbyiGi*.'tqi$b6=Z[^t,H-f^5Sfu.9#a*@AM-)pJW`N>bk0.r>NC7m-y&5iO3[4dQ)[`f=T0PGch]WDJPRU1/gHc5FZ-<^k7NEyvl;Brs3/)7pH0K"
+    "b9/BWZBgGla$[FQdphlg.Fh9trqTTugijD,m'g*(uESISE.yS;BUA>m5+/u-LFo(.y]m-QRjY><0B4U4&r0yB'qepfR7k6TQ&xjuwN02i<ohH@>HjFhGk>"
+    "WVM%1=sY&RWYd9^w3j>/l<2fc5/W3je$P&0YCE`O<3s,)l:jP>:-$K%0A2UG.fQrrCJujBrD3=(CefL%(M,+c5cPnw68.c>IK-RXK3FGr8u0@FW-(b#`V["
+    "36p^v(lq-D'BFs(uII/>NkPd37v@]0Ud,jn^Q),_j[9%r%uWGdGL_K)(U/SUl%QL'j8c8V-b8fnkG=BHy=XWDc2Rl2H`H%tb+ZlMopdXg=Qt..##jN4Ov$"
+    "(KWj2K:5^LJXalH6b8r&=mm.x+f1Y0lI&FQS'tdZD0.v(3SQR&a5k;T[f3Kl;=rckoQ6_hly8PT:rB#,P&bpkg5y)uh9PCnDhm`ugsUr&i`,)nvB;(jo_x"
+    "8QCqiY=;D[;;gPK,m#peW#/pT(T4h%8L4bGBmBr7M#SZG=aj]3c[^@hbr_Zs-&f#QSlKR#E6r65vI#6d*Y2hh:.Q^Et1'>AsXY/H&cM)#PQDRF6#mEJ,FG"
+    ")E,xB)QF=M&GL%#2f9oIoRk7X3IX7wa6C)/'-9Rf6QF18'tN5&(W8Ju=9uq>A[o&EqSl,0m`rSk/E%A`b^7fm;p91_#$OU9GtHDT(tR_t#+P/j9y$X)LTX"
+    "7w]E6s>P&MG:*c/VCv=++t&sM]NER%tC/rqBGbmoHO:;+6tlHbrNQG,FKQN1]O6B+1dI:usIrfv16gy)6eV5Vgh#etkf&u<h/0NnkCDD2[b*5`w*NuH$<v"
+    "TfU(iiI5)=w64K8YimMBZhgneL/og-wnXVtU`)>L/v4EY00TIWH<sPOg;=].x9;@]*RXPnAdW5=_$%js-L7%jOdI)_n8M:IZ%S:V7AM<JZ_K1[N@c_8Xrj"
+    "4bGl>39Wd^S<mC9DjYVF2-0UriUSe:EIPjaoPLK;J4t*nRvI;:txx6KQ6XaCm0bdfFyyV;URM$WKq)mmZCAQyGAgV;3Z&R*_1'VAJ.u)nf",
+    "&+B26kTl/NOrVY9UYj`Pv2jR4lZjudGU-HX=kaa5>iZ2ExW6+5Z>nb'(V17O(Og2ev5jCiwO^i=CW3iBUm6&;BFF+A9>;X3B9Gg9un.wE;=KUWd>H-pX(M"
+    "4sxBt;JeHe,vW[o@.(%xOPKX*8n/E`E:Ee'tnC+cN*2(eT_YQ6QImDUd:nX@23,J4pVT*_3>-b8;6ZL(ViwutI>),AYkK&Va_D4MnH$*cQ2%@G#)6I@Kdb"
+    "8j2RbbtEj6;+#rj4>_PGGOL#<nbEbMn9ibUGKd)&Bc*FbqWs07ik$OO41qtYDtT04dwD`+.ZcJM3rsife^r4NaQ9adK9gJ_vd<.q;.GpWt[BVG./DjO*JV"
+    "/#m6+6W1Ji2)4DH=@>Ur>.+hoX^wH,1$tr=&A%LXkxOq2:+>[ZPw&]p@PGE[qf5832BVpG6I4bM#/=qtAb`qRm9N8PJ90tO//n<Ou4((-G9w>#)4D-`/Xl"
+    "5VhEFH(+;Iv0e>peQ..B9S/2/IL0Y@rqKLFM5WXE:(),[+(.m.1LlZIRaB[]GG;3&BESr(S]v^dc#:S6:/wa]-L3G8LBDa%-_1F6XWEYn5H/NMJlIq+Nkq"
+    "TgjOZt#-N2A]QBq;s/]>aPfZNxK3ct_Iq]05ftUc-X>W2'PPUBk;W6U,yNTPTxbnI._X'C01SVe@#_ccOB5'KR@YLSnR6kGj@2$Cj1T8qU,(nXrHC>I'+x"
+    "CgjQ_X^(T>#Y.PQv@gO7Xue[VmC6:WgWfHs;*Yyq4fG2F_`ecb63Tha.SIEMZJB9Z1adc2q*jJ-FDYG^&H,b)BgBrVR;]'7jLeLQ+cVQ;22uqo1V9oI6TG"
+    ",CoD`cj>6>B.-=)d`;j]SkH/8/DA<no@<)cS^taf4.1PNE:H78)sE)Ry'j@mbrl64>;qN):%gImuD@dyvc^c`w6r2+^t#)<V:r15vknvc>Zmp(Pn;$g')2"
+    "VhWLFL#vIR=LdH.+&LWg1XhNu[S'VN@[8+;Yy%=)f;>jOUAZBiMO=4CY_Y:9+*T8^m./Qxd4Z+JOfMTC(IaAY(HKX6j<[]c@pD)1jsQuSHuR=htry]oOk<"
+    "YDWc@M_$+S&EEL%qbgH]k=3USB$97+b8]>al;k/G'^/g(pi:-PK=$TGld*,@wVbHeenS[r[lW;Z8'sAeX`KWi;4ZM`tHZdQ`^N:hv%4wDn;'*[t(e;/,N="
+    "A1mfjW2TH.I@B(D<G$5kgjDT_w/@>9ps*wLij*F]r,gpejc)<E9vo`a5(6N6oj*/RF47N2.w<-IZG1ch0oA)Ovd[5CffB8>cchYQ>.=l0>u>uciY#bl_h*"
+    "hWpx/O`UC)017CTMk1Pk,l%+[Cl83Txm]Y-y^%=plZVi9Ls3l71aB&^9Zk[Clm.vGTTO)C8nA4G5jmE@tb&AK`G/f)/Q7vpjOg7ER$WXsLU>>_L(,GP_Lx"
+    "8^`00G'4PhhJNgphL0n4xyf7dBKD:I<QBJti(I5mRNrYyHF/UvRh=^1-p+iIe0Ju1Xj+ml$`kc:OIBn'T0ZX@^o[i(.cY`QbF'wwBRV#nh&@Q:D;K//tla"
+    "`W/M^VKRy:_S448XD4[b'J9'to(MkacOuu0)^fk=71e-VfiZa6hFrq9kMJ#A,;)0G_N8gj.t3AF4q+48O#1-lg'w<s/jpiK1:JRWH6>2wJT4;^:es`SRYO"
+    "N8]9Eq7R%>Pmb-WEa39BB-lH1X%/jCra4Pn`3JKujCPADNNqjZwK(6j)##",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8420u, 16409u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8508u, 16593u
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "n0C9%1VZI/5ZbA=oIkg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a[2])bCSDR:cdb*^Z`cs6=ddjSx'j=bEV[X<Tjf*QW@*Y=0j7'So2%)=#>m"
-    "xrb>xD#L'%v4&lFI1B'=ZGubY>gt6l_Et.ja&ioqMv6V)LM1g$5^Cd/n*WFYte4Ij4vu=y/wrR&]b@cKu#kTV:jBaDDgu;UoiqxC([aV8Ne'riltvDJ=oc"
-    "HLjPgbOr:JF62gSi#PD*uxr;9CkuZP5)IoEApAWB4pNMO4yd[w>L*vrQ:bXBa+Gc3EWrk(iu;fB#'ZSKaHD87C2'vc(=b*/pD%qN(Kb4Z>;tSrcXo[%.e7"
-    "@[m3VDV:.'/:76%%Qw4id[,f'fY<2AgCJmStO%<=D3Y:gewxO*GW`'`V,<mqY'D9E[<0b$s#9nT0d<4p44h;=u154o,4Xp&H<$c^&xkMIt($*I+eh@524@"
-    "a2.G,0fEcyZS[v^9Z@t&*>)%]HK0Bs$K:uDJq2_'M6'+SLsP3['r9Bs09,*NrbCLdp2)n4Gj/]ltilpaIIa,-M(e$eH:vR>Go+hfNI8-T*:rqKl(fwoAXU"
-    "NkB&n'VQEiYw9t/=00em'hwk_-uV(@e@xb'x`+/kx35',eQ*6<R<Cwd.d6R;AQAA0)cr<`=uhA);dCWLW_Z+JiZ)>%*QdM;X5oE_%G1$vTVIR/>35'28%F"
-    "CGcqAgI[rsy]hEhmj2c@.uvKq97,$ar-%KfQ;4NtL6fpR,ahVL)mmh/yph7U/m]eUO^]m>Q-+hMmaSE8P^GPTjd8y_quV5j*<pu;s(kh5>B7__'v@94&<f"
-    "S`6Y<(_IZRKOhu:cb=:'4Y2,Jb.5)TgZ+G9/Tp'Eou^Zf9VrB0Y8wV_;MRa-;Y5Dp9MBV#'n7'oj#H3A@Mr+4M-SY>2xyAUv#fr(Y_R;%B0V*9b^Bm<nK3"
-    "GvLW_*u^p9Qr-u=C-sF2WEw2(>7-Nd,xS:y;id0pIsvdd;B(P;3xsZ1ER#0<%4iZ,YGqn%PNX&yBx_.7#tG>aq<p'b7j*p`WCRgK@)#KY:8E[HTE#NjU'@"
-    "c#mIxl)Qt+*$GGZG1OyvCS_BTf6ASXvl/(cIYOfsyqhQFjjpC70gSduCIBRYYV1D'*V)sN^[<v/w]*R$GGS[A5i9V8J&-AO;)*&n/JcYRI*,SabT[rJn_T"
-    "xL^gl9Cf.`MFg6MED683cUY&,(gndFE6;L:8@>Paiwj=vOY4H+1g;D#lwb=E8m;$E7ZxJS#5<8f]aK^)nh3FE`rw1g%@*Xcrf>F`Yj8Sf8rb)v8x:-2H/N"
-    "IbR$-w#jnM>=hPl^s.&+c@]o73hOHe<iO]1I^aIgvW9^MQ,tsAyTb3]2a58KV=pJAliAYy,C<XuJS,9iE[WE6te+x5:(KO#NBx/j;X6+d-NyAKUelq@4V5"
-    "DJ0qe=pl@-leFTMf.o'H8+x%nxHFtSa/l@-cq0Mi7[Vo;JdX6EP#P=yX23vmkf]+1@_J]MFl2I3ZjVd'VlSKCuwO_eI]]hQ@URW<Dh-tTS%J'=maes;DTl"
-    "6y<+hi@TUEEDTo.$Ix=kj>nX8`s;_aAxR(UL^4fN@D9UCJj;XdDXo$`N(r0Km7aU0A+f0a724qr&SS/iQE,K-@0S;M^<o0wp;U-UG$DZ*]#+$GK6wG0r'4"
-    "RW$h07Cu6'H2hme]):hse9e[]<oj$']5Hn4*im=4KyE4bowZJcT/fEMnj0$h`[I*,,KcH5sY52NefPjMS@cE_96tyoEB)tWl)'QUen^`wBQ4RD<N<vIn2L"
-    "yOl#H'[9u*e(1qIlk8kr>%2*<@D%<jhRxr)a@pTj,Fi6lk[M4)p1Ya1;La9%PB9F'%8B*f=3J6Ce8>,o>7SG'y:wZoEjGS'+V+D*qQ`*nrxYK]rFL>HB]F"
-    "@_',[EjZN]CKy<9/fckN^t:ddkgoE98fu=@e_V4n6o8/8jk.&I-q(%#a62Fo;mWIF#GrX`>QDaIdir4:O+Px06;dSFpXu3$DM@O'[sR3qi4]qtRFh7jN0e"
-    "q<s9[bdoO`ynvnca*N@_I2Q8y>r-`eU656S,TKi]3VgW7Px7;ixo]3MmnLGC6'4eh#eh%s$baKvj-cCf0^V8V><x+d0juhLxxJvLDku0cKB%n36u]].^A8"
-    "5)Mk3P[P<x7s_U1YuDZwce9:6O^/&=JesyZs84,gn^po#wCBBTb)0$t;/J]Jnl5(0C4D-_%rFsWv;SITAeqn9W%]]dlj2^ZHGdbm)YJ-@#*=.RMtCwL@7Z"
-    "u3[RwC@:oCPpSV@1uG%dTPLmLV0qOP,VVv+1p;>9>+wmaR&@9v:^a7f9OBR]c#/,QDjeYv=4Xn[L^2<dISUvagE;&%m4O+H=PW&eFHbAHWEO.kdUZ[rvV6"
-    "8G:T9-Q2Q[98os>:+YoJbHZ8)t^Y=/me6T0ad0b&-4H/jCWR0rhLWh@6`<]`Lm^4oNe3E^I<NCpABrEdJY&QbK(dvL9OKC(62/Y0KpITIQS)W+x1VHixI@"
-    ",Ds8k1IICR'Bby)Y]rGolv%NG*I<wEF_/6/SY>0AXeA55C@QKC3g,V@18[*rg;xo=2SHZvoE%6CPBg9=d^#y0gfmHFNNMnKDl@M/7PA'ekf7Z3ySt0LO4C"
-    "[jGkI0/IOZQ(I6aWYQh)T@&6JM2i%EB7`N5$gCuqwvw_ykqWiQT/cF@ZX]_g%HtD;-vjA-_-Z@ibu+UZl$C$t7g>X1vHpQ2*=a9iPkpi*3xNciKX-jYPo>"
-    "/yuo8XEJLK`Le8j*mVQ670TP+B#g'&^9'0Y'a+<SXRYf(1c^/SC6-Z[jmwG:n[dsb0*`RjNj-'@4Wm[Rnqs<IRH-9(;BSjx1Gk@CKBKBUm8aHaAMOWmq4G"
-    "Xr-<TJvI9-.*RL;X_dILEN02E:k3;Xg9gwnIJ3#%]j%k+]c([=1,_>;v:c^2@-pZ2bjSvZYhK++[]_q]a/-6)t]%Udndtb%/+#u[FN9Lgf_(_cjY[R'<rX"
-    "LyU9tPXx1pe_SrR]q8cpKek,XeDPimXr`slI,yHN1:,iaYM>ve$^D83E[c3Ap8q,/KMV='Gn2OkMI,8-.'A$c<EO*fR/dDZOA-urO#_1iVCRR.Mm`jaGgm"
-    "8vU.<H`WAy;(3=rbs4id-CpCs7X1f]j[h2@mPBR.vkP)Bj,7lugn=C0^p'TTD4'cT_WtWW9kPI15$.8l6d(0phM+K0hLDNFW$uS[wmH[jG<-562]rddy+]"
-    "AM'v$xAjA,nsTcrINR`bMG%INVbgr9k90X>wqRMj17[r;.Ee)aL#$b-AqpaJc<]>YC9;UPYk>f*>xVg]`iP:p[CAATAwjQgbwe7:D&F9M&q`Fk9m>QIgL^"
-    "&6=<r`1[)h'#xlDXGuqs(UW$cQ<QS-=;=pJr+i:EW[@a`anCHDd#^e>_Gt))`fEWN&btEx%dlh^g,KREhXV(i-LSa5N$*(u4yrJJul6pbjvl=PaN1:ZJeb"
-    "F+;N'nx)aMuo5*B5cg%@J7j*YlOFN@YK6ToETEnH)OOD)Ya%kY[<Xe:PDG1*eM.Upn$r]0tfEO7NP@p%47[5Bq7CV)a>)0>cur:xgJ:9[B)ltTjm0.EO[#"
-    "tTr()k7,MkCv7f,f1iS7&t=2+=TArD`q(Q6JRtO#gQYaC7`a+'mR-BjT_6)RdU/WY8X:i$$CHff#e/:5s2RnBA+dIM6yX>7TE->6ld+b@M]9>,/t4V,x&e"
-    "%2y4bUvD9H7<^y33>CgJs4u$1w2Lm7*[RoEL:Weg&(lZtI]cbvt(f;Y9TAlbhD&/.h^qRQMr^87L*8vULMy,ieorERj-q;oLJBDWC+bDdfr[O;%bMfBa`e"
-    "n$;#EW*Ah.RXfZ.>9@UNwu#7u_1o6Hl-J^C<FDL[&Yi7df8Z6C1UM63M+b<dr/rfTD*Ne;D[bL.8y&6jqA^OUK0(+.mKXW;olG^68oqMPwbMYVtgl/=)W_"
-    "VFG#4ewduG^8Nwpj_Q:pi8fYw))$,ImFtb#$vW$y;.3>A87t]_D,tuV)rN+bcwbM:#RRUCT)op[)Y(QEh%/x>qrVG94:C/EFMSY1;<TB;r",
-    "CUCXb[@yG#&:.Ip#@E@dqikyculnS3OlwLJ7;sJb'WV-%mo0-'J,)eMR3OSBi=#sO`4m5ah)fHpI:T^cL=sNlcfin*,DKpmASxeWS_JMg)2f[Ee-o@W3:f"
-    "I1k_F8-uvIqsw0t)l`kQ$o:suDDlYpat1CGS.PSi=ECqBnpmY6^tPA<lZ#'v/$&naq1,8>R,qChXI->V,rB[+6MwtKxk_dG[Yj['RVLYok_uip1)-f7:u#"
-    "68kM-uIU&ga'L_gS.Fct0G&N.cHUUdX*GDBSX@%`[elEXZ23-%3Xsj#^%NY<78ylF[]V=N8,%O.8Mr5`Gh&NR2`FcNpZU>rP,n56tHHGtBHr0<GIIshcX;"
-    "4/fuS&]NuEbP>]DGFUDr<&lwG25I-Yq;=P/n%$9r^[7V`TQ><q@g^_TLr5Yh8P5AS2yD+@IPJxLQFmV<_x=bnrWJ(3EFTc&f:m3/93WMEp)yp-;4>N<p8:"
-    "lne/G[1+/(1dua:]LI63'/GlTac&a$L5JiSnAnx)WH`@snvfcYPff-qE9[2:b<4y,O(Q6^Q_Hi/P=u$Hbb0*#P(WLsyTMu)p8fti#FX9OA%`QfT#r5[yY5"
-    "D5+`6x7u:IeWY4OJ+Mc'GeX<d]pXk@'2kRl4Z89`mP@bP1SS6t@BvrXIX[y4_Gb'EP6==7l4/p2Wn/)%cMBdoI#jr.E4WXM'E(+3l_g8@RZ^w2`:M3tnYx"
-    "#A2>i^6NWidQRZ#S_sWxh^JcKy+E<,3<ZiwX1Tr1ldlLS3)1(75E7KosX/E'x1pNu,O.4'9R[Bckn]wO7h75<YblI-3d3Q+5#lS&,p[*'1Z4a>*'h=/hlc"
-    "p0qWP#,#<)G^S@J#r#hC;J@:TJ_y%prsMsp[v.o(B>tl0MrH@5Wxu)iu]p2wir9SdD'T0)=mm,YMhx]1;TcggN$F96In8`)>4>fV.9oqk$cxj;rhA`6W#h"
-    ":&ITxrGo+8>(5y[v$5(<f.`@V:jj<V/1t8fm=P'yiLZA)]+jl/pI_1u]j*/y0DS0%pqkZxO^Ir/;x,u,'yx3uKcu+r%TvlBFN@/:='eyaqVPAV-I2te<lM"
-    "S#lE[nO@P1@YjY+sF&O4sZU1u>slKZ;,Uw$hr_i%JCQ;<ITe_:v<`YUv$A*W@f0+:jnK3^/:)fqbQO=s3bW@_VH%0[S2[Qhh^,`+KJ.xx.&i`H;9=t3>(`"
-    "5YfD>cqK.Xf1]F@.P1hP@2eMai77rWHje*EO$yK+$V6)Ew]J(Yhq.;OX$c/TxQtWsCasVJXeHBk'rA;hIC+O1t,'IvctNuIX#%SppHWn7k[(ijEy4r/4<l"
-    "5c^1Kp(%>3fITfq8#;DdTD2>Ay1UeEQ>%KIHKV8br,mexwEn=iratWEgv2&e5#",
+    "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
+    "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
+    "ZIkU9D]42U*[,,9*B&ogg/eAQ+NohWnTyA'iIJc&GQM86WYw(C9k&[>B+#hF*RXqyVi7V^IhheE*'LHEdv+S<^m#>i*NCjb;P)'EB'7QJDmuY3676[V)_D"
+    "AVOt#SdXcaPZ=GqV,U%/A864hBe-6`6SVisGX<$d35uIn/Lc`WW/L>EB=Ra*s$a6'U%Tku<Ad.QWgD^w;L33r.MrY<AaTu3$leufJk4&1)uVJYMJL-LX8["
+    "pmJD/5h[`pq1&YZr`K1[2=>%plX3)l6OK+LY'@cGC61#Qs7@B]FH[A5lhAcY[t>YYxm6-[RPJ@)^/@ev10ou$qOjNg12I-22st@_7_6tC0+g:F0AUgF3#p"
+    "+Q/H+*vByjYbN5U.+8DK8O1-t9Wao9sdxe^/Ht)2F6sOZ_KKiT:x0g]j^M2j<09ed0fb:Fie2Xb:/QeIf^gl>v>ib>+IJ]8Zi*GW&VFV,&LmosVQr3;tPb"
+    "bDAF@'3N>_lc1pDj*2(cdKWb<6*pj@nt,HMI3&Q1Xu4b(/(H%R1@t3tnTb_=T2<f=&l/E#W716yPPqY23,VWxd%)2Ku(f&fR6kXi_*'r0u_HK'6&0N;WSG"
+    "1KpJGX6*krykkLQ9UI'`7mcHxGr_Jw>%B[c^a&8_fRAj5NvMp`@&6qaD5Y;_oZI]`ui%m'2Ny6fs^eBxv=IZ<qq0t]hRYPXNGo/co4M>T*GNKZZUKrf8*D"
+    "NGZEI,EYc&(r.D/FZP-sUoTI47kB5EE2bTm2Q*DSk;U(kGt@vqiY;7%g@3_*3'JIit6hl5fh>78u2qDnfn=o+WZ23`Gx_.k#QD2S$c(bK0HRq&+B87D,]o"
+    "ll=ZDlu:6*HngbDEN<j_r+9JN1wJ8d(C<5d-dC-b(Sf.GZ87Jp_S>85^d+JI1^/n51KkM4DEbS+bSO$HQc5,MD=)s[y5.#e/(9=WtCc^FEU`5fL5Q+R[:N"
+    "]xso]qZCrh$:UN-.F3O/+`mU9lY/u@ZsdTh*cspp2LM.g*J^fT4f_`'<1eac(oDhrXabS@Fq@UR6:1@43i:;1RxL>i@bS8u4YGbWGEZSBBeHndGnemFA.1"
+    "^bdiqDo%i'>n/K/qpvnSUS/24:.o)W$[e3VcU,7wIl$aG2fWuR(FjyJi;iN/H),7HBCsO1UgN#Wr^g39<s)`v;5ahaWCWa>LF.CX2twQweBIcoCpB_@`ZI"
+    "Z&SrOK2S/OR>P:9,nHu*5>#'W`;N*0HigRPw8mK-6Qw887/9@YGADGO0]T%[s=B:rc(yNU%*+;c7^tl+1HufL,vB$Vj.ME;u6g,D3;HkfR6XDSF5oXn,kt"
+    "R9i]+H_rpUVTmVl7r8]i_c;a81-+k[O4PX3^kc:I%3:n2t.5BuB;:Vr=FqNAfhV+xiC%rktW=:l]WF'&_2KZj#=Yq.1y#P9ui]fa%M1i/*nSLU3LVyE;n>"
+    "JBjEfBDFQx.RIT`sS-Z2b_N-]0.wi=e#ai^^G5J&>DIliENN9O*`qo0cA(&%&o+TJ=qE-ICf^kSDdI$O:M,6+^I<KmN*S3my)0oT3hYd[Uiqel=3%DAkf`"
+    "UGi_eS_[hX/xk.fs$1Y&y6DNe,w@]71krvp78yvUl/]lPUsnkB:o<tAdj<2TxmB8KdJ70D@ld91fuA`06sYFq]7%X(;$j*6xi8YLSoj[0l]bSC0sC:$C]M"
+    "oe[Hooq]DgiE;fLNke,xTS%C1e,$@B[M/y]ms=wg;u2_D*1wYd5H1bj],BV=BDWYL>Z;[/i6-=N2kEo)hCIFFXep>sv)b_rqR/(#^1oEY>$Dg*'WKvU*TV"
+    "v*2K-m*lSPxFG($jC=msMCJmgE2VZJ7L`p1q.IS/])-+/ao3Y_vQ_09UIUbZRi@U/-FwpuuH0k.n.JW@L*@)bI2#.b;B^;O5@kE$3K-/Oho#@u[idDl+h:"
+    "YU7_'QLUd#87RwRpJo1/[wa)OM#^#=-J*ARbD>by.(FEWjVu$`,0vF,%_Pj6;QtB7kVK><Mv0%&00*oME5_.Tb%<x$o7:9%Q4cFoWjc_tWP#Lfb9LnZYsE"
+    "8VjC27v5=Max/VZ(Uo87C>Wt:_dnhc'$oRB5_vCxBLXpwWrEBc.&7^drNp`5oO%Er)T%7EfCb=q@-Uy8B,A3TiNP[69J)+s'-4p8Nm&[y5epEko@h(Y=L7"
+    "uv5T0+l&nlxo*aR>XYPW_N#8e%CfAusA6IP7&&+m7Urgfh:Tg8/C#nrUP@uo$+)x$gUH5J^0F`G,)cPkcbbZXr[DM>3E483`s<GoOjIB1&S;+tY[ul+E;V"
+    "^sT2@Pg4CeLEvU`;8H3t:3pr_tJ%@LV&/nc1U=DFu6k%q7Bv':-e'5F7&u6pBq^1HgtlU6wYdI@[f6#W%j=<&g_,8uo5PE,^hDx=V*`*:/l5q&p(d4NHDj"
+    "AwVWLuQjKC&(Z#g_lrV`_;gS>uQdIfI`H5ZnT9';iHNgFcV2wCC^SHF1(Q2X=b%$`62)3wkKVqmR'YQI91od./FjLD8LS%)FjhKyZmEU@k5Zqj#cr6''YO"
+    "pLG(Z0E_SPCa/9rQD&N@7ZT>OZ1J,>eDLOr>1kS:Iu(eI4W*bkF(XFD.J5P[MlCaN(dk8K+_h>u8FY^S&YHS/Wg-=qaPk-mnsIvh`_Lb1X&<3;j.RdwS&G"
+    "mp4%JvPKY%t`s7yk+M$H'@FLUWP4OVl.j$#O>0Xmi&-)&[tG`sK5X/qy;Ffn*^Q.qF/7asShoYJ>$CNK[8#pfw3GG0e#`D0VTYelP&;x+U+qRKR-@E,4,X"
+    "YZUL&ih8'XRm*<X1XvHt*B-PPvx^yG(dqZ(e1Lx3gQRX$EO-F^4);m)`BS&W5D<0rai3_q.H5$7WcF`TE)f/DjR`vnyh.g#d.51oX^S[JaMZrD0&`<mJsV"
+    "gutY)5vvjjQY2Db<ioUQ8M3Rbr)(k%3[c2#o_6KZ[*0@cASmc,c-Fk-EA7c3UadkW7'b;DNE3'f8r:w8U^HRrg33:.a-rN]b2@jry3764:w<2P*3U;g12H"
+    ",wgIaby-kL$aK/&.#-DO0fRB2AbxQ68q-o%;kIa-Wc(=^:Uuf5Wsy2-qwtGG];[5hp>x2`nhp[a;t60&J7NeV-MW(]Etln4*@/M6N6bi#:;I<@5JP[]3>+"
+    ":>`-O=S$Td8D2^6<Pnc-I&#GlGlfxgqN9o8+ywh.=idpnUc0G-H%riX'x_Th]vd(Z7c%L9K4PYoUQ9DoYD9+QYd/Xwq-:8KEO)WP.P_1>lO>4VMnjBgqkJ"
+    ">vXY]CmkM1,8UMAQCk0,,-8'cCH1/,'DKRjP=Mc%e+b)au,=8h$k.G^w@-+RaZtDt&oJrlB=7iVoBU;<nc3:xp7:wTO=aUVq^IvJB'._s65#K'[_&vjY$i"
+    "HjTn*&)QdWXdaxbVSM7D`<LIGM%t)eTs,,6bG_0qN^+7FWRxsmR3ZE&WBErM-]eL9pX7.-0Xwf8>MDSv`KuC10aXvsi@om:$q<He7*.y$(j&PLshmv1vuu"
+    "v;[C_7c/DNA6PNm^DND6KIZ6&tLVMX$1tReDcGjbK)B<snO:LZjYQ[N(k%MU$/&#etlts<WhBZh6[t%6CRL`reF$w1Fb.<h,eMc<:r#6[AG2=/^006yGb="
+    "p%$/hu;H##WeTokIoCCwv.xlYmQl`.1f8#M%JkMxRXf#`-^4an+r34OHdV1i):#,*9YxF[mmgS.]:<<B1NifHgo'</L_Lp%(,WWWF1k*kF3qGE.O@cNx)w"
+    "f+-Nq5fs;]dF$k<#7]$1/(mHCM[]H^'=2WqJnR0[p@8;f8dHcUNHA`OSb72(ZstE>ZWAooG49(Ir6a=R_t2/kpf*ZtR]>Cp.vlZTuSqv9G",
+    "F;>(1&S'^hN<ie`*HyCbku[&a&:XdCn/QFY$6y:_[/-oKMUJBJrr.lbgq0,qYAOf4Kf>&msaEY$hC7#p<t3t#6`x*M`0<E.X#$CE4)IbfTy;x=C3.`8;99"
+    "P-Im.,PP-<naT'=mOnY^-.F#tcOnw/'Eb2qIjD$pRbuqp<0+<Y3%skI-4jXa8HV%Ub/]0E@`rN@0Lr,D2QBZ`JnGW2-H9ELsp/Lsg8wT$'l:;cX6-UaSiM"
+    ",P3WL0S^6^%Kl]Qs)tFED_8sB$E_XjH1YA245i^j'pNZVt,C5/imHD%-3<LQ7:M.*,UWA-PEi2@43,dD)$]uI&IQ3_[ri^_2@%2XOd6K2[TBPX)(2ekX[j"
+    "3wlupOdK^DD:#n_cvjH2C1]:o=0x1s&Lq6rL;RL`19`mxia0*xhciy6]*)De]0KIg,:m@:==rlf'wA%08JAHAh2j_XQ3At5cjrP_m]gVT_`CP*[S99WflT"
+    "ZG#`m+`^[qn:+yE*)p&V<@_KJ,H4bCe5<48iy6w:3.w:hG-vT[csq$MjL%+*Z6e5*3p&]gI/=g.f7]JrdJ2n0)nS)-r04U`v5be5&:$4j&q0e,GL8qQ`hC"
+    "W`Th_9;ek_/+si4+kKI[RTWjQYU9^#>y<MN-6[fB=ZuKF*g_7fAg>lB1P<n_nELd<-[G_'lIf+]u6Aya^h[]3v3^b-s._Tlysa9)S`H7BS2yq;`tL3sSWD"
+    "Vca'Gok'%;Ts6/E0UpH..p8-]=i]Ba&a*Va+si%$QBJg`)VfZVGT]$QiFcx:K8_$>@rQ6_GQjG'8^os$-j/5QlZQXu=rQ$qA>H$_ifYh>)HeXtFvl9s.n1"
+    "jB(5DZ(`Bf.:L3urG;nBIFa$MjKl2;7#IH;#fe<B1PWiRFm@Zy8N_EP>O*`h@ChQd7uonrQ2n+7$hwoo&Z..Uc5ZdXUYX*[@db6*#-ofJS>*LuUO8jqwM("
+    "nMh64gr_bF22'S0,PIL90lSk[QG3<S('3xdLZo'/_NZJY1`EneQe1RSe,%*D$h:w,kjt0^/2XU^of)L<vjfg[[Ukc9%>rV)uUH/5gT)jVew9V@I1p&_,et"
+    "L79m.^$8HOWRQIU-TCAb4;M=&R6`pfu`$VP,7+`SgZQxm:BEy4`9S[+cs8aFo'k<5l*T)F(9[a5o8h4A4t*nn:hV6.*Vl+7IoE)6<$7aB9;TS;4udS/Lo6"
+    "%X'($o*ZB9Tjp:*tFooiCt]Zj=1bF&lVuUl>qSDM+WH8Oi=OdZ@+YP+ftZ^dvCpYi)>sY;,ikJhnUe3DCSpRF=%7+usGE@Y^HTGBk-B1sobB9HKH-..R/T"
+    "V^^U^n#u8uHre1h*+$,4e9bYpY4twZ`_x3]r,Fq52OR6eNtY$+a6].bOIu;0PEeUT`mr6iQnM%)TI4ljX:bWCYbt-^tAS<3^VdKvoj1$udYYwx@hRyJO7<"
+    ",RyMLXCrLTq69n:[&mCr*#7W()HYG@%@ccbY.0_>^SL(+5%,#",
     0};
-#define DITI_SPIRV_SIZES_attention_cpu 4563u, 8749u
+#define DITI_SPIRV_SIZES_attention_cpu 4635u, 8897u
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "n0C9%1VZI/'2LMqd^5>+0cW,GVfq/IsDV1onI#Yje)R0unT<34*-Us0UP`0Lbjt8k',yw6M-0Z+6Z`G,e^;)-@KW)B:(=V@EVAFP+<fqW+bP+ril>kFG(c"
-    "_+cO(-*JVWx%y^4j-CD);5PoK@UM<9VlrX4[_l5[)TNt9Ugi_])-]L5Y9f;]OEt+$$'&a)WWEjihuK%S;KKL=DCtNCVTu%P=+2P,vvYa^e62(/_mJ,P^0'"
-    "q6UYnOvpp>*Yh*mA4U$%p-IaaHcDOBka4]4al.1r/]]I'pU60*DZe+o$L>G%QxmJJ-OLudC&j'T__Wj3V2cb<w>llF4.S0J:-%TO51RZiha-fgav&]qPR]"
-    "hiRr3Zwn2]`nR=%wD,Rf#w't<5SJKcEUYted<Pb)Y]<shIUy9P3)V89XKK2+>Ywxa]J_.^k+Ty0_/uTH0ic0p$;=$0o.$KRIWl`JbCd@K'Y8i#ApUVnA8p"
-    "dI=WN8.C(<0wQndPU-0AoFH(HHb];Bn25rV$`+AU]x2iBMEUe/)Gd:ibm7T,*l[x9)NuB-<8(.@,60R$*]ou^yHL>Jv-nT@k#S>/-:Y+jsZAAmyl,qNuH/"
-    "/Vu[4W-ZF8F;XVLeR)_BK`pR5E.5ifLN5/m_-;As:PP+0aJWSg^_3bAv:1XT1A`_Lp3`R]S<(Su/n=BZUn4G,P>$cDCkxf8T_#:;qNutXDA3.:m1<;+%W1"
-    "1wf*G-Fk&t^-,8Iqcwqntc$I@^@Dk^Jn/DNjW*ks&P2(HX949U8_wZ_/[q4.gBKB%[4%jiUXSoG.]r3p-KY'aol+oc,,7]X4-IGBl#RoS2aP58sDFb1nMh"
-    "'^3);53hrgPYXPqleq>E[3$(>:8/7G*TP%vsLgOs&L1Xqe-iJhhEQGi;BE)wMkn4[WD-&wY<-PtV/JBy<Yq/>V'g4bEn-F_hb=Vb=5@G#*('D%TQo//gpo"
-    "h01AAk_TEq((uNS=bi;(.J1(^2$c)TLmgEF+G,X[>DAb*FgL.x+;C7*bw_'%DiyFycZMmeJ%L=PWS%1>Yy<=v.8G[JRmXI'M[X>OdME4Lm+HLqX>yU9:%E"
-    "jmtO6Z+=<;W0bZyp/Zk'4_]&p/2%lmf=_'T7+<JWQB%HU-1R+$9L@;HV^fgR0@#1=&lD#jVy99Q-yktq]OMSG_h[i<v:nSBJ9vGblf@a4tjKm)x-/y)1Pb"
-    "`wFxuE9K[g9LZ->/o>jU)a+rKq4pOZKurcI;;Rp',c@alC89`&A.w1(HVU'/-d^^'WFaFF,]CV*<[uC-K,kF/5G%4po`'y4R$(a@T^c<@75kU(2m3:'_&H"
-    "OjD[fx6v#`]u,<JrPZ.]l*K1yeaGp)BN].[j(ef_,byZ$S8>6-in(2c*v`,bma0[KOkF$#7pn0D'6XPaUkrm/-pYEG8Lhp'b,&/gDABA8vXx$&.m]m$',4"
-    "rB2`0>@<H@pc7v,Y`;gbL7]C%A=enUZuf4::5E)#B4[ZNI6HVLOb$mP`uLsjZtiElqOBA%w=NoV0VX`DO$TtBfxvgTfZ[(XutE^;@IPpj[Gj)*+dGpN+;@"
-    "%=s)pnAXG^:CSIS[NvT+'^PCC8J$4j$MxfQ5g1MDk_cUZ6dj_lSyRUwe+Z6yg#=GuPe@p1s;>^l+PBY1p2d+pS=XV>F;Av=PkcWy,yWAk.L%[0JUJviqjZ"
-    "&[mBN-y&M`XM6;yVV-/3p6fAu$uaOLT^onmY=H@O,o0OV`DmD1O'U`#rMRlaQZ=(2cc>m_T>ByDYL`bMrg_17WpA:iG>FPaPeKSI9r;Zp'R[;:BqIgsKTq"
-    "PtO([[bUfqBqK$Q+jR[)Y]ydAsABUo[)a`oayf9sbV_2/Iq_W@O,L,;VN2Ig;U49QM9-HZ$$3B/*Y6KO9(yDb)Y;qO+*[i#;Ajw>4Ge.INM7f;LJb/[*:F"
-    ",RUV4`Mak%<rjV[OtHtw;@;7-]EX5CvjP&Ww`Wg`</t]C2VFltDvjU:Keg=htqKEjwp)oYi_K%ERsk79L.<jf`JSStng`ghx2*%UQ>R>S/p'V4x]87l]fU"
-    "2Qst-:).ZP9eKby)V>,X5Y'aEV_P[e/tsWJJ>,s(%Gf2(:]hm7s3<&p#rkkNQn7GXn)xM8s&CDqA>g#u*wSJ2R#K,BG9Y9FCk$$=Dl7CPMT=:wA%lQ0hT0"
-    "/6GpYgPO.)(Fc@Z>d;R8:D0l`j^'_p-Ol`0BsT%AuFqjM]h/I3[/I+4YC$:M(=rT[PTSxPYs2)o[521TsU>u_-ff,#C/FjrZQJ^ipAwuy@.Bc_Z3i,lQ,/"
-    "ni^j2cc2qODM)W>^k]A58qY#`[HHefj9DyrkEkI(4Wd8Fs[)OrF&;bJ_[Rh/G_k4Ke+.CAh:%2P2'4gq1_pLQRR8ui>=NATGFT1x(3Weo1TITF5qMGW+35"
-    "B6Mid-y4pdwj-*s-N&b^_.5`f'iC(30Jx64QMQdgH:Mt3p'e*h4E@2&KO)MMDofTu(Ps#jdsMI[@Ov[8O',UriE`#.sG>_4e#:2m&:S,,W=pwMU8I4mq1w"
-    "BH-<(KB'J9#9EwG*ZXE]S:jf7_5*l6;:bLN<qgKk]*SF(sUG3IcAW%n8tPnJYM#fgTv+BZ>>CcO$5;=9T/ak_'BDCMs5fxKP:;iTwJf3DEY@+9R+vwJLCh"
-    "rl7tM_Mt[3eytTVfo`*/s%`;rauodu$sS&p@x40n=j4Mt['%-np=T6k1*unT6pHJ(Z>S9-Og;M#h*Qv.1p`7W*f$NHD@5qFRA.[auRPBB8[mK<dR:^cRfM"
-    "TDPk-upE&fkZdsQC9rZ,[F7>UcYWZ:=VvRfP@YYp,=eG<ek<>9.@ih&<>Ji1J@*7$M3b/w@X5i'5=OK6w6xEL.qE`IQd%7=In3`sPI_A'@b/7M.y`x9hOI"
-    "v%(,Dfy2',v<Bj.G'u;HdEMuj0R&R5I*Rjy]fcf&r0wANoa`[1B<PKSFgob19-tkmrR#d@HhjNPid+.MoUD=_.E&ySRGnW1]TGVj8/=JCp#;FZu9oRYYol"
-    "p(/A,X5n.HA^T+G+ge4X3AXC*p/_HCU05gqEJM7[]g^DIBAOkj/l4Cs4kZ0kM>#Tcxyv1c-_34pB3M9MjeJrQ:e@B)i7)<%VSp%-P@F`QWAR-VHlH&3fPc"
-    "gsg^T[IvQWFG^VMx3f@r6>N>8*$q86Ja10r>[l$,FumYcq<9)O;p4]s=scXNSX#Ipt5wC@,Pf6cV<laeo.Ky]iC[==FD<YD3le6,NUGwG,mc_fSvAebec9"
-    "WMWRc^C;hDh]e@N,4=*phb4B'q,x:1_dKg%AV)#KT23'U;6*qyH7(9,dNC<SH-:4O_JI%;$;/&etl;>%px0Id6R>YjmaFkZKcief5ZGl^w)C0uVIMfM=#N"
-    "B.pfC'dah(J0X6cqj0$ib9p4uo^Jc43ygKh*h;+q%iieoBI$(fiJ1QsbK2/NWj5U`21`m:GRX8K>8$j^RO;Luci]_xeUqa,^7E=r)'Dbm&>5`bBo:fWoZe"
-    "Y9,Z;@,ert%JXW$p:OWNSnOK9J0Tq-/FCStEeB$XX`u`+c+MaZ&'q`q4fBdJo450Z;]a_AdbOAo#AKCku=[(_Ai,i/Fj4k]%C%lef-kriJqAMVo3,6h<ot"
-    "v4EadKvVriKe^qsg1VAL0xvs%TGEW#hY0k4[NU8>Kk*6cpDQG+hUB,IN%hBlKkIBD_eQF_BDDmBjc^#.gBb:@WZWr]v:Q6LN8=HGx%TujuUi7pBiDLmed1"
-    "o-y5nHSs62xqnfYM4JFS`$nrcHf6Mm^M$p-m0nu,E0`Ina#N82H0_;:)u=U-n0_h*4F[@7xiDk8@rDDVEut;$@['<t=t3nj/*_bIJP%pY@=/d(>bQt@*>i"
-    ",SC5[l7qAC<O*B.:iv<ceN$8nwedZBBSpHOV]%<_1bxHs8FD8KqJgaj>@%fY9_4%VM=R^rCqbt6jM`@q)T9SXeT#:]7xQlimx'`uT#KYAWSBCqeW#(rN&E"
-    "jb`Ry9F&fRGm/qtblDR/#$oPcQlHH&fwip&U=^-*Ftl_G3x8We@Kpq5C$Aptg(a*8ja=-nu%,4E[8wUi:>pGu,pSRMI(1_LhQUW0UIbyq:",
-    "Jm(rW5<c(HlF@(/,>jRl;Afvka;@WlS:HZDZw7)]J0>9S$LCZv9bZQksq6Q<Hs+Aj4uj'>]'Hh<UUwuuvI6B_cF-qH--5XufT=]T-xIlJhlP[vbs#IgQtb"
-    "KD'</J9X>1CefRb+@:TQ**fmWHY$F=%/Y;TQ-)QNqdoamM)N0n0u'&:l/sO@i6fa.+F/Nw:Gg5HOb_2.-I5vY<dHZy_ZY1o-`[/gOC-wL44KAOe/Z'>,,&"
-    "gBSQO3gk@pXUDahdJ&v_D*tG/,H1oHl7:55(Tf:KhXR]vNxv%oIIJNht1KK6+1*W%n9:GG+`K`I'r>(&y_6ds1)5(.l>:a6vsAdh(YQ=],#Lax&Y#eE>yK"
-    "4i='pmo#in&1G<U3]@/b;A1Yk8xNX=SGwdk^tfPLJMt)'JRot*-DI;mpQxUO)xs0A;Ao6W_5u;8'O-;/2E$'/po`N1<iCl/.c@'Tp^X4jIs6/J_FO(bH6Q"
-    "/y>#j^Vuhm*3E)tA%QQLk::Q4^`l%Qb&s@bPXD[_p1v:J<@daPjR+p1-t%yTlo>wZ%=Scpm2'(X,rai3oOj(T'>25IwV[X(m0&OAH^]T6D+OKl7O':-3oe"
-    "g&vo,J`5^3OWmZd<3[ejk<H-85(*ei8d3g>KfkEG7B=H`:0;:PXKYdV8k$gtM+PprxW:]M`%<6_ye;:7Zud&<.6,#=i>2LPdPT@O-(,rlWs1'`AuA%_q3,"
-    "5v)xO5q+wf=Lx<:*](E_w84`Y-Q9TM,J$]l536/F_.xW.gQQI9kvEUyW#NP[Xb()6b`1=Z3*+VFhIK'[pLh]$l&O)x)u9<[Boc=j09b2F/:rY/@H4g,^QJ"
-    "bR4c<=IXG6tR<,ilB06^P@dSd>79^fV$5-[dgaAU#+[^#oTW24*A9k-Q'.PoppU0n&U%*558$XgVXQR]J7C+Hi&'OK<-LGa%k7)^Ayi^#w_R.:6q`1N&ce"
-    "SM^WYFeHWr1q<eo&H7==4].mtB*^cSt88n62I`_alq249CqPLB_OpV(_@Hrq2EiTnG(3hL-H^YnU5yO89>/@tI;/@V=o(J1=x>xOh:3yr#ur86h*B1irLh"
-    ":8pgq*PBs6VLE3Y'dL^ljr05s2`@Wkh@9xNRg<st(DlDO[v*l];;pLP3Jcxi<[=6B>=D34#`3Ek8OUr+dUjOUsJ,eCWvf6MQf0ab&KHbH1/A@(J+`ig:Cq"
-    "iB:=)$S_f;bwf/dd3-g)LWRv:I0,4NfQvmFLEF'B4_hO2Q1%D]>aF*nUsHUYY^+H]wB_>*y^QpVHVo.-,e`5/`Hi[v,,_;T$m(r+QvN7V%a&H2M*:^9;r/"
-    "3U4,TY#5cY.%DLg#4j%.+sm@xQFVT8YV@<woR1(Hvh0U.RdYDDG5P&(UqbD#r$+Ih/jj%Z3rjb=CMO$<$:ZP7Hb%Y9AWao;#_U1TDKe]eDL+e@j#y[=)Wi"
-    "&9eUN6mCmFI<oG.a<_*<5Y/vYeNBlJQbJ#:$k-S#K+2<L:x%S-tCahroaCMwwAPD;n:rXirfE%E=7Q/$:%e.lJ'dRb_:[+(iVZk7e5Mc^lc.(P,h)dJiln"
-    "#gxdKIth'4i_vv6*JE-=YT-;MV.<E%G'yM`$O2_b[BKy]^b8ZDJqKrI8rn)<oX_3qccBoB,RC9JHx.E`%P.4hnNNKJ]n&d&PhxM/eouJR+Ub/6)VdSJ#go"
-    "A@m7L5;s$qLSuRSPkV$HwLm3^#]d=pl/R/h&U^4t9c0^)UN;vb7rTt=y6I>20:lj[)6OF.XR-5.*'n>@r9FSfiR<cWDePLl_ZRMybQ)Hay1S`(7l440cS,"
-    "SEfx,OX+Q_^o6xmhpXQm-;$Rui.lUdq'wb<Y#,X3E0&$7.ZTE)G6t23Qp,86K#y^T2O$]VO.Pe,4NdAtg:OU`TCNO7Z[1$3jRasP8Dm:]%hJN:ShL,;TV$"
-    "U6bQ2ng02;UU3K@nMJX:(bNj%UPI,e<-[$.gsat*UEFAuA_Q^Ex3Y[KZ8OPsATu'6l/M9_5tfkYJBw]6]>K4v7-bnh;]5('c:9qH`n;GN2bpQdD96HA;*^"
-    "ha0%hSu7julLuJ*rQ)W@0NJ2drPD'PGl0*$0OinIjo:$lU]_+#GsOknWhhZh_fhX*8.UZtsoniyP:AkBqd2@ek@mX9o.gXO$+2I%AevSYMcacKxvD]46a%"
-    "moQ4>`C,sSrF)<fKZkp48Ya9yN--Se0AWCI1<`L79sS0k4b@Z4'F/sR*C(j/l@[]ytEO4h$Ki%TL#&gjtfXmC8-@[tW#_pq(%])(vy2gII8wGBCTL-g$I;"
-    "lL_j.<[sPtA/5QXo)8(x$ik[MDSH$JMwSR$0;E%9,.evE8f%1>=-@`P3sTp[gvaL+%WbN_2,3b=$@f8:_X0=$<ag@Uh%5DcZr-+($t/jA(iUrfd2wh>8Y^"
-    "HM(Sc==c@;&FCAu`siB96WGs&mfXWhqDT`+eh&D:-]w)3yd8#.pmy3^@qkK#k5Sno]))IXmO]1Zks)&/fPF(^tNmNQ)mgXONKEc@ThQwPcIV[V:Rc;iANA"
-    ")qqI<0,Ns-k'QdOw;sfh3DBa]kQ:UEFqgdcHg(UTIkcl;QiZ'c9PVa3)S>7nO-5HAc+-_D92;kbj'7o)+vX^w`)U<<P/tsRuvFAB-ff_:Wn25]CsU9-m0V"
-    "cEhMbZioY13Al<`i.mit]2KpQ$HLBuHDd=@NU%kRUm`f;[#[^ucUc=vXW6mg>:a$$Dxv.].=$Kh+Mn;^x][G&Gus9ix)6A@4Y1b>t)y#%mlY1]Uj)LjGNr"
-    "ZC''+rv'FmZDG1J<.Lx73B9#JSZkK]=j[vH39a:@4O<yakvYg;PiuoSDw>6LK@lf_HGt(t7xa>@rEaBPC'376M#OL_VmDSrMpM,%:2G]vAgL)11^k7FPks"
-    "w*XMZEmuZl_)rfpwi-8VnWRh%+nek*H2B9%###",
+    "n0C9%1VZI/>R:W$=l4>+0cW,GVfq/IsDV1onI#Yje)R0ueXH<1M=^/RCq*xZ[.$<CV:PifRXO/ZD`;W*E$':nq1y(2K];[2V/Sm9(s,)RRsqM[h+VObuBy"
+    "+X[bkt%D8^0m[%w[0yqo`=v=V[ph)^rYydWagJuumQM1%;#]1^oXjNqJRk6/Qj22Y.qe99BMf=>m4#IxN#L['&/+D^f9B4pB,>P`'fVQ7*:ic[n;6f=,&V"
+    "64_*1=QW'#-Z4eRG=`-aDyZv&SHyrB8n_(9hWtGjhb0]d/.Pr:l,Gqh4]$vu:#@-gJ/qOKwC>]%.OZ@cl*qrS'xCAY4_HEr..T(R:QF4<m@b=NxfNkmh<N"
+    "T8KIC_Noj,fGkS[egbJAsK%*lr-^jSU3TV>NS^D:B,8jThIC%45,oELBoyl8hYv0x6]bMtD]I);N[XeN)u-t,Zx&4*/yVXOuBr<`<^9>PQSx<,kX342J4'"
+    "I(k4=[-nL,pp=4i9FH:q3-c5pAFHZov6&^#6Th_kk7f;E.WYc1Ym*fF5P>7>Yk:V%&b.&pp_a2GtQ<1dEDf(`3p3tt<9g)]7$)KHQG'='mOb4a1vLWqO/*"
+    "cNV8<h:D;0nl6.tHfHbiDH]he@e+0PN=7,F@i<)<xF2'^c>+&0De$mFSNMSUniCriGd=qHU`<Z.8fQhT)y%*g</%4J`Ws[o]1iQEvu@)Nt-8rb0y[`/1WE"
+    "@_O)s&weLlKo3L]Q6cy695AWT[[6(1]M*36.w:SQZkOw>6RwFXPZ+rL08rUgu%vLdao&Qq3ee2-y<:;<IXp[B'q@V:_``S]$;[tXP_tJNO$=$/UT*`QC7;"
+    "ba+IV1bx##oWC@u*1P'UikKc$30oL<_w$&cZdSMhgv&^CoLT0$_JkcjQ]:3sva*Tjr9__wr:B&=1](ll-/Rb_<0xv_vZs`GUX>PaFj@ACF5rpJ3lI4tHPo"
+    "]FixRjpw/JIG<u>CV+ocoIMrsU=pok(%eSm#pSO91G2_p#.#w81uiDYFiarySu&;1Is]R=5Zjh)H^RiM,>q74)-<Py:8DXo-eqZ3O:rb4O5^B)Ykv`qUBI"
+    "4yBE25T`TS7v3-^lSQa1<OFCXEl6TR:bLYCoK['ttQc$>XxX+CJK1/O97VUITmQ70M9W)DG=B]TL`DPUl+Z)*:aIB'aFTXw4Y^,&iAkt]6m;lx+y#=J)$9"
+    "_'Plgs3KAHa6Qi[M)c=ail;VjMj+BF$e$b/+Qa&>h#B;g<rYl$epb,&y5wTh00VP6(gnCbejf4*mybm6r;4Rs0W>6gjb*QM)@Y`tQ^Jkmbx/>d&NiiRl14"
+    "C]bTI07T*S1JPc`kIyHQhP]sCuF>%12Mb2Q3^sBO>`YQm&/g^GY*w4Yj(O(B^*lNk^)&A>)Oqb2NpEu7uE)fDY34TeO8H$>O7Av_D*_.CE/*^,'2.vb51U"
+    "G`.`6@inP$Ek3tm$#-UVk#<U+t:NXm*Sv*eqBeg]Tscf=i3uZdWr]%DuX&/9we;gX6%5`RI(dMv65x/;'5&Fp*]SDNeD,(RvZaAg+;`]@WbPNx>q'mHj&7"
+    "hB3oZ%,t8Xq4d[W'3#Pg&,9-T2u2w$JkT'fpiu//FO/PtCHa+-23`:GHu+&Q5LjXr^aFggB7P=4KVHWyp:tO^%6V<cv>J(6G-A$=6KK'uV:2_c:)G`Kb,<"
+    "*F,g=)5<#dU^inOh>rcNR8daro=,R@5>]',%;Cs3qP7yqe*KEerlEE#/@g+/(Ae#_a=l3j4tB)-S9W2pw82evnuUUb>=-LSywEUB%tY4f@Q[Utu;]LoD:g"
+    ".$bv+=ldZGLq..mJG1nb_wfvZrbLOsQJxyK0aKE$gY9Cb*2UT&f8v$&u^&BCI=y9,u`+/m2[`/ICC=GOI[^G2D`kp])4Y)AsS*0J_`.)jU[-_-9]%dO$4/"
+    "a<;Tp#YXjw6['V+Gq_AK=/%$0mbYhS$otWnL4i0>ZGVuN8-G$<,'v.^7>F%^7RmX>A4-r5vW-a#/85&D5EXo],CT]mPS+.]):lyohZp27j@pr=5=Z)xVi1"
+    ")H;G':5H<'n+u=I&LCcw*h9KIZLO5s4Gm<Y>H1G#F4>Tj'D3Hd.'3$,Ns88*:Du1O+u8e<7]xVsjhscAUaqQKyI=nMq=/_,UF-YY(>6UgxojW)X)J-JmFL"
+    "#u06u](n;>A[')&W'cC9_g4B_H$['@t=CWJ-:q:ZoJ@Rh`G%r1^6c%r-#K+8.P`kRL:J_oB&VJdv^4l#v$xS^^AOxqE/AcgeqPA0-:YqL#ucU`v4]m^[Dc"
+    "`/0R_e'2JU^w`mc*=0av+#XS;)Ub@RIuKLGG1:VAHrQR1dmAob(3N%7yp:Blhxb=P1_4BL(5F,FhuG$awKfRxohA1RAi;an7CWGpdL7bdDcY=xvE'$2hHa"
+    "1'umq9eia>IA=9RwRjoOCY1Hjm/N-SCEY'e+yVhV),f-qo8bauLbA#FnjgwRv)-'C6o8j>@Tp^FAkt^ncgYSW4r(cRjujb$.[=D;vi%1J0g@_TL4<#_U.b"
+    "U8Z7ZA#5USi@dlu167v5sX#ewSHrG^80J6.fDyp:+[jO3njPVhp->0#X`uE+RAD'(-pOc0d919X=deY7yHON$t:.8.&0N98dFGg[NC_mI)_6/&S&Gi*)pp"
+    "ar8uTmaoAPQyClVM/$bqCLSYppeGACBv8prNCfBYpd`SU6ZHn$[R8%lMB^vCl8oNo/]L*m]r:9HGB6kS0HP;&6h5$sm=uD8fYHJ_vkC-$>S=)H;U>/Y+o)"
+    "']*x5&$3C$#(elF*h:@(8v%E+j===LX-2AMV<Y)4Ag/&oRR>Ty=,15wE_+3InR`8uQqluNHD+n7NYO@$b5[&^6WfjTVgCxS-Ve[<asZ`N&PNs7:gxv#Aq^"
+    "ScZBMXT<S0kL^LofcHJ:yjYf^&3H0@by^tEX,87H:nLg#l*ZGLKXojmGB-D#`RoZj_.%0fI*OLtpae#YPhDJ`JJ1vl5^/u(_Fp80go9m1E5&#[KI:x+CSi"
+    "f&t0,<Jn4lrFx0&Y'vQ8CSk$rd)7J3BqoSIws09OO8RoZNC9TllcDk#o+[j8>ORk.-pY.1&JN[SEc;OWM-d/C#Y@+3Jle*EkA^=1^&WLkEcH0BpyF.l-V>"
+    "q3hdnfpU5CC0P5+Q$idkV$GFap7J4h1m<RLZq8xLstV0/s*WRs*E;ZQtedl2uOcObg8xwlCnf-Apbm>t8sX[/2eKf`@77Y)NI[Sw&C<r+j@]N6pKR>*L`Z"
+    "l]g<E6M-$9#vsdhy>G$2$[opdibYh+M,[Oph+WV*eZKv6KL%^lWGf(xdD.0&$]q[`$CTr6f%CfLi)fuc18>Pm,#/MIQY-3MEV_tQ#l<KgJp#r/HfotISd-"
+    "GkW98Tdee&lQ%N$XfO)g7*RNGd50bsX9JcCq1i9u=I`'tW(9uCgEU<9I[U0=(o^1S<,V*U'TMiC]6-7n9&X2>U6(]+d3SUK[ZjKcfci+jPw&94Mc&Of6OK"
+    "hqJOE,.UAf0B`Envr`.Gesdww[MC<DD2k&aKQ_sXOxU@R..>4&YaBM-&,h5qgJ9LL-+d2tR.Q6TN2<Y@:g[^`=t`[-g4P&H2$]NK&<+A&'/=BfEfc&4'Tl"
+    "MrZ*b=.&%bk(p_iwJ+BPP58/SdF=X0:ntbSc%OceJ/XSD6%`nNocenE1w#J`<1WL@@[3-k4P)GLolL00pCI`px,rJB*j4Dg-h&`rnph1=l#oM%IQDjQYIZ"
+    "@sC:[b8qY]Z<TXs7UvISPdRTx2AbyJAp,]2c:$J9vrbce&U+letVV:7DK8[H6[q(iXY`$kV@*>@yC^p&Bdv/L.'*MwQu/0RA^fM#mW^jgwscY.QmTt,U5."
+    "b=]cS%E)rm5@5I,j<LghP[(ZqCG8sqm.eGWBYt-(rMgg_bgFLV)%h<@rO.:*N6cc:VS2=w7XHe`JS.>lPN9gZ:ae+eZf>Y1;5QPdK7(:*M<>eCS5:[)]1/"
+    "&-h.]DsL01]MKbPo=<dM:J(_<Li2DW,ND`E<CXl9OHYg73$8Xy@LSMV;7ZalOts'+lk^x2,5]eO)F[=VfJ-PIFx0cIXoa,gK=d1VN4c2PO",
+    "gjCejn*G1k#wb,=v)0sTG2LEk2.'lHuI[D,qmKI=@@uNBD'`nKk,T;1gS[ZLe+&bu5GU.:ml4StM,Qt#Q,&ERdNatYsh[6S8D)wgD(hn*T@509FrHZuG9]"
+    "c9JubL8G_;`a+wXxX_&Ftv-$Drd_xI)/8s>qmi*q`8yON3rwLqF(xs8@v9Eeo[gaJmByTr`)M#dD,`eA3.Rxib-lXKn@gUy`5xIH<NsFSZXa.UW4aOmPf]"
+    "Qvm`/Q*X%O3+/T<>R9'PK7GnWRu@>.S):ceVmwQVUO/[/I*`v[7>vaSbUx<8XZj/YO0l72QV=Yv@G,,*RSOv#7KyZi^F_`N]Gi7+D'c2XZbq^5B6qrRaEj"
+    "q7giQsiy0mRF-UQIt9.r$M@ar=l_yGqRPEQ.Q0#f2nM7$llDWFOyD:5v`KMc8uv'i/7DQ>oxj]AmsiYFih>oH%L2kD&=RpXh2cyNfWc`mC7jG'4M9NT<j>"
+    "GcVRXma@02qSGRoD:EAJlgBg-11AE@2pEZ3&1T)c8Uab3=DZJqj.w'g;heo02AOF6r(<M$Gi2xoaVe2aCscm%HM@sQjWLYZ$$XcH&rAk63[;C$)UdhSGC&"
+    "osMF3PR$f*IPvZjKVlkDssuXV[rd;([lZxog-U)+K<xwc8Xv8<_d<rA-8Jtm4CSa;2_%Hf2Q/na)EC0>:.8EGle=YL`NlGO)IB8%AW+ePsuo706[N>KRt<"
+    "VH3N)&n_%$1f34eUNiy:wb/Q*&6Rsp8OSU3*XnrwPgy(5#CnoSVGE8mxsPtp36S-xinyPd.vfjk+d1OJ,YS&-lOlY4H5.wxPN34>+MGK,d@k8:xu*eASVO"
+    "X9>`];3HS$''*Y%7Y2nGB2mAT.b+4CSwjfSqTEJ];$28#)A)4ZsDO<Wgy^fN5'E;o7TJNPF8U#>`)Z3VEsduwY<F[X(/YTWo9.^J*3(w.onGj<y4PNA<(x"
+    "3XkvVHSdrVBVZMVdqTcqQFpBj`x`^S;AVZ:Ly2eB$YXe3](KF)3i[;46[rL$;/y1CmI*m)[%DOH%mQLhB3hS^oD<2Dk,**2Nx(l5n7=E8:vgpi=7_RG%CG"
+    "+O%H,)8qal$B>UAqLCA^bnN_xCi0-DGn>@;B-c3i%51C^yf-Ts48oTt-:W9W%.7E%Z]tH^FBDQRK*(tKbFg*nCn5$Oh&IIw3e%0K:=8c;rt*Xt[P&oyYH&"
+    "8sQ,Fk]XJXpv2@[EE&VIGQ&w94o11N<._kH-N_+QNy@sYK'WCEr%CU2o;,v>D=S98ux%F-S`i./o`;r'hl=VNU_CPEhf*_h6788dVsReECJ.es)9V8cyeT"
+    "J/B$i-CG[UP;bPZMmrQe2*%fFP8,Ri7N9I.i6qaSsO4DX`kd%v,YMqs^Nx]]FQpl*S:,ge^Re;_0mcFMG@6@;hAa0ikI$hb$SN=Gw)A6T&b,]b,@CNQGje"
+    "IU(6yb0(BRF6D0O.7t8JqvF&0B6$L*OV$EK:DuB%nNN)A19=ZZu]/>BqG3mC1Ls99'(:M'JaH_ksjprXp74,IKCy5K1vYg>]M0hPwX>de+0&Du=.P9B(uI"
+    "+8(b=_9bdr3F&;;@NV6S83I#E;g):x+_J]m9;*pm(L,*>ln*,(MtmK(-9`xs/#fkbP^vuIsZ](Oa%n@MJ-lSqDCP'w,:eYB5E*i#R-TP8N0kE'$](dMJ<R"
+    "oIJ(L^M&d]i,t7[vHV1+>Zp@7f[EK=+g7jZh2MU]#DReU_ZA8ACBVJ2OLr`27g6S'%[Cg1.Z,=#EE'&CAss`4_oh%v1+0;9n,td>3Qr&U8x_M8e(iH).W)"
+    "j@5XAuKhZ^NrMlMS'm$e.aY(Wki:SrR]y,w<]')o;pPNfW*.0PMWuC*vr0OGv%eL:x7VndH0,a_a:Gog)**4$Ren`Jfn*YgfMdv(kOpBUEd=>hBA=J8yWK"
+    "EZ@`I=Tb-isH(gSn3,,9u%Pb-VVJr;rVr.3qDJl`r]dxRM(c@tM$uWMs(Oj9o92L0E62lP'56,exOgO/>j4ggEOvSgWYgrMVBN*N)aI)ek<7u`M9l`>R+S"
+    "t,ZooEr.)ILn.XfYCMJlWe%bl,]FKh'JH7k^L>bu&-L_ej;:nAYft[]'/4w985F'S/afSPE,s=U1^8YlLq_T=UB+)Mn&FKE,N#k(6*$$4ZFy3afYstv+RA"
+    "jZyq_Wy2>3:HcF6%-BwI-.W>xbctX`(UpQxn^;XOL#2k]M.=XFhn/`7nP=h6NWjTEJl5XA$oeeGDK[v&Gb1Vf6l>Ab#muM4Kau==+jCi,hI7EwTEYtf4SH"
+    "`*0)IGl+Th_EI%ytBNiji>HWa0uY:Ald9*=Z'aS5m#d4$`R>r@MNf3hiC_SJyOsh1aw$6;+/3s_KDISDaL)f'w][5*mfZxP><DSuQ,$&XNjS'-tFCS-9Bc"
+    "&8qEcm,/u^ZP+kQZsqa%0Y`wc8_X#PE.6'j>-$FFg*3xT[G>3M8.c>h<=b`82b.fIMGNr)H'*,Zibx7L,yh`:bK,-pR%HYq>]FbBuPd>UXs8:diA$&iCo+"
+    "=Za&T$d,aZwrg,^rgPF:GC+Rtil2A><I8eO5.Crjb)syWI73#nMMJC0i7T3YWkvB-,(=;qpZE<FUnq%W2Cll/FLdoMHRPKmZhVT4()5KX9GeD4nR]Jr#+l"
+    "4*5:Q(j:DUL[UJxpqZE6YL9n4BjYtS_>>k(GPxU2c<T%$]iE$WaUAtXUE@@]HxfapLxyegDI#fXiHD@y]TRX,QvNf6QadOB,'DIH@XKEdd4HrBN9_WOH)u"
+    "p8GXXE&F^j4`OLy`6C`9%*n8beiE;'jH;]6fN/HMo+9oSGP3,QAjEajdYH2vVOS3fo6LG,b_ce5p6r0&FP/Y[7bC+(MgAk^^JqA69TOk_)6MR_enbH>=pt"
+    "&qA$42AS_ZOAEyS0H:yO(Ov*Nu6`71'aDYMW41yW^p#4HMpL@l4]&:R`cI0YFy=hO.t4y;Yy5>mQQ4KjdWNAb,)kh-M]$Hq@5)NbSUu2f;:1[Xk%#",
     0};
-#define DITI_SPIRV_SIZES_attention_gpu 5711u, 11032u
+#define DITI_SPIRV_SIZES_attention_gpu 5787u, 11174u
 static const char *const diti_spirv_text_attention_half[] = {
-    "n0C9%1VZI/3J<AuaYJ7+/Y;hFTLU(p6Oi4*$^0*^RD>`<HoUbNv8P(XB,.WkG>/D`uQ*1ihJK65.2P3bY+)[A7J1x=W$'pcJdFla2a_'%5/r*1]^YQ@K;M"
-    "a#xl#iaAvx*d+MbL<X$qoSGM:__Re0#=q_[j&f1B6^j869e..7mtONQJrWMpo;e[tF5ap-X&/d$G5_=`56+Tm.Euxr*'OZ>$.1U:Jiv^`o;`;PTp0vX)pA"
-    "&VOGD.dl4:puC%*yXj(:)fanlm[MMt<rTU[H5h87mRGL(bE@DarmE-c3&3)H8i`XeLQr@SpCh#PfU$,ht_=_VAT-:;c.sZ,)9HpkoqEik)9QS'.WyTeiM-"
-    "u,<98`duk]ibsAnBl1=9qtH^lA5]SVreyD&rbO5MpAX/tLy8v@MJ*4S)7Lo9-cbq'bq<We5[[85VhAZ^[M-w35[G;#Pt/9.,=d9c8[[w-b=iD(Mg.2'3/$"
-    "'fDVsuOePWyyrtj3f;WkY`AP3p*'N$>s4T_<q[iNQseEl(V:6k1K;/UiahNRRUEaJw1t;OaLRHshTK,/g'#u%NI=bJq.8-^@m)0[q*pS6P'mkAdMDlC:S3"
-    "dqr^TUcsS%fAD[8gl(+/;#%k0-[`/c6NUa:J7ITAh)aC1]2MR$n&kdlAH98nI:WpgG94'%3sS=Dpx1Ks)M@1#'3Gv/LB*6:%&XYjkw96XOC)`,#BuJvosN"
-    "*ZI^(`='xmwiFh/bKfT-<6*qEJ#I3eXThV]P)1x>SV]_:UMvh.J2Gy7k]hjO;=b13D7e:xo3nR6'j53y@YWj,H'X6*%BeQ&:::'Gu0wfIYk=i.^rt&-]F0"
-    "O.tWl1WrWM3i46Fa*'XMs1,04ftLJQ8`wR#IXi@&^w+iY:g;M9R@7OL,ZmW)YRXMAk1*TuJ/mXkhtHp;K9[X.XD2&%<9./jqpTT$DM62&9Il7ifv:iSy#E"
-    "ift_Iih>m)kSO0gf%+AG@_HZ:1@s^3Oew:r..a,IJ[utp(B7V2j8p&<N@e=OeiO@4m&o`6aE2M>pHgER:(=4n[h+s/;Q^9p2INLDd/Dr_an<7Yi9f1'ds;"
-    ">ENd_Yc4QWP)]AgYc^OB&psui;-W<8R(@K>+mtFxA2d.Y<Z@;ck7=@@dr&1Zj(gd[yRFtT>6)F^k:igydM&%NT>2odlMNfO+Qb<R%>8_4RasFFl:f,9V7-"
-    "`e2N*k=>&u*WxN)OMQF;v,wu-*aF=+jWA8YLsG`IMMcG5SUH-f#Fj+73AFAL(+DCpoJp;$3gJ23>/Xnecla=*4ls+)/.7<L$delO_hGQWQ)J#I;6sZ.Ck3"
-    "Z[Y_k5QVJ^SorQnj,aB3kFe5<o4Nog$.(jb:a%bTB2%$>Mf,QqYT;,..][/R'AI]vp%t[,i8;G;-r<nRCoS:UH4RZ*&joS(p8-VV'oWE0Sq9f7-.fIS6uK"
-    "XNm-6xN&.LF4QRneLb_hk<e1SHx:>B.U=YQ:#iBg-Ds8$`<mSh-l>a$1uU$-lx[OfDPu$pYGV^%I5vWBP#OQisrxe$eKSBHJL4QossgV;N$&Tv[0MpuJlb"
-    "+@vDanF$eOqS/,Voc;2/fVbNnSa6l`F@66ZmB-'y:T8DlM5JSF`+5J.'@JjXf7AQ:rK_.<k^+Kr3YqG$D<rVH=)O(IvURS[nMn(.^)e-FfgIZmO4hb:DLs"
-    "6(F%FXs]wP^yP_rs@%vi-T6kG0=Nx,wf)e/y9O:DcS]Ci>,hd6P7MPIEiL`bpoBEd2PlrcX>^`nuJd5TFjXr9Se[$2<neyG9psM]r5VrM_J/In#-*:0VHi"
-    "byHR,*<J6Xdq>*`<4a6(Y.v9g.FPxSo#CBSUq-+/lW/4OnG3UpbIGXS9=E+KlrP'm&)lgH6ZEZ,ZKrg)ueK_`OwJ18;(IrIXDQf_9l95QOt]@,h5fqB7be"
-    "M@YI<L.B_kFUok:;j=SGYCV0jWlP^Kk=vr:V,&m)ut-M3j$>Fi0o8fxk&'+>26IJlo+R<e#.^2jF'=<R5@*W;v1i%HuPOw,1)T,ymL0:6qS#,_Yo<e.ZXj"
-    "a9n2nCa+Cv>T^)R9n-l0@pbQ6Uh7@;9#LYAD1<K]MN0^XT_xkmjfvUsX=ibGVWF6qHiFCW30:^9laypiPA@]9yQI+<K5q-k1aIu<&0j%YJ,tW0TL9Cq&R/"
-    "&GP-ZKeU=sQqZ,i5RD`47*2U$)gw+i,jF'BEck^cB5'ZJQC@d4$%a#V_dY38fvA2t.f_jfHvQbu&]3e+=8]OnuGSR=agSsY=U6#ueMm1p)jg0)VkrX$:;u"
-    "*L[4N`.$BJ=4g3Mh/gut8w5g@Ly>6(9D'`6JS90u(rrj'_w'bu$oX*wQm[BMlxD]e;'&*yr-%pHe,LlP3fmhq3ch02e:cA>=^CEmmEr)cq<nMlYbo(D27/"
-    "28,D2,EMxeM^3bW>6+F(ki(R6N_Lf`)F=wba+a0Y2[oXZ>:EMJu%Da%;V5K&SnFVh71j[(H7]w0b>^E^cp@^-Pd`%BEH0xZ:TFEP4BG#$4[AT&0Ld8Ycaw"
-    "LDUicgpGHB+r,Ujs_]qH(k2R,XFTeey8DZf2h7pwcQO,X(%lgX$ckq.hj>5fh)13fPfCu*55Gl;=rRKM1;EwM)1$aks:nxNQ6m+H1'0S@9+lb[s(Y3Lpit"
-    "qgoXH<73Jv7^kljK[5i%7@<:w)k1hoRaBfjPGU@q'smgE+Af(1++Uvddxm5DQ%ws-b<)R-l5Br&lZ8P]1o@Vui1460]0mlkJ&W%:[0iGd0y%Lk4dveh*E("
-    "$,6$E`Ms9B^pB'A#b6sZ<nb*2(0E%WE[CyKlPBqun(crHL=03L:mr'@FE.&aA7-+unRx67vaW5n2lB3AWucr8FGo7+*3]-KC#2]y'k(,=+#'Mg7Jou(un>"
-    "f%EYGy[=%p&ao%pkDEJ_q'm8%$]-mC&B4n>C_93con#@LnTTE>EC@O^KtLmcY<0iQt2p$=0GcJgYj+u+$X;RWm02y+mKiR8U-G:^vU7B9W`:/AbsKH3ItJ"
-    ":2IAQ3w$8sVZ-X2*j65v;gj>PS3ar`5XoQLmcIf-BOEEUTiU5v]wF]lL/k7r`&q<RpHQX#5aVDh%`fttlHH4.<:5Aaddf2w.s;#5MnMiqK0A$>nfhiOBd;"
-    "tc67TY4jjOGip-MqeY-+I6_-fg:LnQeQ,C1Y]h8IWmR%H.c58j:L<FSi3ky7GEuOo;XRi`Ztm4XY+teJy(+)e`Fe%F&e;[B/Tm9RRDG-=`a*D>M_G<>nW#"
-    "JDfN%i%chY+@WTEF'26r+1p]a0xEmt=<:SWGmB&8wOoXFu&2)Z0sa9[J^dr;'q.$1eL2$nT^.;Yd7l%ZG9g,mqhqH[)gR32W[8*tSZ]`*@*l#-ZS5nbG[X"
-    "nh>S.d+YS9m0GnxAO].dXh.`FodGumO[oR@UC:/wUl8U5n3gy.#y19[cE^a$bxlBl*(bMmbXL.*<^#Z=BlnLR,WV^#.cw(Ns#R%w$se$VX&a^ypAg9&bo:"
-    "KD9faPs_ku9H^5qo`mJ=0]`F`If[(>s.b`TtgJKN@i7/t,7Csdky<W_RQSVQO*C:7I^)Cr.R_F8gKvCDSmIR;]*#mY]FsHTX;#k`G^c$qRK_XcF2@SoZ(-"
-    "#MQWM&4.OB@RgQl/=N#Q++OR'Mq/wu>VZS)VT(5Sqs/NJnrII9%;&_C`7Cx_K%5BsJxQANVM:ytl$m*-k=Y[_2qy.ioMrcsyLUu6@DF9Np&wmS1xAONb3i"
-    "G:(DsrOKDvKcfkF^`<Gxe(F5X::mjC<T'7R)DrBuMoNJ1FS0=2XdgeZx5/ZpK55M=`1<_a=FcYV$v*%Om<J<8/r'oG[7sgGD69cdW[xh@f2<.Hoil9*]8S"
-    "NY]2P4I;f1'K0#C.;]-Io:ADR7+=v12CvG(u9s#phS]C27:MLK@y9`<hjLQ=Wby3E&,s$<Fd&GCyVtQZ2'xt7)KsS.3r5dAyfTVW7_lb574_'C<DIjvDy."
-    "RpNr'wy<b'2)_nD;ODN64kmXJ%.+y,*H^83HAZUV+RTZrKFlomG^pm+TO5$fDZjf.@qOf;QeBvv2[n]%pelup-Z1YIQ)AChAttXt%uFMWK",
-    "SD]%+,%icAE=X2WAX6LjDpi,<=%<3jTl;e)T,mQZ9_T-/oyo&CD@0x&tQAFW6V//`<]^ZCp7X.O7y'9Z:q.t&VTB*]ovb8.,863Ih$K3Gpp4@cd&i1kyxy"
-    "(Y<ugDlR6d@pJ(#x*G`.H(.Kp^d9c;Kf5hgt4A^0nre+$8^&7:nsuRG0][a_Tn$E5U#Ti=2nsc3;iuLXqk2jo>ZVQO@/7GPUK4VCx>aJ5>/px,%G3&ZNk$"
-    "`17KIDhup:rS>jp[`tBA#7,u:J+G6eveU#BOBI4(8pmt9JmbiA%U:BYnV5r&T=x8-lAW&xw3rBkF0nQr>NTfT6Ul-L($sOO5)dUr&TbgNwsg2w;280#An7"
-    "Gat&Tp4c1rB9=f*:$hj'Ef(,(rVD^5DCqWP-DFx&Ycr,,>nSxQ$i3(e@2#j3*;V>@qfaIa$kmCNIw,)dKRD8^&SVBtX*BimF^kjWD-26cD:QE+]$YRMV.W"
-    "qAAZN`VjC^B/)nAhhWw<P0u1M'Xr.g]$@S@erfSMb:Xswqx<BW<[j8F)pmOaqkNL;VgL]%DAelNIc2fXZWr[t8;uFauUdFB8`d=rQM%*5kUVX^w*VW`u4N"
-    "<,/_.@NevrU4#a_<A^TXPF8t4'U3Y/(5hsgsH(+#+m@bj*3l^mDf=5Qovivq$)^m1EE1gKaDQbkS:%yZ-[4<2IYf]FBKrUKUTAN75y8F7]D#G@LRo1q.QK"
-    "iqp:Gs7rdbn8n(=I-5^>40_#ZcW'(rZ9Xu@s;=)Qp9^j_;*dqVHryKhF$c65JOgh,,nM]V:[,r(1qGU'/*uK5Pf<,9&33oHeFr-SlqqW0#-k1e-(%mk4eO"
-    ">9emll.<oWY*f=:94_Yjt<J9nSsx*O/v`VD]_q/qi^k4TR'hEA6bpCS'n1n(bm&1`xtZ(SEMkLDq^WMcM'gcsoIUCG=<HW`ug.:>5r&.$@@TXkEKY,*K-;"
-    "I%mP/po^OWZlygQ2V0X>ZBN>vbarSBUnstw0Pn'BvNu@K'Z83r+Y^`-$V6x#a4MD4[`rlDc;8Ui@t^g>r+VAf>Qm(-HrYC4V$y%1&mjy3J[KLm]3/w@1CP"
-    "hp(%$Fmd+f(>Ig[6Lc5=;q8.>ZYMX)rmC$O1F,'V/sa<B:h>Xakd<.WT2jr)8ODly6x$^(0IG;Hn+<ji#n&NO9TTNV6WVU.iKZB<i73A5rePj_HV:b`hV#"
-    "Y%yH_VG4*gC2xT:j1R,W(8VAKkEPK+J.,aJAQ]'9#ICbJB7C$VY[W^XZ_bq<pdkHQ[9K^J4TY8%J+qT.$ybRmo8,%)NDm;9(^]KiT4u*j6TVX=LyneZ9/c"
-    ":foWti:#`PXM3lcFgRyw+#tS;<IxG^+7E7AruOdFpO7yXY/>uQhs#J6fZZ.PjL&F8/v.s+Z(1_FCU,,8Xly$o^>R0f<duA4ljAX;1<[yim>b8u,j2c2iF8"
-    "g&NiWyq=VD1aq9TYsABw3U;s$mX_FZ>c&WVn4c:JGQhFWru,UB&jT7OkFyErNyGD0L7(7aer3cZSBr3*VL_;mdOsY^2vZpUlA]IX@j8w)aXwUTJ:9qc1)<"
-    "=t6Q;`Q68F9ZXse(f,iFRQKllam[pXoH<6L>Wwi`][5TnuZghUYth=M3-4eqQx0YiGf>_JHh87E89Q31m8PgAS(8m<pVMSD-anjFg/8X5<Yw1*U0#&/u#0"
-    "3McXBk,kgLf'heZJJPJN4P0bH'68M_Y@8Y<EZ./-eq7$`I+>aR<WY,-DC@E%9wa8e$2b4WpU:_A't>sMp/VK92GNw_&#tCmp0]'xWrlV.$63<Cr@JEc8S]"
-    "N#Mc5UtQx`*^Kll'_m1DV+C2[HjFDlJV7gBrY>uM45FiA(+xTmEPXX27]&^aZWxDCn#c9$3.eChn<W-e]3&mh9&Ct3;EytJlkBmp)5u-3LaGXW4q;d%;h'"
-    "Y>Z(co'./$V#%<@0I61TlKC6:sh6uGUY4wCr>Zs8-X3,e3lgFQCZ+Zre]DjHi*5sbs<[wH,P_oOS)9gYZZ4(p_c96NZh-wNE&7(pE^Pn_YBaQ<tBWpQ5=5"
-    "`7lH&rk^l6YU.DNnbw)QS5+GgPu1d(bpHWTcs)Ups.q6Gv'vfq+lb`c_/d-ddtG9LdD(+H#L[hlG_fZ",
+    "n0C9%1VZI/Kj+K(2OI7+/Y;hFNjJN56L-mTUtTarjX.o=Vata]V0Wl*rd`ajuh_30.xP41NVcwO;5i;-0'3uk:v$JJi_B>Wv+[>I:5#.k,qNx`yMJ3B>uL"
+    "[MI>Vh...PY45Gt<p1X5kvjNKsiBxA0LO++dg#Jn7V<n+6kqPZrWgMTPP4bVuVYeUo,;$5;sP+$&<_C@>Kr>$0wVK:::tgyjtJ2eQjP9fm>N>kn:3WC]+n"
+    "NIORRTsd6PkKr#1KVpkU9I;'YyHm8UEq+u5gDNU]m5Dt.FBm+Ik:'Qkf5Y0C81&D>P(;hOW&[5c@:_b#+tb*2M])V37ltXcQRuX<xVY)wcS-<lmO7BV6ne"
+    "::bQYDr%%b7=U+$R$x<E0=GY96^yF2Lh/)-:BqC1s6X5=/6%w'ad7qN_fjd&_T7TXh39byYmZY<[;Y/,4utwsMUHje3)lI_I]s9sl:PC-lTUt5rSZX48gd"
+    "vLOF,c^rCmN0>KX1:-e37hjP^-wQwDk3vtfWK$L#Cx#UMXPb)ROPFYMZII%EF.O%sZ.in)6tS8@6r+d:aYS)aC&P8oKD9bD4t/u&U$Q8%EuN@Akak&.G8E"
+    "VSuCV6JdiHMOI8>u:Ov5Z._`Y465EL2`4[8(N[o0A9>ZCWLFmWBPhWCS/M9%:lWqs4j3vIq&^+rD$H`.yN-9`N1tV2sN,UT7,Qc_HnSj)Fh)QI-pU]Z7ax"
+    "RBp7*%43ygggFqy9^pR=xEG`uka7$mE8F1V^8BHQQWn:,aDpC4uC6&n1Jg@/R-q<6;H=DKpAfj7>(JPmUNvuPR^X<JksRy%Hq_Xu#@BhGUOdgBp.5tg>kL"
+    "E9=4L^@rQRFOTi%&^U/<ikD'(CA,,rGufDW$`+sAtB+.RNXorvD6HutPlLX9Qn^7(bHXp#dpcoso4BtbEb$8Nup+N0x6bo/dKUX]-]mC.fVOf@sn`/:te&"
+    "EYA5^tIC`=@2:l,.9la-%xUrl;#LG/U:RnRu5P_e+sSaXA'*>PL,QS5<bQ+'bS>9/#m)W(mqcdkP>&US1oRW8QHbmglw]80;>]O8,nhl1J7Uj8.4a8gU`H"
+    "]3w;GsEClEGBb7wZ'kFE@cXWMm_$Q6`=3Vt8`[bgSlpSFBHSB'X;FC&,]PWQy@M[CP2Dh<:d7mmHX]TxaQ^#>;ra)OO4@`uLiSY]$TH,xiM+Txo$fp:cxW"
+    "K<@K,K7@T^S$,f71.6)ZDeiHC;#h)L@q8TnIoV=$rChK@#jN=`@>`a`6+pB_ZMHeVg6Y=fedlOsB%_e^tl/)=x(ysYxusQOXccVL0r`s'6Yv'TK/wvgF8'"
+    ")NjA*rKm:MYTt'E/BFbH;+2GHQeEL..0j7BxiX[2Fvsp=UM-vW]SB]]na#hCnMKkvPQ;8p6k_1M'uQZ/]8$b@6,TiCP[^L+5DJv1*uDdXKnD<G%YmO]x9n"
+    "x;hWAdrN,E[NX4<>vbvU:lrqXy9GaL:@+p_^io/g>/<E:@D`f>h<pQlG@(@vQ1f_;l[bJNuH;8I*$+WlrdZpZ^D7hOANP2D)/OS5$xIOBSMFK&*QJj:WWE"
+    "$Bo/-qeBsrCkBk'_k+X%atxiM^E]12fBF'P/UDMS1cYy_'2r&o7pGCI,1rO%CG+cs't#$E&_ee]tjt98/`4GnOb[@p@RUr,>Que&#niwKaN)6g2.%@&tB^"
+    "v+44t7[fUZ-sAn&F/OV%c#.lQT%AXss*DGfP8knxV(wg<M87siKS(SUtLt&^6Gc3358>jJC;vQ'k%mV#U`Tl[5t/#dQq^.Hyj4Z$Qg[l.t`cd-'2fMhvvL"
+    ")`r1SHCG)ssO-F,XJ3Pp^YLchg.0-rtYvOX3WXKB3/1AaH['.]RW](,jk,G4^FGIa)`PLPlH1MH+0,9gsxc$k5W(qW)CT2[V0[Q5MutPvBiE`ELh-@RMx2"
+    "5r,XW,pY4.`DlehI`PoufWpJ7u[wwHQqC@aT=eo:(#>qgFiOI)o8nLxL%uNSKqqHJGt2ExNMXrG_iXF-tk/3^[m)5Iaey,=7[*:3i=y:QTR^cHZ`.yV.T$"
+    ".;#-Wq5Wl-fyXen;wBVnp-8Z&W/ctJ<9why'b^tdJ]sXc$QUP$LHe,Ue=0,$83Z3mf_GTB,0%B^G/+XOeSqFOEa[M#Lp7ZI5dS'*^M(CH#9%l@XEe3$u5@"
+    "LojivdA+2b]Q7^mvI2)N2[Iv%L[GKcu6-6i[DG+Ykroa_LQsPa:J0+f6kglw>*5DT,Rm'SHP4Yn_1hmRv,a5=8bj,F.AUmw3$eEeRQm$K`8JY86FDx7do]"
+    "3wJODP8Uc9G+o@rDX5sGm_d;[TM_sBS@&>Ryq=A$rNtI4i6LPV+_Q6,sh]N//,lh;%(3N(5@ajT]eMo/DWijF@w_I[^m2QYyf09'<-^NEdKeAVqG<Jf`E`"
+    "n@f0#mQRA)iYb;=#W[OUrW_-$U`g3d#'N_8Gk6y50V]9S^%jY5VMlyswF3S<,0x-0nO@2frFsVQm6*)&Kre,tGV'=2aQ&FrEYy<`S,`U=7h'j:18ZnATuV"
+    "_Z%.i.P=Ntcce.R9vd'2.Ux2tgRgW&,1v'#1-A(u5F2v>#aWdM3sv]2^E[BmK6W.aVkAy;X3&sZD4V>Fm8vn[V9u6<w-m/*4_B:;D$:73>G<Ar7lMLarox"
+    "D#Vd_2g6GjbI&7vSlmI'Jh[qtx(3`'5s<G3Qd-6sY+>AO*]0%IqAN>HRbqQ(CE1v3O:oAj<'O3fx3;_-bEc(u7bLF&Zk$5,ns;Gf[W1m]od;Hb,qmH'E7c"
+    "aD4'<0MR2Yd@QC3Mw%;7d>Ro[qyi9yPOXR=)P;2W>SatmK4GKw;y7,[^nue>N_e&CL-41ypygTe8q=6i>N5rCmN3a&>3RAdhWT)`Sj$]i*.E7p3@1*.:#p"
+    "B;)&,*NEQfW:N[;lb7Unyr7H05'>QHr2$Z,m(>-y,faFOkss%71gVyWJM[1U/Y>5q<)e$&`$aFe'(9^oYeP/wu0]fPZe)VnD&0cU'Y^=BF^n3,79h@V;@A"
+    "RsW0:Sa)iJ2SlMGAv6%Fs>i8A(Z]/H]<Eo&TY;/rRaQHA#l@i,NPKk7wYEF5IB^+uTJanZg:+s'92KgQc6sVt4Xf47slYqirqqhd3j=BF$PfT4&t%^`(uL"
+    "GRUIp:(i=NcCc8;Rnw[*5>p)-CXnj(PpuZ2P=#v%Mu_VZ[@XRO__<&(;Kd_gk@Tn[3Z4(pl[mn/Yts'F+`(Fe)*E<v=;VK_q_jsU;]*7m3##pIi8Cv8Dpi"
+    "$10k6fm)s0EaqrgRDCd70/o>XWjX^VaF+tB%n_U;j4I.oy*0Qwg;3OD,S:qVMtc)*8hc#D1i&tPKY6)q.v/=W[&Ff57ea@0ZBf+O^4.RYqQ'`)gvtrmJXZ"
+    "<q@>K^D*<5clL`(dr)`,UM[i@)_2j*^g(yV1qkcuv4a8P@wVjkGRw(WOq[b)sg$l/k;3L)kSU5aPfu&6FFwTXo,>SJ`=/WKmeM#v2Mo>uluF>(_@OBrB<W"
+    "VM#GNT.AQox]'QD2VaxaI)$E:j.(5fGln1@KVpHXy6'i>3Ph3Y7MFs->a-&Hdup3cB12*f9t4ylCBI0#7Q*ePE]svR8qSmq9=.Zp&f,&'3o=^fpp[csV76"
+    "_8VN@6b^.qGH<RtJ2rIU%:U]quap%T*EW2_]c<cubS'`Bvl(.`rs_;gt5q;px;vNJUe@3sqlg#QGQ*RgQQ9StokZ@b,B4Bmai*1`qG^1^]5uH+5M3+>2s7"
+    "FMMp=Xt82yS*x<NG=5HPjZuoD/8v:^cEo%P'T-6aNdP43LGvQOV$o-bRs;Z'+k[wpyj&EML(<yBc4@S28fEXYA@6&q2mEQZ<J(DB2ryA28sgdh0%O[d>ob"
+    "iFd5p`Uql7$<kM,e(u001$iu(yYhkbR6@Y2FR.VG#YCgWwc5M9TPwUNAjpKxc^MvhJu&<.2Z-R#r8u-Ce#]T:Do'p0y(x3O_+WhvsAg1x>unj-;F958GTT"
+    "+iLj5YS3@&Fn,6Cs(ip-TH$+N>*aZ<JUSc,@/n/]<-q$x:0`%<SoxS<DdM$6revg/P]ea[iJMOR%dB@5@=Ma^AhEt>d%A5;6O_+3A^f1$d",
+    "S*Py1u3HMN1msH(m^t)E9JCZ11=(vB`H[^kTWeh0S<Y9h^KJ%CO6DEJMg`lu4T<@vo4$)9hj='^ogFE;18bA`3d'0olk;;oMO:x>7VpYW`AnngFLqyr5Jf"
+    "r)_k[($5mh-lul'n_)akv8.ju9nmF2*wiI6PF8xKo$G]FI_gt'ou1nCK(lkjHhD(iphrS_2W_(wvN^Z]Qoh5(.ai2+O3F`OOi/GtkY`l^(2:'qFuOsIB)d"
+    "g5-bX6wcH@IH1hK/h)%=Hu^>U2W';M;wHV`kF+h0;oi+]ITj>T`S%-a[*2wfP%#>X'%a.bJtR4PRR8a14SZuDl[XEryZ8a&5mRR%$2+GA,=WOL;>6Mlg87"
+    "RB[5>1oU%ei/Mt<#]>ciT0j(@=6Xl0)ko'(ck/hj..MG=:4q-Kc11o)7x_YUedi$+(n#*4k$vm6(X-M6*ptKJ4A:bG4Kgj7Q7Nda0ssba8iivhBx#Rcbo`"
+    "3bO'@0W,YpPu#a<jc4$DP36e%>jL.LjkQ;9MZkiK^HUaqj&vq&E7/Fd/T)GiKK[s%:7nZ&,FC.KOcAhUZjNE[3T`^L$6(8*$BL<'t7aZ^MagW&[,(FXc+."
+    "M)+<ZEuMy]gh+8O[vda(c'Y8q=p:T(DV8@Jm+^-KC0t.l16<q;ObmV14x^Xm;X$4iUTt`rvp#R/r:T;BCAH`'&>hS_Hjt8_X/_f8[EHM%`t9Hq6KkgVn95"
+    ")6O#S(i]]3Q%PSgPK,dvtdKY5K:2h:H_@]w2hV%wr:&Zi:chHtvO:/k+km@p7pQii;l*+Q;cH)>S>q#Cp<G8Aii.KWI6Hs[F[g%5R`^E$v;cB8FnDXYqLI"
+    "I(B,wGT[sD;&KJ`[QH_E;3Qq)@bMgPA-dh$L%0@$.YsZ9'-A$-nJX*bI3E/DaI[ORqA3vI_M'K]d&/glj=hSs+g[3H(7c5B6iAn9)w&(qOBs_YZn@VlpFM"
+    "l`]FF%)r,_58E(6f5$qFVuo'M3r40Ma#mW],frHHs8lXrXfWG^.7WRwmtiW26_#@Y[`H>Hb9RD9iAs9nj<k+rdlw6+'W6VyS',V;8F<X3X5)-5/&::4%.S"
+    "pcfR+Y:o@J19RGmB7nK2-$$N=wF(-q_*BG;h7U8>tMB'0TRI4`aXoM_m#ei24)(#>$epUU0ybvk_(3VA]qNdEerIFC&U(ZeOu$eo&uhGEDn1]p<lk6g069"
+    "UYdh)]+/3Att[gZ.e-:6JZo:AL=3urXI@wf;e@LRvZ`I5y9(7wgBx9^gGPs3b9OqLL4/YHK4Npl(f'51OwN-aZbqqJfWkfk7h#G)ku..vZmF=3NqXv8$3h"
+    "BQ5uw7gA`]'-c5qC=_2H$<c8u+2-&-elQv@kJ0cwJsJu'C<xsB0mGJkT#m^>MetYUY&L2f2%DT5CvLb/&J]sd>lwFhL3e]Ocrivv#;+xH-nET*AOlDnd-+"
+    "ciW=^7S+3U6nvu/-;R)q+*s[tA&it4^]%ThvKr;`i'j5>3x,KFtviiI$+AU&HpSbq(E4vXM1Z)h)6Wr2,u=oku=](B>^bGs#QA'#HgWH;30@>&k9-=&k22"
+    "<BPn(Dy_LJ'IB$r22uHkoa*+9/fTH_/kM40aj0AVY3pY:TbMv71D,F_1+-9vniNpN,Y1>x5a9#6JWj-lin)WgAJgOXf/'@S^%ZwC@OA@0d]_&H_xDx;K6%"
+    "BYP^NH8l9g`c*[dH-Sj0ll%b0A$_2aV5G*H4$f3v,g5>YnxKXu*[V)s)KpcTDl[O+cc@;v2*X;bB[Z%/3&(6`+QfM,2_dZ6Kujx(8b4Zl;H)Fs,E9nv_Ek"
+    "$LPq%<ET;/X-k7DFxyBkKS7)_M=68&N$w_=D>xiL6UinX/Pq#h%`f<_,qBuG7YX8t(rmj&#=941s9>>:5F@w,En,BNu-0A^XL#S(<P+eq9dF(YBf/*v#2$"
+    "[VVjw3HO[RogG35%l0Vh65f&+]I<)sU0Z(eY)P]90Jr:^hv/JIfv[UCwuQ[`<n8..MidTd-7j7nYKNbo(tA8Hsk.0O1QMkQ$H#UUc]+CFqnA;`f$s$N@K*"
+    "'[$A<2t,chxv=<5/d=3%i9Ke'yX[dK%e::0c$WQ[DkOVe#Tt>b<Pb0BPmP'-C66m`Q$Dinf;Jn6<S^&3jml4U]]A;*D8SLujs51'WV*:D#r$vCaEG[Jbq0"
+    "[P^iR4ZRO+##')9bTbwE;AFQoO0:E)2ye.5.moo7dU-ZYE'(Sj*%;8Y[bxw<R<$###",
     0};
-#define DITI_SPIRV_SIZES_attention_half 5043u, 9797u
+#define DITI_SPIRV_SIZES_attention_half 5122u, 9957u
 static const char *const diti_spirv_text_attention_broadcast[] = {
-    "n0C9%1VZI/2@o`XHDNuaVeeNnmcK3q4*mL@GJ,(>;DFB;F2&gK+vY#nlX>0QR@baJ/9;tXN,7Hj%/dF:R2`#q7d%HX=<%9W4Z4VOQfqsU`s^rYfbH=dKdZ"
-    "CCLjDG,QuL0X2T,gHqqblc3#5LecVeE$Iwu##<CXh8w<T$CH``X==Wd5J4LtAM94cZKpK41ei@5J%]+Z:4vXc)^YSykrdJHf>-OTI22t0&A$Rwh7UigGBL"
-    "`*DQEdTKa<EJ1`DMgt7Fe<;FDwEUDV=pA>lSV/(vQVwkvYAG=bWb-BTVI46)1ZwUx,nbhTp254K7_<F2[1xC0fLF2gsNgEik3;5wMgF89K2B4qxW`41Sg1"
-    "JFBM0vHY7)/nPW(pH5Eo8+.^*AmX+_N`F$^RYQfQL/gfL+^kt`ZH93Z9o8n*<3C](,p=iY_,/^/G$<V=[0J/C1bi,CQ8(@Y0W:WpuowQm],K0HY'fJeJ&c"
-    "p%oBSm_MNOo/h4=Cp.XQU1K4*covE-&YSh-p1N2uI/Upbt(QSg*<S:;2mK=o<$GT:)wc5@i<S:i1F[I7ECGBB`5=[4(26:o`nhJxmq]uNmvLW,1j2Q0@iZ"
-    "<>n->9d9ar/]5_H61d[Yf`3%qQqT(h[0`w+CIOa`5_JwD@%bwAj5wO<d*8ITvc1/5<`Tl0&SL,$a1j]+<dNLrfc5E2UO2Y<:DfDp8A3KK&D0UlY4gG6>,/"
-    "=kPciVLj7:m)V5vB>a:O,okxvH>[52L=*6v9ig=+q@&da3hcS_WN2*[>:$(,vM=aw[b3;+-:76DYP'p4X2F[$GAy5WFGN544ODW4D,IU5y&UrPAf<2.hme"
-    ";=)7i:OA9MAimX>%Pm'v1lfm$e@d'PD]$cn6*Fu]%%T280nedpA:Zt)m_9n>^DIvq2,iGV:ix7a)y]Uv1G96bA61,h'<eIl`Q^s_[0X3jB%h<1o>>Asgd-"
-    "AsZ/9]>#LCux3(9w)cN)E2:_6kD7l^`)A[Du.]5YdIfLLLBm<U>2L_GLcd.KB.8Z*0iV1UcHw4i@[]#yBb2D=>s0'9/+AqwUKvc<TjdEdceG0$t%V;Sd[M"
-    "7g]gi&,-@oeu;=0]]4(Bx`Rh9G%nPZnPr#SowN_]H'wv3/N%'/OS2aanCthgbxpGMa=qr`qm>#u>7r&(Bt9[F7KVFf;6hc_4Bc>PQam+Ma@Z*rdn1hA4hg"
-    "TJ(Zcw.MrZEt=bGg(*uH17Uwr.UXy)(@R=6YiX0h[LB85sFFb.e1th[KFj`2P[&-p_ihp5qAWfMXoo;8JP8IB8,OY@5BL(9-.O5d3xmyFpHWfJ>aJmlc_u"
-    "7gGq<oL'-;w,h$ZfFk`kc_@X>*3ZogL(,>](5#U%aDe++NkkHErb6VlRE<CtZdThxungwOy3TskU1V0We4O4qxGy.'MfNAO52aO[Lci8hxp3QJhfwgS2M]"
-    "_'Phk+4L2XDM8w0mw.WM4TI9XO-l0.sLcTGCy^^F*EW,s8AQ9fAenY8r#ro19xtg:)&bc+O&=G3]M=>D+]QA;rAd$_972U&,&fvu:<FimcPK<io:'.F5JU"
-    "mf];Rc43QGOP6-rs(_r9Ye=`j0l+aM*>xGp^4KAXZowsj9%ps`Ih>8YINSnlOnn*pHdF%u8j%27_@&oQ+1GG>Q.a/$L-d9U^]#OUfg8W#GS^uAOQQ[$E+<"
-    "U`p6xF^IDUM;5b:ac[VEe;pvvX2uv+CcF_GkCaZBs+Y3gp9EdNieXZ`.%k)YF3*V<<Su^LXLaMuLauMfVDmxn:F+GXhb70[`)<9A(RSxs2m0PsDA.%(J6&"
-    "EBgwHak<E>/D`pnak`w):#`ZIjmnKJTwp+r]s@L&`yOstL%jEcBDafV^f&WqLq>oK)`5prTh:3HF.M5Z'+(.wb*e/BE1h5%cC$aP=8oJ-xB2fUl+$m0H9_"
-    "FqEMJT@O9XZIa2J^KSUvaL:BaSOB;A#LGNK1ZNx&e7=bc^AMxUQGvkE,$m',EV)<'#hE(KbjFoXtYM<nl2XX-;D,Q/N%wv5r-1M4@u<ISW,2vr+'N75-*1"
-    ",c[=xBuc4pBMhByf]*)nHL_oG;3ea/t0Sg/Pie3;S<o8PQuT-FJ_QVb$'lFo'D=,d;R7Bpn,5BS)h<rTTrfcKR@>mnKdn]rUmA8%RE<ArBV$i,2JJ6aEvP"
-    "P$f`7oU(ppOq1IUWrM:W;APGp2^7t-EkC+w:5O43CoPhj-hX=u;WQ%0gO)*+RLhi2kNm$PL<ek7PlA(a9(J4188y)4e14_C,EZsDstOOck:Ge;c$M,giCo"
-    "x*,7Rj=@/jbPH@Z:>&l$fPB3wT2Fg&kEop#$(:8*eI%vNX3^;^[1+Hx)-TZ>@6[>#kH_JTS41edQ45OT-_8#I5ap#C<@%(e_j$G/KDP4.#idC.4/ekkwSM"
-    "WMKA2(HHjXVbvYiKY-0BtTYi*qQGbo(BkmLt-K4#Jjwi#Zs%Nd*cLC*JZhhObdm0XTvGf0E3QCe=e`Pi;2][Y+:q,1a5H8pW&/a)&hIE#2EDl1kw7HSvP1"
-    "p8cZ@0D<6mWSFu<XEIkfNqo6oxBqf'3:G&,RT%T1;S3lgQ6P]^;b2XDs$r7D@861`]$i=/(r@ZnVh2Rj&CR98s0%pCx7#JU`tJDU$NtM/0ts9'7qI/D7P>"
-    "kn`rL%w0AaZub+LVaJseHfbNPh3wpDfMNiF.NJJa/pW=juQJSrev,5a$_xPm*yh7gcjLH''XUtQDZXVLAD1=3*WTU;456GH@G'pb6qU+r*/QJk,miW/7u]"
-    "fHrbBKXj2$i`HKt7plGV@3uVKMGp2ZHUUwS[L>lL*mo)5_&/(Al##6e-QsiBdCM9vs4=t)shx3XPo'N1#Nq%bUmoA.[R^2kE'+FT7Ow>IN'3/,'T8KIMur"
-    "n>A8B*%PU;6sCRKN-..d>Hf_1mU)<L-7^I/+^trbsS=pKi>pW,4PaGw(r+'HAvSpK-id5*:=%Dmc$`mg@aV/bBXH_QrDPVeD8S(tQd-&YLtrmhIjSlXte5"
-    "[V0XNQ1A`&U>:%Uw;/xTxW()h(R+8D'Y_;5kgiP./;vWPtWEs#u31*iLT&*]A0#XgBsprt&.gKr/aQ+Jk[e&QS-_qQAN[KVAL5]WgR=(nH_CXic*hPf8ZF"
-    "#e,4aHX##vvs1dfmO(ql2a7vB]e#Y$&7w,X7*k9LcQs<v>hn/W)*pxaPm01&JRsm&#c9IKRa3:-r0h]]_3=]%c<qd3&g,ImR;$g-xN.Cm3#Pg%iCgUq.Tf"
-    ":gon'H@;'DfLACl;IlOZX@Q#wtmk:)X:($TpG_eDRJ-<g=xNQZ)1>:,cU%0u<C2D._nk_oEMpg0V#d6LK,26X>ob-F=8jgUw<H8sr$#/WTWn512p4_L$Jo"
-    "%cnK75ec.>v.PmSBVr#sv2kO%7.*Hw2cibjYn@3g]i:vo+Zjq0h_'<1jb5Ut>ge+hXnTxAs[[F(iY'qMQJLa[CVR@kPP=oaODdcXOqIs*P>@B1hfBH-d'o"
-    "aq%MK-jj*Y6SUIO)=N1AX($#Rq_B]>6]eL++:.d+7=AZ5Y8fl$h-+@X5J.ReaKryjbaHsaU.twXwJ@HoU$7H^f<`',AMg>oGppTJQd:uMPrVP8GR;@>[bb"
-    "H80sHAkS;FdZm7,m4ijIs]x%Yjx7',w/6iEJ*B[P>DGF,/R%$]@GCtfJ8ISh@f5Y3ulpbbLLBU+HwSZ0W`q>*LIsui4y0iWI'9rVXC]&:1WbKcI>5J6$(+"
-    "G7cwJ7+YN'3+^m>O_f]@k3t3tvn5+)HM>eiQru:y6u18CUXDa'$b<^b;'#@u*;1;nAC0HowPqMA'NLx')%XZ5US@L)GnII[y_cP<Yvv.rCEl388wfat7vd"
-    "-9(hfuI#^4ORYi7=^9fShfo/E8-54HVX[40csw%TXHvfo2D]FV@V#U/=q.@F%pN03,2b2RfAs>c[n=JIM6oA626C)TiQa9ZMHJ'vnV2@`e'nrDIR$aZvZi"
-    "29#PlF;Gijp<=t]Qb&rIGkB%M>hEXECiHly/'4iVW#UEpk^WF#3[1<DCrFCAg@w%^3'y9UGPIu_(1^/hv=.l:/6Ya;h][DOGbJ>V6=a;bl",
-    "v:ZFdUht]X(>N8nW[uVVpusxt*R]yF@o.=/eolX<FBdNO[U*wiOV&)X_0oO%=(frnE(9@mY*bfkEvg$M2d1]mvs$'ju=@%-usV=6JiK9C04,v2'SswK).e"
-    "-Z+0k14Zc/l@gW0sM(TiXh;R3(bT<DMgHwi4U<+hr>UR(:<c)(%j^k9YfF#oli[Nu9cTr,2Gsrb%Tx2ltlV^>2fOCq3&PTR3<MC)[/q>W&loiTqQq$IhW:"
-    "'`MUD%a6Jc,9UbBZQv2Z`1k`/:)EbdkNZDhci5pTqcxaZ&hdM%I4,0W2s5Bf66$N=BFGY4sdp,#sbBXl9e>)s63:2k`C^Cu7].pCw:nsA(oiW>cV:#S`hj"
-    "+_ZnR3m+aP/^TA/+6$^`e#-773FhvtCxgiL<:p@MqwN6W=.br+.^aefOeQN3I6Qa*`DogGmS94CE-(R=>$]F69nl7^tY#=0Yo3F#dPLXM'A:]lgWG6/GhU"
-    "CQt]CNNcO>Uu)2H`s:bA#Uud&J=`x%J<^Vt&HbtaJrBfXI8sBO9]+KSJK0`Etm.)kO,VBp-E2l`>Q]u_7FS['aoR$C$dkTihd=N(39bG&eXk$+Dq,/#i`8"
-    "&u+$2KeXRnUZ]dC_2Z6*Q6[%w:0$RYe.FnGViK:4$hn9-L9OSWb^bEQRJrNC=a4NTP8;F0-K)_4-cnXM@7TTO5cfA@/uwvQkoqD/Vql8@jWkUlo9k:A^31"
-    "$JeRJIWkP9'1Tc,c),,8X8LkNo,DZH$<mEe4NJ6ssG`'d0NjW@J_0oq@R%a-f;g&o/orX':^P;.<`patdEeLu58bntRLL%<AUvB6_82iBH#_A9&+pB^Sfy"
-    "1JR^x*D8XQ6eSMPrOe[6l,,<$soI=sG_<Ufw;fMNvv;<VHRSi=tUPWR:w9@x`1(RmFlOjgv'f;5yE3v/LDa92H+9#n7U#iJVFfps]_eg+MQcd8C4p:]AFf"
-    "46PeO$BTx'gZ))$/.=:$=Gd/>@D`fCGEi;'C-k-gPHjP'&o3j0E<%r#h()/;qB4R4FP>.dSdFIg*jN<$w>0>U&;5&jX,RG/wNl%n^64OR$h;>mCPgv.(/l"
-    "OM.hC/[0Pd*D0CP7Sp6CjE3P4$V3%Y,JJ9lr8O9=L(EWh5'wuQcI$$bY,5VxMw`cpDotPgYUhG<(qcTdna.0F'8[o.AK:wog(9hr/Mb:i0sFxJw]u9*0lh"
-    "`XV(,rIcAhv=^[p.M1JR0f;2[9B@2Kuf3=OYkwdtBqvr&s=]KdTJt;JIa5.jMR4#R>IOZ^-tIyS]N6;hPeL-6HbTFlQf6M0(tMAIddS1FHPc:U>k9APW(x"
-    "&39f+CAn92p49iFjO5l(33hqW.Fg.J,pXK&ccxP,0vy)FIa/;s$p^F8P7&SD$u&DkDCeIGZ(p.G5=Urgi(xV%%2WbJ2>lo1F(4;3*Y0R+=Ne;pjNnHCP:6"
-    "cOrp)1$DO^f^97rpet>Lje]##KF@k<_@X'g3L]]3M;hKa1#w=dX,XZ2uSX<<*2g5''-cY6E<je,hB.3W+`U;mI)$.'QW=@r%q5'eTK$IkVSWNW+a#l[[PB"
-    "ZxLWnmYp-_HabLP=LoF3lSC/3Bs$;e3YkFh8lJgYKhT(7ANGsQ5c5#*n=B0ce4j]Y&*GVKsc9a[8Xo52p$0;n8^Dh4LY8/R]]P:HGFpeh^4`b^v*A_`G%s"
-    "K%mRZ*3AT%###",
+    "n0C9%1VZI/M*1(bi]F7+0cW,GqkC(iYL[-w-yac7b;^35KedQ_TZ4:osAl.oae^RAx72O4HXXh>YN]AK&cyA.l&D(it$%IaAItX/>bUP,>w>Y]Xayx&H/("
+    "fR1,xFW^<r2GGF4j.N%%TOKg_*q1ZCenAN-Mqn$)c93(X'XqVXM8bVYtp4V+E'2Sxf-,i(iW#uPuGS:w.(HD`v>./V+.>2F2_Nn(J=+=;[Ve[%jn$/ld#S"
+    "KBm>EKmd%iy3k7Yi,(K+tJ8cfNk*=@MUDc1LAY3e=Xu3Id3*_r(3JW)X`lhVUh+6l>#7V=#j9PPQ6Mrg.T8op+rJR1,R'X:YBCR)k`>D:qH<mCdHnlg^C#"
+    "p82g'bEuhiLIOXl8mmZ=vgOdyAP'R#hMEWc($Xdg%58,0=eCn:4HZHiUL71j#^2;s'KIXnK1O=K]9hlEH,SNL8w%X.@$WEoWo4hf.UkUym_tx^A1/_22e2"
+    "DNZnk9Gndc&PeySr7jt3ToQ8Zd,nNmU8)J8nrS*bbp&,,SWb*i-a<sDXC*AyW/-`kC#,t<mNjhaN0)Z#K0<M)rc,4[d-7-QnE0WO2&qJ,o:S1=Uxs8+TnJ"
+    "7Xou+ohW9kj`Ii]0k@AWQCmpN^*LxhJXtgI/e0S0qYeA,eulG%B'(o&Qo>;KRrB$aaCG/vYD+/@04cG5>uc2$WpYPHjKJq$EysjWWV9Vp52:pqEXpIc@%Z"
+    "M7SI;L-+&8aXXkUPuuLBHXQbLW160`.8ivZ#Y&,U:&Yn^4NYJd,$v*MZvHaOh.,U&@j3tS-0(WTjq2^SQFbx)-^FFTgX$f5YrVFpL,cu*TmfKtbusq&O``"
+    "rBY0LMk_R+0o]U]Y7O`PuI%'q>-5(f7Kx$o1PA5cDs0,l9JV4[Yq$G;amU#eGmYCm=$/T7mQ6CS@%xR(bG4b_vn]QaxifQivD_BI0IIkYH(S<;xDr)KjKL"
+    "qH@-y`Dg]i/oA#P</*8g<IH(4[u0D;Gsx]N-s<Nb;]3(O]v&j2d]IYFpwbAT>/n[Q98)5`v/LQv5Jks$Y;Ub6Wt3Wc%x[`D02cp1.;'F[-:;OJb/YT-*E6"
+    "SObhBa:QP-[>--XN%4)3l=o.yN;Sc8Ff;.IHg9H#Jb;pr<%h=J<i`BO8750ll13ko87$Y7Xn%f*<Tu2x]i;3B7Es2-_LM:DiaQHrHAJD5gX])F*a@`WY<s"
+    "ZQS^P5VS49SWVeGs./.#&trlLoCrqId5y)g>WDvAF(U-jl:oD`,2%$O@[KnSCSa`cFA]SR.qWhcAVFdHnNjvt<0DL(TtLr3cWPO(J_@Z@gK'8h-2I@.TD;"
+    "]KxU0XY.0iy^F1G*v5bm]C&i6JLM0G,'EIYr88X71Ldtp0,'fxr`d%c04EYrTeUb0PIm@x/EyFw5iF]a)O8Z*K#*'NRc>ma8m_/2fYo$U3TvQp=WxoYv81"
+    "L00*GGm&:w``(1+@Nwd]w0eQ@`0sm_Ux^=)-#l[j`Img$)rAQqSgb*=OqJGRtjA/Y$Bsg%'0qO@d9w<^qaGT]@@=fyv$TE5P=V%:h8nO:bLNhE^(ShDbkG"
+    "t]&kOBYtE,6aiXwV]WBvDx&=&[ft=DD.w)uNm<1w[VT*34G)hrMysY$l)906/te7>e/#&1k`/f_:M`7ijAOa[MhYkWd^9d[JEt%WFffMPhc1*/1pW6BaWA"
+    "P<uc=V`JgZW-V_2Za6_-*=Z&'1*CMvhc.$*92U+oY^Ul4e*8m&a7&5PtKOsqL@A3ewV.h<RP1;WI.RiN@IC-/xo.v>y#[S>_G;bGeWj82DvFJ08[Cg-_6="
+    "B00DrK/dM8bfi.G=TFrIDt:0@#hA[`50@VKFiwRT6-bVBR`VZj2mE+gET2<kxiMWm(2uILg,k7VJg(V@A.Me_qeB1sDPe*YPts2HkQvq=EpsI[_4(`CJ>9"
+    "D7-((Hng0&01P9NWJxFg[jgPj,N:U6D'eb[uQg6O%jlk`<3[7_n.Z7pO#p/M`(vJ_*iRWG0C+$`qXR_,^C*1kbIy+^p4$FE4Vs*#S=i%L0./5vZJI-]ld/"
+    "P[OsL&RyRkOPPE9Tc.O[ATR`H9Yj9kr>JB7L%1.$rTKi98hNd7Oi<FK0-HDK-n06]]3*MD%(JGif``7V4@]$HbQlTQJupM9G`CS'bJ4b>-eGHg)qfO4mV="
+    "#r7BppDroOjYbV_(+;VT`FZrm,(vCm%*s1n[5/X'eBPif6yDVWN9%3)Cb+CAJ,EqC+BjXT$emJHZ')JT(lfs$G<<W2@:8cKW7j8&mKC@9RH9*W]rfYspZu"
+    "8*_D/h&AG[^a5v,#t,b4<XNxRKHj*%AnrTkf@>`D4b*u)Dp(ht%].X6SMS+P(tnwpw8N^N$t+0*FrbDGx8B)[7/OQROc9*S&)DcvBF1&L43h0VU(YBO;Kv"
+    "P=aM4nY-.7L7iH>b<9MHyiF8r46EnK,bKxRlyF..Tl>861x[1G1Frq[`i&hRCZGCA@)pg#MoFR5e5bQj0MIc'=0_bS)d$q7$E]Vqtg+KYVf%bI&khd^>>&"
+    "c>k5VD<'#1et'4QYrcyE,&[`cuU<cWOM'LQa:()]>ltJiITiAZgndOad.v(/&]^W<*()X&Q2#YFGVR_A_ULJRiBPIwl4H1N(V5qFY3eBxt2xyWoiME_07U"
+    "v)_TN@3(d4OUG57I[>b<S^QXpOYVtQlPGNm,/#p;8s1,k1r1nE*oE#:#0Y6yf]<<BKnp)hsiGix^UqJWc2+I[1t`$$At=eGwHVB@qo%keKK`Ri].#gdMo'"
+    "Z+TB,9oZ#r.yhIm0pF,.Sadl[UX^7o`^'Fq-j9ytHcj8V0O74*-hu#(NG9I`vnU#U`-Ava]J*._5r=4cXxX9IeSbqKbgsc,d`'A&f^3eAjSsg)(6=[6lpM"
+    "r:V*uG=>l782Vl=v8btN_w_wIj:P81-R$b=]NV8Vw[mK*uJcjR8V-iEn4cWF3Q;cg:UYC+F.nSD[iM;)e5I%+7^ph/QGlUxMbTBbSd()=-2kO`MrFc+Gg`"
+    "v9>tHBJ`/ALyY98B+$&&$wIp-xo%B=aGJDrU3pn5]pYN]u0SF1`u&9.PEeh%/*.+0a1y'Gb'0giL6DTKd4%Xc_9-ST$uii+u*fuh^-5sQjW1`_`16q=nD7"
+    "5w1T-'5l;4QrD6R5lt.q1/RTD/n8,6[^Lr#1Rh.,jAVGjY]hDqR&+dxBl5y85O,moV1&YkIg^upE@=*TbSqoP/bo+V0@ajIcYesL9KmOO5oQGAY4GDkS(u"
+    "U.:#8S8;KiS10XY-2:@[5JG$q+LUY9K^01Cq8qpELTr[lLaJH7K8/Ec362qcSwE`Jt=>#LGllh6IJ0$Ks+6=o2sMGAdquq9N'w$jN1^-QRiI+$BimigVqh"
+    "dUH@kq=#O`hy6EqUk=AH*rYST)nan#sx<Q9Dy,DUA(ZU@$ufVyBY1r[gdS%`P>ZAJa`FX)*EBIVg=x[EO+UX9QtadDE)+=:(82a#ml0GyXR5R[K0*Zi^X-"
+    "MPV]aCn#hpxxF[YdUD:7RjNG]F3<';v+A-UF:ZDvtkC/F]4BdAlW=5jVnR,tp]uj_6EF'@7&a:2+Y%a/tSnrU.SMt6#L=4X1Gh:E0b^a(8I)<sVEawZ0.N"
+    "#R,J^mZG,A]nM99ehqV=fY^U-yNd:QknBIQ]utXQI;dWOfG>e9]K_f%J8EuM0/P9(A&nt%'x>tD;ChHi^1WEeAKjWo-6O8H=lB8,bU_SX6^9&=Bs<7RX',"
+    "2]Fd_<A$=DF;xk.;utW.@Rd5D:]+.Ny:0%g%=)1'2*9x<@#x_n@Z[g`OmsFfpo7p]UIGtFQ&bC^g,igIKE-8wrXv.5f87iOA,$EjlT_]#GAg;TLSW]V8Qx"
+    "uXm8Fb$F7$GV#qjM0hT-wYIEhSGn,kYq&6ngnNlX/9:L`nqBJhat8_LdJIFW*`12SHW*V3Zccj5lyb`Dj)jS&]B;`t,Rne2sty[_EqWpw,+%h9gDpcol2;"
+    "=$uj,m4$&ZP<75x)xh)w7]QL<j41i.Q$2#xG&vQjc8UTnE/tCEPbCdl:Br0c:,r%]DatNlt7q=sB;gc5$SWG=QA.=B4DCm(aAYw1ZS'keY",
+    "*Ah@NdN8P5`NGf<ab*M1j'OsMxC$>h9&TDG+q^-2.):C%j<2;+^&1o^n5wv&-(hGJH.kaYHGM$VYbl.ua:tSJOX&c#+w=_tkL1&TW0j#UOi+<N`=kLW8v2"
+    "YD-lJU'G^$ee55wwW$@Jyq0A0)9h>Wl+e^b>hQwB->N(yvp0fHR24=nHa+Q7;Fj-OtRL;iN03oN9Js%q+&Hc;pTnl)n*7s-UI^3(3sIm3069k%^=%-6SP&"
+    "3PFee:kZ-uB0fZ%964)[t3nQ[hdJ8Ej#UhuH`t2SIKP*SFm.]toIC&.a48R`V51epC@7LfF3=<T5wkckL+cXV0$PIhtb*AgdE4wssJ)C-Fs]>xVeXNkh#W"
+    "_/0*2BUXmE(nlb3#89P8&.q_][p$LZiC].2w'_dV*rRR*;y]:@pyIZ@_AJOq`gd_><x,f8j(doMnT*E^a@k^p0*W(N`4/x;/AR[.d;1G>1t:KM]Rb<L8^p"
+    "Uk$]7CEhG4'ecPO%Y[y*UOSXvu^->%;La5K4dY8^;8d+&'At.*@cF;Mr77B,X5;w$4A]lfA4-_K1p+rUUWfVv:Jm+$J><VKdSF/w_P='+#*l6[o(s7<MIC"
+    "5/7VOV9>T%FE4^TJgK^r-=(T2hfMWSV_C#_T3MFR0L)5f,gO94-XreE=c,+dv`&h:jOy+#+b1'dLN$)-xc^E11gRw)T+f)K(_vP12iy-2GdEg3YNhxOo7S"
+    "VuxM.)S'v#hG70M1jH-TP(ep7R@C7@.(A%qD#dkjRVTWo1+;uA5=#t>/@ldZ<`-nc4Xv&*sZ=>1VlFJQGdkXDwS+,A:G9]LK'SJ49&A*_$3q[K/j6sUJr0"
+    "A6=EcBHtkSJWyJ-5SYk:Lu:hw/J6qvB_xtw;k;,bAM[F7a1I]@UM*qV)=cCG@^PE>$iagokyXf>)>qM2k%^v4n]@DlDJTc.D(F0eQOe#,=#sIZf46nD]'U"
+    "6;D8K^^DBrT4US7E0b[Y(eLPR4L')PYb-C(40QV/4#>h+TQ^aG>p&uaZj$f>'L[hvmx[$%@Ifan@koel]XKjakS87u@/#DgrU1Dnv96_0@'9oX=0&X0OxR"
+    "<Z;-939hPBUy4g29(LI(Ruc8#`@/;R+PuvVNeQd_'UN^k`_Hy5QQ+Ja%Gv^JF'XMUYtS2`E8Ji(=eDjYO+[D<0$EG5EWNZ@a-Wk2JWjHTLRiZ@'U>qHh'G"
+    "+JSaNKsQ`n2K*=QCEVc,x8k'sOk#Z/01Q^k:cq=vIgONr4#1y+3->QuPYs4JVo%0axDld*Hk(1Ho3X:'vvs&fY&`'$<GgN4TO@2m_c_WCHu-]5ZKlyop:G"
+    "R:6>XUb_0XnqXKO:ZmR'ANNBe$Rp7M@NkE->7&cm)Zjd(HHYx;lrtS(KqfaOVXd[j$]0<<Tr3-*D+2avla:T-[kf^e)$XXEl(8E+PJ:213lv^*.+5WVq;_"
+    "SJ)FRf&Ml>av%h[%d:[>xHB^6+Brp/asdFNd^-/>a7%U:`Y:,:;.`2$chkR`T5[B=//i%A(SN$eI_hdpM$7rUL1J[DD'r8L59bVy.lZH<b4xZf//v]sjq%"
+    "DL[H8#C/4ZTLkrV6)BixEsICs$T<.<#*jFJhdkCFERIUYohI=&-=>&O6[nrvG2kV`Dm>-&ta5MZkYEgX@K)Fe$V,L$r3]Gbl`H8m7SDq.V;I)sF+K82ZJP"
+    "n8%Fac&7]@>k3M@:qd_`8>B(CQNikffc]dRZP#:i>i,9'%-s<>xADQkIu)R+=dL=mx:aFdD4s@L'(w_uScU",
     0};
-#define DITI_SPIRV_SIZES_attention_broadcast 4736u, 9137u
+#define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/,`vfVlV$w``Rtrp$RLQ5f[xvp(d'VViw^.>Qc:hB`j*DS0`:BsvH9Pkaj1s$pHhAB>>>wIr6w(v==d(*a[;Im$6$LQI^d3f&>ebAM&:_J<;8"
-    "Q37L4,MxX@h8+V-1ut38-&Kd]UT<Ahc`hT[`l9cBRLxquZ/9oe=;i6qc1'dk18]9MhZ55-/oywhvINZvJl;n6sOTNl8<#Uet%BCn><o[lb2&Xu5Nu1Ds4y"
-    "%X+`nFi1q]_vY4%-5VMva`*uPuX<(l2oMXGv:^CUFyJqn_CKETg]_Pa(#dA`DPDB5,1-nPpSh<(<r1#h$:u0,lar.fG51=j3xj]o(;G%u#yBmehWtS3m*@"
-    "h65DbT3W.=N(sQSd:-GZoL@N_Pu)#%2A'6tm:4<bJ[g.cAS:`SL4s%xHe)Y0'CPuLIRv=p]18vY%AOV(_MER4])2Oer0Triu0>jG-q/SSN/;>cpXA5yQo/"
-    "`Koc@MWU4%w7GVc]UO&=JQMiWS*ZoZ9K*PYqNbjyGq4*mr=1CtY<RU=XEqLw6Rqd8%aT#^$li1l^iYwq3@[dutO,<>ch_A6*1#dG-a6,VUSoPx^5KJSA%E"
-    "US*rrIA1T8Tl&n3ylSJE8yvFm%s+iI0W<p;r%:eO5mMj7v(b(L.0r_i#w)T-cuFFgA_%R'E'Ms6$l^Sat):'L5TDecC7[9p.4OZ`_&95H8'Sgj5:7124hL"
-    "Yt1_+-Y(>:.Y:HPS)aLSk$AhqA:s,Kwf>f1ynH:ouT3FQw6);Kn1*lGTZ@VSiZ'ex'dqFo6XpD6sJj]1bN>&-BKgqs,eU]JQ)ie2C1TNC/Ydd;dLnb8fI-"
-    "6`4%%bvldkO'wO4i&*6#n#8]l(-cg22:SMO@dNW06<0<@`@)+jkEiWc41NELTB*,D.&nthfuAdA2@%M(LOgqthKRGpl3=o^oBe5^0>mRg7PxHtWyEdjAF`"
-    "@S#W^P/OiH5,X2p8B`)vSHL&[NrNhu3Ab:.gB',_+W.^k,10`$L*<t;pWJ_+nNiJqvfGXgG`t3Nm'CVw^dOQ%Vm>U(WU(F4GxV55W]-rWtI/8kgS>=k#J#"
-    "#W#X+-s=f9GS8FN.x;Esx^nU()2-n.^v=9Z%d<57R-t;Ow^Ak=2$TdlP-T0mfB%Yj:_nO`R(.,QevjwlsT<pGHl1&LvgGZ=/HFg2(Ng)n9D8TaF4oyX^W#"
-    "-/8J.qSS>UYEpR51L(hS0yx3]DOKh&]]lQ$*6AS]al'*k&,c_:nmJPfjc:dD.Ywg^u#*,JU2PV%YS9o[P9;BvS)K^%6WASFq<TP%wi(ZTsCs7mg8<lW'tB"
-    "WcojyO7pes*pHEpt=mHm$/50iR'O8StH=I=t,c%0FS6Vj`%Uw_$A,v`y#_:hc/7RA#ErgAS+T+=^k_RYGS[)^k$D8'uCK.IT^geQJsMhm-,vS-^W#`v]TZ"
-    "`k4qy5YKCO[GH#n9:ieDJDMchcg[O`tl[ruR.mX%SD2LFb@2vO6xNtJ:9Sqmya[+r]#>NF0Ov_>YC+skN#2+jPM,g47qXK#s'OJf>nJdvwEA&yIkT^[[6'"
-    "BP36yOI-/tR$]WjH3iqMZS%)_CR/,gq9;c/B/V'@`ByL,]g28*j2kVSP<B^lB+j7U-Rk,jqco^vrR=D&6TktPbc(r:$v85@o:.p@)&eG</,k_kZF1p7@h#"
-    ".V2DioI[[YI35Q&9;HgTGcWe]E[H=+w2t2=0H.j:5,oxfM^H3'27kuG$)*'/'Z7%2`jl<@FQvIm.Ua;TBf.q@pprGZVt=$=j_)@aPKQ%90Em@>3E)@c:^["
-    "=3%6cj@Q]mohaOTWL27mfk%YjywU`%>eSK^wT8gs-jv:aPaQKCv2VTRhiFV@9Nu^$p,kFcvqS&s5e[mk6sh-E^B'iVmgSFA#OK2;=ZlBKIh3-w<h#`(fRE"
-    "@-:HuO=ehV1^S0&aSin]MaQ4Et65EN,-0Rki]-6q8a=oA6%bL_g6F/L6]Cb4ONh*_Z'N-Gx3sfk>,p565%=`4sguZTCMku8Y&iSf37N8J-kd._j`_'C]:,"
-    "J)QhFn'7XOJA17Tmx.SXNI&-Dk+5jPv6n>/*rEiD)KIhDr7.Y-S'nlNlqC<,:_%@e7Q,a&3f#SIp=gFp1ZxCT)ILRMg3gvRZ#)*#t[>8;@.bC3dSWP'L[1"
-    "di2(C<MmPtZfL`;(1QorV)AT2VP/faL+QqNJ5a]d3DvqE(a];Rk0#<'Kbq,h/2G$wU#gp;qHnJ`=%qDT7FbyaG1Z=V>N:CKGW+ieGxgII]YY`c;c[IyBZv"
-    "k4&QrBA$VSYP36`.7<f@D>'m9&oCaI4dWtr5^pdtrl9oyg/G'j_B%8ZjKS[v>e[Ck^S@b'K]Z^/*-Ww1k9dD'<>#(Kn&@WqNLa88dlo.QSIS.T3'%I7kI$"
-    "B/>'(kEIQqd[:>::nv9/V]&c].AHn=eU%O&ef:hb&tp9:P=dU2X,Bu[N%(#L,CgPj8Z@@D2pZ#u*e67S;MaQZo40BW6s'wW9jq@Sit&O-R6;cvVbm#,+nU"
-    "cN(IP'^0NuuL$g1-c)O-NSSy8yHt>cR`;I4VVmb5u-kmu2L%:X2$vZw[,EI_h_2S@:)bBFvXCTfa>#cWSakjRIA/upv#`S_Q7<)IdaUPmy4iL@VKfn]$1="
-    "M/4@r0(ds+EhQu/@E7ao=NvNan/eI)yhDUbTh_&_`Ym>=KLxb1v4W7[CD#POj4.^[GbB0A:Mr&.dP5Xdx>HgLMo.Bkt>=>RlZJZ%)o>a8I(eT#tHoVMNxu"
-    "'Po)RnAL/9&D3:b]QIHwY9&_sQ4FUrc/$o(Osi=D_e1U4eWN3]B/@^fd3meyVkyBO44Ttl_0d^IDWayUVH63e_H=.t,he/rtBB'pVy570Z[;>,a0VI&dwj"
-    "j8eFMpYqhauN<k(o[NUKbkRjvXZtP7:;-40tv,'pb)qa3Oa^aETVqsB5&Ya%d9]r.Z,>j@]p95f5p1e'C*;30i2cb_9%3p-kRb(aYV:PF3Sg#HuT1j$-dZ"
-    "eb&UO:Q=H:_.:ftt8x1E5O/dEO$<j[]fE:(wS7W<x$_;`+ZUC$R3Z5n^tU_e>hl6[u;wS6qJxfkPQm`/W)qyXxcGKo>MV6@pRhJ0+13RggPf>Ti-283-8m"
-    "&B1V2HX0DR^SChpjs_l^u`ke)7+Qab=EsA]R95tSWBs_jQI^_3+uw1;'P<1ikBt_=]0;DC:6qDiq(y+,vBs=p^jq>Ir[ax<Lejwhy-66>kW/iOv3S)p@G'"
-    "RZlCAI_4ZTU<ugZtw&PKOYo0=32b,MOsxo#TpJ4/)JW:hpvZlMuR5sS;<IHa,%o8&]v6#q''K:_*dQkjw2]8t11h;'6Rx^Kb6rALX`^=Os>k''VV:#CbSE"
-    "ARIUmH52@1*<j3LSTo;@&/hy2_9`m^.eq^pZNE$7(X&c2chaH^UY$=OWAbAsXy:u+YFH904CF;m_:K9ecbj:ik3y,3jpG)x_AFd4[<'c@N.$CmjX.uNpq/"
-    "@OmTLGG%UnPo6QsxqiIo1v,J'XP>C:ML*I$]oT=EQFV[j9=PXYKVq9_K;ToW,b6FGYgEMmf9OZisb,9H$fFfA<v)iO:=/SY'O&j/Ouj;<Q(t'cCXYr)qr-"
-    "VR_)>23#efPH#^*CE2,ZL>dKp^Qii[g1E37B2[GnG^&HnHS`]G.2)6nt:cw&@p4R3w$R0]'p^sqNa2h)*SKD<0MY/[Np%$2)`Vw_<;xe04])y;9>C-BqA]"
-    "s+cB]aM5;6UPfe]JSsCR'9$m5TJhp04[-UKu2Fu_';]>'VY*Tr6g@_F%W>VwWG4IPMXp/b+AZWWe(3&ZtScW+GNmgrKQY6-5B6L.lDLmd0,J3FUX&<U%8v"
-    "k^FiZdF5/;neR>/P.3'J)JY&3FTVu[&:L.WQ/K<>O8_/EgqShmjI[Z-4&q9)_>1(`2-_(tZQBnZnicRL/'x5yacAYZ-S(7vYFnv[BK*@i(uksZ-Gt&L2pp"
-    ";ql$as6Dj;b&9NHRQfMV5x8WKBZ(RTrn0RLAcG&c.%:<ao.HgU-E,hi1-[%AZ+/4anj8k0'w.BUNPV[,/Oea8H$_1yO(-S75dw=UUsS).&",
-    "Uyf)s_UHD_a$8^4DX:(,=IP%%2h%(T=,FlPs;@RC7KD;UxZm'R9mk;hPOC0g)=Hw+7PrWaDT^itJ+98C(/Ta;;usx9kT6W'[37Su5.'.A%wutroCNS:Q&<"
-    "bOWgP(mSp)MVkZxmNWXC*C8l2ORW>qgDOk[.bmJ^nB>$3#.f_6QEHWw7/%jF`5C[N/Zp&Jl13cRou]&C*R+-[W<>YhVNXRqa7aa:jj#.rXira0gaZ<Fd3r"
-    "W-[>k]T(<ha.<+Mv]u_^s0:NfGI0ChQtlKs*c>1i7[,<E2@esv9:6]qI/*p2UuWl_CoH#spNL(t&o(Tf]ArC[bp^@.-3WQ3_&*=acNH+(bG*6]I=NAhwd="
-    "F8u.xA)0%;SmO'qW&^u%K&SUK=v%PTg^,r^8QcWoO@9@cE+bR@`gPiotEI/7o0)3S(+rH_XbNFY`s,9`:3iiX`n[,f-(Z.+lCptLD=['=GP0,<BW%*&myj"
-    ";4J2ySlGSKm>WA^oI[A':).kniNT4.uRm%b8w*qJb3=_dD0)ly4#RsUUDfh5vE4Ti(p`$st;IS^*I(c5V8ZLq5FY2g'y%WF]m`a%/>'&09=nUX=0Aoxx=m"
-    "2D%tM`(k/N)(E**xMcssZFCw=YN$aTly7-p.%BLG>OmP3D&4uSQXPh_NDxV0USA4^Ed:vR)I9(M>TC(a7gr_P5#+Uba1Sq*:i+K*F88J=/nfw;O,Md<lU#"
-    "(l[#]1)fss_ja<<>Uv>=RO>CNh):pDElO_nQODki7JMPZ>.sKncZ:1M(HYhM'gEFyah/.vT^cIiKQQ]$K:gaJJSk7-uXtJ%%0iQ**hd;4<5gT9XB4<fVmx"
-    "#$X>Np%(h($ST=Ju3qYSvn5^8aP(eK)>(jlZ-<n5F*Xj5'Nqo1M4$`-@cKu%`plK7q4-g7DF75avQ&XiQ%)Vw5Xj,f_Z(Lxh8_=fikGlGK*3oC4v&(uLoZ"
-    "r20nP'-R]+Z8uU4*98><F(.7@LC=w4V3+GORe`F_^EiYBTY2U#rLN@-(_9Iv8fy[et_U6MfiaBo5IR+W/:0=.FXZy](w7exh>Ib$5Vf/ks(jsPSjPr<0$Y"
-    "y2j<u+JDis^;r@ikVA^P@v$RcX(XcmX5JgI&kI1QLVN:@Ym;B1*qY+hhP^o1N12&;+'Vy0PE]2Vgr&oK]dFAt0H6n139aF,h:;H'horhd3ct13Q*vm9(y<"
-    "fU8kCy+7)F9fA-a,+ii>8-P2jZmYwf'Jpo:0RX7B0I7.M'B6@9uqh@G01$v^%QK((q*$7$wbAb'g+vDbCCyL3g>KN`JdIN>P8WtsklIv=X<2-#]]FuH;&v"
-    "9Qw5Ftl/X'%0kL,-`UmCB_39d8F4oW%qs8AirA=sj*>]$CUgMLV$6U$s>hxv+I;bAUni:9.W4Lsvg,JMR%L#eB[Fa%i0vB'L/GqvlP3$3;DcSeIowkd8hl"
-    "Hm[d_q^kfM,=9@3Inik9q)NZNG@/p9vTrYfD+T<cEPmU<oV9pF'eOI%GK^K9PGeha/WnAy@s.&kEEoa@8`xde@Wq)&eEncDD>R+xR*eD<:fHv5rJ5tqfoK"
-    "nft]imPVVX+qZcm(rC19B1`TXIRU^WgJv[)BH9.54[>uEmZYFf9[U`D1Jn7eEJ>m_35%cT5aV]l9V+lD4qCs;fPt[-=<]WELZNiKmu;*ujW0Kc;0Ch_/M6"
-    "k)S-Q=7r$2hf;j(Fn7#BbQnxS1fZ78a]p&Be8A^XpXn6C)UHM,3PlAJjf7xy-;88.4nH*7o>74T(]Wk#G-=']jthFR5pvdfh+&VJl%5@VuFVboTl#'3v@]"
-    "y*%<E.USPt&kDW$32NHLn]PR,Y:oVG@r[U+aie./rY:BPF*Vhhthrl;VXsadZq;L#5-l@_F:MeU<D1Y#``(.Pf*%CUR2I#ttIKE@dO0t4E*->fS<jtK)iD"
-    "6N$EnS@aR(.8`iur&#J,OK+nntqPss10%_6kW9aMy4IMoT=Tex<C=3W[`7+d]iqW8K'kht_k88O:g]crr'x.+G_oD>7$_->D8IH@uV'F:2lw;G05m=M9Hg"
-    "fc$NdJ.**4J-DvG<W5_XuMyu3-9,1>LVj^let+E$*QmkL3L:r@_r8*r,M(jn9`'QLvvOm_BbQM5Un$Ds.]T#Eax2]Cav;,roxx/828P`K']S#/uyP5m:1x"
-    "]G>H3T#Se9ZXG$;us3Gom$+8bp69B08aUaQ8(Zobr[M]A#S,2s;rU4I^tR9H%hT=V1g2gEty801$:[&K;7o=_OE;OW_Burbf(b$Z)CJ=jV(:f1>[(:ka)Z"
-    ")R;w,QQC^neI4(AWVqtv25o%yDQe*Lk%h,xkK@RaUx/awg,go#%X:Kx$Tf2pJt.m%3:kly:+X2T%3rN=tTRd`&k8Y34UdchsR%rLuy=^+@hg*yf]`gdsgb"
-    "M$w<c5]QvnegNZqKVM<J2:x%RSxfCKktPvc)U@L;tB<,r<AC^:G#_NX%bVtYpxGeU_kl*=^x'd3v]9ZnrNop7I;LIn%;[,CUm$[@iaO(tIs)L%1$###",
+    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
+    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
+    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
+    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
+    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
+    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
+    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
+    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
+    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
+    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
+    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
+    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
+    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
+    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
+    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
+    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
+    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
+    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
+    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
+    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
+    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
+    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
+    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
+    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
+    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
+    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
+    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
+    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
+    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
+    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
+    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
+    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
+    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
+    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
+    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
+    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
+    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
+    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
+    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
+    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
+    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
+    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
+    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
+    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
+    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
+    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
+    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
+    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
+    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
+    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
+    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
+    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
+    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
+    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
+    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
+    "^mEh3cL*ZUs<1y'##",
     0};
-#define DITI_SPIRV_SIZES_norm 5491u, 10620u
+#define DITI_SPIRV_SIZES_norm 5549u, 10729u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -58718,22 +64832,28 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI//%%(t4.IaaFrODXK^hSZIIvbK.y<LByeNMSo01C%5S0v;(%#XiSRsqgZTkOr`o9%If&+f[o-mcm/vyYB/u-ytf6_;7W6fHZ#QJQtL6mSYbCy"
-    "slWkP(=cvQ*2w_gyhYc3_TNVhnnmG^+5KXel$pHR<oIKFJoVTUmNTZ$ToOSH*1IOrN'<j6&I5sBY>E.QVe9aR;d5g'SW46_*ncZ`8JTm/3HRThsdVs1;=,"
-    "NOrbw>o'>IV1eM=$,[qka3)C+J0`HKXFCp7ci=e7>%X+:=@r_a1K#ar#1g.2sbJpp7kLcq3B/:ibW;`=AlD)IH7@_.ek;hPs#N=2A7&jZC1;'kLv]10Em*"
-    "t+@+F>sko/<vPiOFu,3<'Za=LQe==-Wl'jZ307f6hAW^0Nb8p/SR+kb-LFFh]xK%hODWm>6nHBj>pfuU8^4geak$OhGx=i4@_8kR^P<+2$JKB:Y8>^Y&ne"
-    "b+>DNlDOunHA>J]tGs]yyT`3OA`4&=6U'7SB')@'#X`l4RVW-_c**nOtp0ns-,o>sP6Vg6o51p>>;1sy89a7P^Ib40R=Vq0=ePn<:1g@-lngaw2Wp1&tH_"
-    "RbA;KfCZ8Nh$Plr9bdUXcA`)eY`vWuwf#Q3.YPuFTqd5tbf1l7bsf>&<BIV5/Y@*Uk_QKclax4'>yDhqpKof@'6Z'b3G5^UO&>,&/Ek4fGT'gDgROq`3C9"
-    "c-bca9H3c`+5ke(B:*_p[s&AMKm$<AVj7OJ+s8nd8TG)$9nyL>xFf>x2R.U:1Ihl1oHgbV9vSVSe@v[5A#*&6;*Ggcq]L1%xL^yw@s1k8oW3&VVo`iD7m9"
-    "Fqc&f>BjFcF'6s2>aT3:T@4PipSap]A,q$Jp$v36W3umR]F;v>Y>b7h.U8;]l<jp];m4ZNvIMGa7$*MiQ.5-g$5i240:OHta(S'Q4vX-/]1Q8(WGALt2UM"
-    "v+ZDr;F&=/LAFW1B8pZKOAv&cQjyB#&u+UForH[,N0a:%FmO](wu[vCHyQh>Xq3AH<k%4;4Z4vs<GEjm)Ftb:_MY>oD`d%PH[p-V#FkOYjmeYa-7jxiOJ7"
-    "9h.R<qv]ENi$P,x3nfBgptu7iZ/h_)Zsdes2V8jdrIUt<-KcVZ5V1f7odn5C75HqlnKLsx33Wy&lJL6J:EYuL3hq@>YCi%yv3;hi:16Hpt@a%FEVnr9N=6"
-    "*=Q[,oJ57P>G32/x;03;Xe$25410YkJ[0l8nVENh-0F>DZmhmO&w/n^y+lQ$&HVa6t:(l2ArsLr/.gD7^.-.p&KWZ,MT1_++VTXV4sb3V-XQEn,Gh'*B9X"
-    "QAJH:y:kHtvlrwxO;<#*^jWF'Q[M=Sw8ijbc%t$.GUD$]+W%3'jvdTSxeiqmS2Fs@Q)>U(6c0DrPL(e'X^s7b2qCg)tYZ_2);3LkOK$xKLRZH,yJ7A_l_A"
-    "k>,#9u+P5G>S/&atkVKLfaL+$0x/(/k4cl$b^*#_*l`1YxTS>MGowh1$okH.-pKfPt/_WF8:]B#*SD^L*)e'tr=0Il9_y/Z8@]f)+YpsN2e72vhhDp@xG6"
-    "BckMZ>[.-gpE_-AO(b8dJVnBU=^;QtkrClS]3@'VkQ>ccl(`<_bL5%E>p%###",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1316u, 2229u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
@@ -58785,41 +64905,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/HSTJ`=EBIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AOaN`j>4&,hm-VluTa'Ge]Aq4kOF)m.eu#2TM*a6&7FPavFS`:tEBGEFEQF$Vj;)'"
-    "&PpLlKigDsw`_+ssS,@J2j/6Wqt1m9M7e9WW-m&km`gjfI/MFj&4JZJyUM_P$9>Py#wA`[jTZ3OVbXN383Z#Gf1.'SX-4%3#2.B:<]*Puf$mf>%P(/-k0N"
-    "GU6T9bl/Vw_$lOer^rjtsNfX(Cr$Mm@,h'[FL@41'cX+VLdN*[_BFv7;6F<R#Rf0bRrAiA_0:Lc)8,,=[/$J^RrxkLCrUR%NL_+)tJyQ'F)j@O_ROm-+$P"
-    "W4<rV@8`31dn.(#D<u;4H$OQl46R^'/$FvB$@:=]<TcvLd1_7)m,nksedJUt_Y7<ePx2k97<n#<%@p'&_591M+;hFL;KRy<OLGPZ3hbgGt()v:O3H7g+K^"
-    "dbRG*s_2#Vp'Hnu2%YFvScm;s+s*8f)LHEWB46GNc)fe&D'8T9Nhl9WlXt[A(gp>+`2hEO9Io0fwU&Qbk]&QXfX<JS^.J,l0nDOYL4#wgvFkGfvm36fn,i"
-    "AH@ePSs&na2$dZLSZIe'Dj]:S>HJYfA`k%HvbXWCM`]8e.&[.I@T/g5:N1T`O>IW=+'OU.]&NHh`1Wb7iquRkfR]]6E&vpcqWUgVVtF5#5OK-77[6+$AwD"
-    "CD8/$tD0=<QI*NJ1vf9U&(N1@vEBWIKbUfR@nHGrgVRxI%)i5q)><>*=.NQ]#&.S>2[1eb14S(T*3=[pCC4iT$t+C/gIvm(ctodekZ)s)gXZ'Xv^OB;b=:"
-    "Mc+0ypK1=<xe--Z2yY]Y.2)(tscpfFO=s;f>N+8xH;,0TdH*Wtj%jC&xR4-@:KeP<K0xB0X:10(]cK'PeJ>*a$4ir,<&SEOS(96SxKslVtBBr)>[r3S)Bf"
-    "c#CHqA`P[_+-c$2J6A*I$9gq8V:kPBCudY1wxq_J%QtAvVS<c1ufZUSO:9qok'KFD)54*u6<R.q);L1dgbroXT@T2(ny9%17^A7iQJFqhg4<m@1Dty*jPv"
-    "[iv_2JIl)NAHrMd9/'J;y'#T:s*h9=,pogAG^dtJ+-hf>sBrvg/9)qp2(j494uT#vA'_>`MYYZ&XN6[fn@>h*'SQ^[JxGDTx[k(8=^2L[(e<W_0Q.7c&Y5"
-    "9*7+Su;TaJ#_`K&PD]k@Y]ulGRT[l@lhhi'*=sG<Kjc_=r5@;Wn1w[Zaws$($wFerJOU1V<@4SLI&O%U+Vn*/12sL)LO44&k+'Al)DQ'p%HRT)&BF1)s*7"
-    ">4;B+obRf[[(LhmhHR>d#bpquo*7xR[Uny'cP8/yde6L8(0l`$5h^r`hoEd8W>CD.l3m7uFp7MXb0(hpWnPhMPn;bj^uR,<hd.k]9;O[ec='4$@qys;l=."
-    "qRrl*HP,`I$KrCjX<)p3G(B#o_nS['TuG;fl(Ia,lZGvLVf1NLdxtLCW0.FIIlX]#&7-$jhcHebxrWFT,x&W+C+,+sr9f4@ZRK8Cj=n>q*@v[EglkY@hBL"
-    "$5P.CLe(c0S@LS3GB`pXe0SmW^ZJvG/*mk-F9PQfvUnY'JEV]UUK/9Dr0'=ig]<otO0bcRT63:iN8Od@HDYM0X/hka^Y6u]+(pF<aUp%1[e<P:mprnXfsy"
-    "y1Q/-..CV%oN4x2H]5.J;&DR9I/*8YX[qN,QP>Y]HG3[tSM$p`Ura7%Jumo=o#+xNN&inhr_HC2u0Q*Zn,5]lu[LFNu$e[6TO&sP9e%OnpD2Mvs]5Ea,'3"
-    "[,D/fdSJ32G'_nHW<PTo4[JQ.1e&glAI`j^)wrs.>ydiB/P5>b@_>c5YT`e;4eWooC8m.)=sku5&wGxK`H)ApbBOk5-,(ah'Nw_et0/UK:Zr]TosPi9HJW"
-    "rXC&W;nSwH*L<4*eKL0)@IIi/whIFy^^'wmwNXnKH9Rpu;A(GryKPgl&9/9>O(Wx>^#:&eQQSjD#6vu:l6oAx&Fr>2.j0A4_*ew.<0pN+<cM$Ro=O;Z:G]"
-    "YtNOxsr%Z$E69brKN(7#qqj;284eh+q5#`'gs&5GY5ds$TXsTo2wQn+V7B9>%0LX)*#3oGH8`E'RP7Pg9.C[fGROpV%lt#b>NZ]#/taZi/klDSL#3Q<]ou"
-    "Z0v6v`B=xhD>>pc:y&*vuT%$O^Mv](1IVry@*G++^aCK0:r-b/'UWcilYKH'Iaf[g/$q(a_jQa@954(7LXQknC6dj-ejcw.Y`e@Uq&iJyK,`F<an,e$A4e"
-    "bp:vcIRW[0Hw0EA65msf`<gH7P'F03OHRpE-OPn'R2;;%cZUX3<6:<hbFWw)7K)FpyM3fMyvk1Zy:+hnCR^ZCe4CS*.GB#&`OhG4l+_4ZA.NNm<HM%jQ*3"
-    "NhaI^tLkUE;RYPgK2uc`9=WrYC5&`*hU;A9YHi(`,8p@crEDyLbJesN_etcKh1weXl[:nY'V+Y.myM6G+C2aQZg+,sas.ZdC#&dSUB.<N<Wto/=5M0fgBr"
-    "o5l>52iB92gH@pMdQH<Jxvw2CW1N4AbBN3rx'g(xB9dQ=A9tW-GBTL-t)8CB1Y.jF02gh$/4p)*yWlW^f@UIp+(PYdYFWRS)OvdE2R4IA.eeB[LgwE.Wdq"
-    "[n7cjoK*iqWRJ)A$2BC'VxO.+W;02CT0a6>mqm;5+kCFE<tg%BK^E&yhq=*>1ii;,(30s]5J:<$-_Jj<=BR_U0kc1pXj*v7)S^WG4fpsQ(<I6wX(qh1gTe"
-    "s&5W9fgP+A6HOVI'W'cILh'phfog[3_p5AqV]ypOsw3xXAKy/'.wAJPr[U49v,I/IN[2,yJ>#&:#w#8su&@6HVoLBW`6ZBMC92KdN5)K(3W#$.&B>DvQVj"
-    "cRg_c;DGsZ'x0eHdpt*a^FZ'58N9Kdq<g,Su'lqSGj*KMFI(nX7/%OWk/B2kPip6,o(lP7+1=`_HVYGj10GULhvLke2]PHIE_D^G@-IG0f9Q7#B$g;^06`"
-    "(TyY*;po&L3D[P_*Ft_FHw,&KNC=5uM*G=@oPu4S0,QSrF[0v'wu7u51xsnRKtDugojJOe.d[sv9[c;4v0KHS6pe,4p9C<HHra^:y7r:IVDux$^(Lr_,C@"
-    "dNR9v[/n%0J7_f.Q'W*H<Hj_^fJcTksewMt7^v1uxA;51UC<Ro]v1l;Z9WVu%ZO>ofK#'2d>n#<'w6>*B,#8%C3Au_;vQqDm>_4`cbZby0J5.e+51JtQ9b"
-    "gm+'WHE_4;_MSBEaDKl&Dki5-59Y:f3b,nP(rF7E]_y#l>Nu>)XH[pf-KKNHZkS`S,*B2%IulV[=ITl34+Y3DYT6>j<LIYZ+3ZFe_#^D2[x]5JmoX%,o2F"
-    "pDY:^KJb4KSp)sx0bs$$9[e.jK%7`rvGU[T0mCAhvj&XOJOP[h2X9DVkfkE^R6-wL;<;lZE$3Fat>@a#hbEK>4t+>,-4VJ0lUShxH<gEpYR2MIhHDvT/j0"
-    "5%S#RamB57^C[>C2+@Hhp3qIk[e:=i>wvDpZ5H*p:+ka3gAHPVxWd'kjdE>0_Ddyc,qYY;AmI<f@i-2/#`fp&b[`6Fx]df>x7+6Y(CqKv,2BrbgaE7D#1("
-    "2xI.(9@L%)PBw((h;vov-WXAU0duJ;GiJSmIt7>1OY3*Cb_R>9f^)-v$gU)WmTg%Jp0N*b&;('ub<dmO(#d:jI]La>b&:,uB>eae*X;8,ZV(ue.p`NpJ/k"
-    "MoHD<K-$<ee>0*SsS=OtL''AY;&(TCg8Xo.w_w1>eVmk=`L+Q/AOF;P)k.xvp*PkFw:NQwdsr(LsY>+[H+x/Sa0bxg%_aO&QE;]he)$uSl6MvrU'(#1tQ&"
-    "v.5^aA5Vh-:ZK`*S43&",
+    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
+    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
+    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
+    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
+    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
+    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
+    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
+    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
+    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
+    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
+    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
+    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
+    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
+    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
+    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
+    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
+    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
+    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
+    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
+    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
+    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
+    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
+    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
+    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
+    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
+    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
+    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
+    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
+    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
+    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
+    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
+    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
+    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
     0};
-#define DITI_SPIRV_SIZES_pixels 3281u, 6218u
+#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -58901,237 +65021,244 @@ static const char *const diti_spirv_text_frames[] = {
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/>VV7AW-p=>HKFy/5P/CA^O`TT5Pe<=kB04$5/>D50>MO_JD*D1n%Yijtq=,0%^AJP43c6LdY1e%T]w6@cwW.3+c_01F>Y*OAnZ)$a[VNJ)$*"
-    "F;AHmHhE4k$FX1L&-@A'5:t#cwmY=S9TbSvS$]C&^HuK,41hm_y2[5#ei$0T`c)5wMFY:dh`ys-PO$',Bu]C(aa7fDq=C-:T-7gJI9F^T:uLfli>39C(k0"
-    "/YfU)).Fk/A;_Q'./m=2vg;Kvm(t_*8a.@#B_Y6Vrhf]HLP-U.u-H-xO6@t7P$_F@=(q(^eE+dC0BKlQhxEVcurc=2BJYu[7G;R/q<2pDo)F])@LBM$$X/"
-    "/0$BrT@LSgc>&Vd*][Cn+V;`uLoZ^S5FG0I97ISi+52)Kt6A6ju#-n[rOR4/8kH*BQfo$2BZMUVpA$Pg@5cZ&VV$<>KerQ3r96og%qckXku,9unWHeEo_I"
-    "GB#8C$DH&bcEk3:I:Y8ykJ9Br=*SZ3nTq4w;yW6hGUmK'9wJ<<8AoEOj/`OVJKcSSlU>Sn$'RwRWyN2WQeCAND2e7BE9EhgxYsfvr2Ci#PM(YU]ECspcU>"
-    "Q`Mm(Y%2NTE=x=Gb6kUpkIqys47T0M`j^ZGq=^<'IMSa8_lgmYB1ko_;tIkMSq%f*]/&,)ha#KEwZ2SGFr`J=oc^:Rb>ErXV>rV[LO#jW;PjK'W.,_V;Bw"
-    "*6Z:E-R$r/V#4OXY45DPf)_SYEFwlftF<x1(8:r+lorv;nTSglfYHi>ZgGF7`qorEGp2$4ZL%r1fE3TZ),)4A$Au#u]RHR7b,X9T5H/]dGcL]>Bs)T/1Xk"
-    "L'h0qyq*cWH8+19h:T5038PU.lFUTFLs]3J7cgeHb`1muq`BD$+.&:,hIwQ'MovZ4e2SkVDR#v#[An'PBQ^)==Dv+%wnPi2m>5%4BK:mt<TXi=*DiHnX+L"
-    "RY7]YipROtedyk<0Dst1eZ5h<V3oHr2eh4yA>&am&w=Wg>CoPh2^LSYF@Fx>P_<Jn'WNLTLn')Al1-r`aNJ-+Dg+uaDHy9t^OXj9SlO'05U*#e/_#r'O<5"
-    "sT=#7;6')FwklFF52BlBt1uvhf#jri.&X7Imdc8ToN,=;<+u&%T[2*<im4c[yY0Ke9A%Yay''c=,f5_'#E*0D='H`ar[bL5*W$%4N-2ZbkqGUixeD&[TY]"
-    "Ll2)Dt]J4oQ2yB>,)Pt:^0JN4y&5T[HJm^X.e$06buj^7R2)B@0YS:2th1d`cuH)&x<PMQ%58aW]^G<ef9CUvAs=dT^mTJY6USU.'EFUTQ(an-JCuW66tq"
-    "$:PN>Djbnfdp'fag0IS]OuxDC*fag1jr6QA]$>6xZZ)JZx*Kmf/URc1EZE4&S.q#pj#cWD6dY6`RNPR,X]xF;'%1#m.mEY2R+ihTgPnXp_/NCnsm;m;Juv"
-    "<;&wrZApm;+X^]^Bl)-qvaf7*o/K(^$]q,G]Z&r#%ngDb1LWdc'jmAt]p6w=Jf:CS_V(3WSk]^q-a@[Hprtly['SG'NI.4a.ML&v9SEDQXlGswxmmXi0CC"
-    "rKstx01#%V7A/[N]e%g=2w;Iw#.41;Z=HL2BfV<xQ#C^V$bFDB[J*sY6)[x.f^*COK%0(Ms@rew.,OY)Y7;Gt-#3Z<q7MxP`y9$Dp/F'TMN15<uN[Uplls"
-    "kV&I^'7H++r<N1`+j7=m1DXLj^*EeoNFI%jkTLg^%d62.y^b*XA0+ubPq(wQQ>D$e3*QUmcKODWQDTUA_,%vu>bB>WH8>Piy8*250]j=&cOf2AC`f06_;j"
-    "Ju+'j,JQ@#_/[Q@q8<YV29WubBxse0nSPUkjO:gVeAC%b6M]>Gv9P8G*e69q^a:J,9*.Rvgyvwr9:/Pk5)x]K[lP$kR;RZB0RJQkCkoV`.C`AD'nMJ>m5Y"
-    "-0KeFA,gBK_n6WZ`]H62.0rsk#)cnt9t<eud_3TleXUHKHQdWTtQ^V,Jj3Nyc&41:9(koSl$Kh&a7KBd@=$om`ccPR,7_bq+*'3..Lo2>pB'e*XUI/]*9."
-    "lbb)I/%0n'w@4.AFVc3<<541>*_]QU]w-acSfKC=kXaLi=Td8+N%a`x+`QRqL`-C$Ej61GkZK]GU_:s9mDe)cf*eb<GyDh&Deo>FwnLs^gBE(EG3+<U6gT"
-    "Q;f*lmx$Bi7vCU0vjHZ:.ighaW)&uJH[x.k4$EGS9h&,aC9u'.r4_iuk&QDhd/aP@-TN(_NPJ_^h@7%6_yliy%jDB$[ymh'KIG==E[6CIQ4U0]@i/my:6c"
-    "%kD$5BTcQtuP(HAl-H-JB'<3#TkMh&Z@+FupaVTUop8or-UdnqUIEHf=HG5ew3M#tDb74#YK.y7=6Q>&%($6rd4$(-U6*C4/2LS&R>fld<sXV#F=(L&ZCF"
-    "FDQMLxT$U&vb_@pMK%RTAomjib*&GMw@x5EetC5rD84n/3XPbX&hc'Jt9mUk1,dN>n[eR)W.-_h%jrL3*oqTLlE>dHV4&xFGBR].G1)riLklZ3HOo:$ehZ"
-    "fF1gug>@ll$[H]3Mm'4FTX.3t%Xf.jCj)xoi8iKVtXX7Q7n9SvHWLc7QlTf1O_P`WD-wV<R;J@Tquh)K-D3ksJs'm]]m_vJeCMMvU%_.bP;H[;'EYlKC@<"
-    "6.4rS285PG5`6mvT;ZuI.n6BFg+d`w1AeH5Z^dtP]9LUTN&im$x^i']JDU(w3g=kSpM$3GNG+dL[N:mZ0C6ojyOm=&[.T$p7F6+:ibq^vM%ZG=O^f#gAks"
-    ">bR2;$q']+8#sL77U50oCmi_N#UZZmX'uM8'8ibSC9'A9b,Q&`aw(%.w@K9X4+q,%Mb.e2q'VjP7OLeU=94XXVVk;geuW<7tJv)b<*27T,TnH),p,r5u+f"
-    "p2#Eej61o/MLZL05Im2/=,=X(dkePZPnt.m@,]`7h>,tV$3QUZb_`ki&wOL8/Av*NM-FrNA@&2-GCLA^nToE<>`W)@kk3We(E/>jZxI-KEQO^F`b5[h.x;"
-    "eZHoULmGFH:P0[uuNaQ[x'^SCbIB>e.<y-Lh33scK^/*Cjj-5K''724PRBG)rI4B(Y`DwREqIVCOAIC5iPXYd3R(1Ldc)FVM*MA2t1U;ZA9DY<^3fF(QpE"
-    "3j*`dMB<x(a0gS^Hc8`f<j'%@-@nI+HA$GvKcmw,5kn*PgueA*_VUD8BRy:r^q%M635aQ)UjV;oK>A&I])90[D6ZAQnGok]p66+Sf^Hq+bj9W;i@skv(P8"
-    "]Q72.fj<a:(%ohD3U5DI&:Y%L5o]gS*R.<;0'x&`^y#H)F).S63uSLYRKL8GJ2,4xZNjbA*(=V0dM>[dYwrmJ&Hi4qSm6,<43Fjy.&Y2k:Y,&H*CXiy-Tv"
-    "ENvK=$H&GUpu-6O5Llo&]b/)1M'TwT$wyp1_f)'l1+vFKlcDOp-)iEqJ>X2b&6(c&_gE/][erFBYD(t,BLX;-AbmmPSN[Jw'0U#u(]^kX;.L1bk3(iv$;s"
-    "WxV[=0Eh;/7_)ww)Hosx>%EFMedm.<l]5nR_`PoY^7JuH/DfC(bG#)S-[F3VL;[n@N7s4-]ljc=+k8K[vFl<Hl*OMv1+jcnjQ*Lj#W[cn+LKH6vZZ4mUvZ"
-    "..dLNIb_H:7yLCLLsGyRx2N<4a:=c_KPB<_V[)r#6IqmD8qQJl%/M#jV@5a>ll5P.trXtqTd=rs.6oB9)hSh>fD-LZ`qkjPY/yFYf.ZsL7O.2PUe^$'#$r"
-    "pJ2/A+&Kea2O/NU$I<J1r=>%SxkbO=&a`Hj,lXxK$3WJY@cpPhrqOBINuK':yXBOKGPhQ;aNF9eS:W3:N[u&vl@>EV=NmqrA#5LNWcsI=+ZTS))o<pkANb"
-    "T9FnP>aVnfNa#.9dT*WIyJUPefIS3A*u)s^1B+h)59(B-V#2GwVKUj.H8%QG5q-1Y-+4bW0pP0m6UYUThb+_q8l)4e$V)9uEIv6fAj,Z98qY3U>_N2aoh;"
-    "miSHQ=D>t)DJ*mc3n#9W`ylSZ,nW8-*Pne@P`npG`HCVdkL32nfO)kH>w]B5XeDX#ayo,U-'JM@#0s;M(,A,Vd)4W](;Bg-cFMK5utsl-u",
-    ")i6BZ;R7hRrqg`1YebK(S@OaToATJ6]@Mfkwcb$lIeq=95/q<upc0+u(-Q;7XR[A9CQ9`5e<R<OP@Z)Ue/F>OMN21e7;nB>@[CEY<a8IrLQ^Ha/K-D3C;y"
-    "1,xIhiSmR=Ffhr-uL%3#1$^l#'/k1qPPUlx`293PI]2'G/o7i%G4DewR1G_d1h@bNZl]dm'2R_]oR'c[enj',ahB7nDeqPS1,)VMxaBhFS<_;u'kjjG[97"
-    "TgU/Y.o=lx,b0Fbdg&(u%&_9^UewDCd_lO=S9]+r>'PlHWUdHb/bnK_[WyK`pA)&[@#pqZ0C;].(B8SEbgTd`MCy#lmww9&]6RT1P6*O%OcAa>vXBMkt86"
-    "utn^*pn$oxv.l6R/v,haKG(CI(->5sK2@q7g]<n@+iI3`mVF_WCt>phcRReUhxT#>A*i3^^1C5XC,M04&e>ivM[L]Y]#vMMcSf_IRlfZY`XDtRT^X>+Iu9"
-    "0XS^_oh`K6G%'G+>Gp7kT3oRTnC./Qw,@o&@)nsxe-#n]&:jp[(`s_BWE891c=GQFlE=emht-0N9CC8b<(dK/ZG4&D.iK9TF(:cO6T]G1)f=G2N0U%f0b_"
-    "h=NP^S4(<bG&EQ^G/tt(Yw7j&&N`tpMu6K$Xq4WI_GKypRniwVQD.a[&>_G6-,oh7*4Arg#joD21[0njnluK,>/E#)E^e87^:5)'cJ)aMqfS*q@dfwmErB"
-    "]=)X5)UZbs(^P6Qn7Ur]@u=h9Xbhde<k0oEi'qLV>#k7dnk)vaZ+y>Mw#>WNQjgFcKk>#R*j%P6d`BLGx79`KrWp$=Vmli1HOoJsHl8A-Kj/PgM_.geaNY"
-    "@XuN-0jEb^xN4iXnwF3Q:wD:OJ);;aQ49Q$afc=^p<8//RbDo(YXH)+v:I`=3CjMcBv.LDSSXS.'sRedV(Z'6`FPt.*&1<HGw([&5ym)O54BZ=6dUR96)O"
-    "=.g<uN)t:2&Sh]gtQ4:=eo]]QE#r=PnPhi*7ebe+pK+G+l<aL.o*<0JKMl%7WuQ&vdyq794a_yW0Y^C'msd)B[0'NBFPy[I]P-sje:P@FP6b*:0psq]eBd"
-    "XPP`INu_nI=@h<ZyoV.lfh3*&ME<MN3thbyqaUek2s3)-0BpIZFDOxO5(.XBfWdKoGn*,A'T>Oewt6>cH7X$S9mLg<>Y3ie-Xb4vnM@]ps3B*De74ED#]1"
-    "sMQ<3yZ$uX(,7.]o+VG4I/TLaV)ti@PY4f-fM=f^ljVH7:BVy]Qsjv+y&Ja$t,u[)G=qV8q8+NB>bW%qA9pCMb-ZU^6Q6xe%ZHDltT.3m91y>_u4@s8Ka%"
-    "K;oVveGShR&1BexO1YCS6nhwM^j9P:M(52HBF`VbTVKrV4C`B=a18R-r%vS_9Uf/iH(c(d;ID(]EFV`#6<4`5YO^)0VI<%/7kIt_B32yNM/tl2E'yxGx;l"
-    "@j8Yc6n,CnD2l.=Fwp<3W,G99iDp,tGp8k^$1O>>q>l8w]]-E<n>8Mu_bM/ebtDbm8[GU6(Awgex'Bs-Cf^.&W(&gU'X,Z6<AvYMcgf87YZ'2Ua=7WN43A"
-    "7yiP(jK5*ao&VUFUy&km/3*MY/>g,6sqxt6s>lUUd'(7E<^/vDB.3%%1)n^R&KU^tr-8E#q[V7u9+hDR7M/,Lr$l;4MpI'k5VnvdJpEMVJQb-,V8DnvkZL"
-    "m:5`0Ik,Y;(/p_>PjOuGSN4,N-+r+39c+VigV#)tLu_'0N/&SViTitC%fkg/J<l>N+`t]>kiflZyMOr.1C`(x*$ryHJJpTtkpUy6)UbltLtdfp=3tp#6@v"
-    "kETUGOjkM+kn*i^WxU.j`ld%EjCAwr`$uZ7mT%<EtaZcqR3FF>H@e%ZiyH9L&L;IPX>fXlw4k14yF,H]#djjstAdg97A.W_=].'%1&%dO*7$-HhJ:wp(XS"
-    ">ErU))>yI6XmmFJ(0$6]<7tWf_B.%w#rMF]H$^V//iHI**41Uq-4'`u@%^<RY^BQW#3C8&`g%^>idpapt_;Gnh)Y,Ark/W>6DcVi':Q93>ssH2X:K]#kiP"
-    "/WMCr$I>NkK)3e-@Gf$+FV@T`xmq]CcnK'500_D)`Es&oKd^EVn5Jb/@Owfrh5=Ij:);iT;44R1>/b+s*(5I'P*rk$t)AiNhja4Vk($<xJJxau9r,&$jH+"
-    "gj1:PLYKS]VT1vvuIVf:(I73Y@7%ydOD%l^c<i%ODD2ai>**)0NXo1G^#J+%bGc6a5L85cp:o%ph:S;09JJ0gVBwOyFf15YSJIWab6gNN[FqI4cJ#jH8sJ"
-    "1lb5LI<Da#7Y@W'O-osleGXK7gaky-iq'NuAm_sPY=+-%XCtEbYwD,Bk$_I3.J9Bn)_MemS4e'5(LqxH3tMwYK]<A6wMKXvY@4Um:rG]Q>fr[qDj=Bhl];"
-    "jkaY-Xa%*]W=/1&ysud-r4,`Z(l3-Q&-+3'ZL/Q;RV+BRH70%a71Eg0*3GhL(1rdulhl<Duq%#@lys2'iUkF`a-:].T8fJsbya9Mb5[qpSV-I&#I@QL7a1"
-    "TO[H0IREXo(&SO/t<@)P@tMnKtqws;&(rDmQJ`3GmoH8kS_-SSThgyy&hjLP1>N+[8(&/_wDp@cmO*ft7v)cJTne>JK>mR<YnGF=K75^y':u+AkV-0w2RO"
-    "%9wPOZJ/#=xnX2HZ9pkjYa=3&UBETka%)DS1anbNP0tvp%,'XvpoLBl5uSMMx^p,721X'sDwZAn)8]G,RGlTk7_%t,=o=3Ua*b`bFIbh4,jQcUm1$[Q*xg"
-    "*c[#6'PX)7D&RD5eG[j&HZ:&`X=Gl5R5#;G-$p<VdkVJ4'9iRroUId<:u4BGQ&'kkS0xt%kw*%n7*W+<N6V2m'oC.iB$Ymc&-i4:#:7E:qEC-B^-5_FFri"
-    "@j'vo(]nD)Ib]+a7XlrSF32Rm@AU3V9-hWkRC*]ARy(+SK_Ddc8IX0=pUf83#2_*-vbEh-*W<<4N+-6b*uJo8uXer2_je;^$Eb]'721SIGq>i(hL<cYd%l"
-    "xL:ts08'x3nc@Ce-V+rdf,9_[86k-F>g36B>y'@]o_gPevrrTM;V1#6$PD[l)*Q9Nm4rGmF2_GJq:Wfk*jwFVxa^f.<fc%LvYHEC=`L1>a+UP]F&/8.m*j"
-    "d:9n.Mm5iO7m;FFPYSp]-)0ct)UM1yEu.90lmB'&urrx_`eOQs`QaTTZ1gKX@t./p-jWFy9ky8kfvqDGlZE3iT<6<$A,A/oMEfyt.I-a.:s8(5.DB0TY6*"
-    ")9PMUdi0niO<uhYfl<%l'f6YRUVR[S'nxch3#0'/_S/CVe73$]mA^5q2$c>(/d=0$n<ndb51]-jwJQ((f5BV;Pu<TSO+aUZB$1TB>PF['2$^0sS+$j,%`p"
-    "1if6s=PrBcN`y%k7S_cgZmYZq3Z:LSL*(:0*Bum8`ZFpJZme'`(:Y;vYW87^+Ry3(m5xb_OwQrQ#>G$1[m%m3bvd07i^Wnmt92#=IsNsh.q]/JOi6FLk$T"
-    ";WfQa%I7R=_yfvmgMJ)kG(F%99tTGQs41]#'#)6]b#2wvA#pnGZMVvH.qvyee^@aDOFJOh$SnVsgR]BJD8R_l:&wjEU/.s,)cn,_B17VZT7tZ3(PGJbJJm"
-    "oSd&NV,J6&t1LjM5,K.f913ko#)d]r/>qBmBWs3KU*W'^VGj:D@8hSc^vO)Qt^p511YZg5H`$G<DdP;71*i2UYH;#p4tLYWy0b&3fuS`-M@D1`2*KR6urT"
-    "GA+m@3=GyS@O>CVi55B@CFfmCVQG6jd;)Q(HWr6k]it>eM_JXf]j<50kFbCkEKP`'I%6i5WXW4gsIObXS3a4ts^4'Z%r4,Cwe,syjGOw)Fo])j%vn3'vF`"
-    "9S@c/'5caXdurb7[is=S;WATgi>VcpW6h.pDrc_l9ODXc(mb,V3U]>dRJV3B7@n0&F&)*2`E&%5=005u,<[OkS@sZ3ZaRN2N8]f#qE=gk(Ycu)g(`51v2d"
-    "UH+;)7V,u1`M8-8h):[:0@=KLqBOGGEK,SG(aM&>tAa.*pC3VM(y,m1/ZWhp(A)vLD`(EpAFu/p+H+KZj5#Q6eG=Q^PRMWB-6VS0c(:]7m",
-    "J-<a(1,*VaPybNUa8j8aXKjW-SV;yu>8p6'n59U$Qa)37UriQ`$RsA2,-rH#i21*PrRJoj5/8EXBp3xL8,549rQZMmprfCu.b,$^HfyruS(GAPUoGlM-;_"
-    ">c0yvXjQCroUW,+`BsU]Ysn3VJSf&WV^Zpik#H,'qTsogI&gCyBGp#vRmo,ffovRFvR&h;b/cf%=^m5Q#2.ZNmPD%(OG3KjxPQ72TACE%t)Pcb.$+vGEdq"
-    "4FPiZNUpoa=@8V,DC38l<pY[OevJs7x`.2Xv;cj;d^5'F3Q3n-/N=F1oaNgTsj)kR-Ns(b6GohCTcS1V`R>,MH`D@.[>W[+jqLpaJiS.4uLF9HOs4(b#)G"
-    "2R&'dIjipJ$J6/8VRYPy#)l.xDxt0nRsaislua8qA&f=G*516y^sV-I*uZ1X+qM^P>.h4FTSkZ#enE[7&;BX8N3R+nRoNA<MT$9e^o,ur3QJj+N9^bQvIW"
-    "orfkNr0odOTJhVt,#RlA1g]gTr]CbR[rKoymSc;&IXde-wWfp7mM$xh4<4IZ9%chJ&$>t<*-%]RVMcH=TbXBm_M+CY30Xnx;ld$aHXAlbe,b-sy<ORc]E*"
-    "wXX3G:CHy41$VQ7<1gf5)&8aPAlA2[lY.<K'Ii@Q@>[M6+=82v7,8;Yy+=-+eiWG:Yp%ImhhWR_rTu3c`:[l7Q&EPbb.d=i)L2hFO2@x&G<`,o^)v#BVc/"
-    "G`d]*SC(W#-7b2uJn,J:28MO8R3mKUiQ(-=Sm>jtiY->Qnt'V5QRth<=aHv.^QuAiW]a[T5/Co]5rJ&bi8El5-i)u72F=N^X@)@N`Sgp/=4<<OHg>4IXTe"
-    "8b3`3K3qNMGb2:_3mUV2Id)>UE1lId=$],05mRhg,<hPy_s;4jk]<.a5M[*ZmJ6tO1JP1b/c)Wwc>tunQR:M#.x+F</25/J+]L,>Gw0eH];'*1^1P@rQKE"
-    "@i1wlJJGgs+X%%C+)6xR018ATExR9)IO_V&1#;C8.Md`-2_S#N6WTGA:S]pijmgU#c&SGNm8BOM7G_iJ%%/oXhW.]6l&WR1^Ek'M'P%l&*reMIki:ZDfV/"
-    "1WNJRGl9'$PO-o+^26(CkBC(p#l3JeDVP_PA^8d=kE*]+'$:8C5;Nx+w&Nk1WENOqk_)glD4H*X@D9%i@*G,u[kR=QZ^/^1F#fP>5m$=8cMg0[<81,>ES&"
-    "I6jE/.xjh])hDu5>ZGbP]C03MPv_7gO++dJ8dk[6#a3f>^3I[`QEq6%h^w2#`*5b-OA4(re*R1wH@/y0#d5=Xa()Gi0<k98j%I,Fw4k_o5+_#'m@Md[wJx"
-    "kIv%0B;CfbcKcRqm*sgq3eM5llN.j_^^*(*s>T-&RbB%606^5^@@D*C-(&'/1E^fEk>G(yUSH%_#;Uaumql6s#ifJ/udDOd8ai3lj>waREMIkx/rDa#F>`"
-    "6#F%K`OkD/-qW/qms>=cva[cwJ;VTp7`::c-s4ZPGMOkG_&-_C*VqgNQ#6S).2p$y<I.3`Y=s_'7F6M0&0H4jA[#Z2)V%AouGWgMX`FLvu/+:D4MB`r$Yu"
-    "ST:ihcZ3*ZUH^NY^Ul&wBd[KqOXNwrnEMxcpfCdU4#W5O*01id>S)=O.@4hi=x[)+aQS'5r<QB;@F'gVU`(pe6;DkH^/)%UGBJSR*A%GQB*^Z#'@u2'[0p"
-    "eS#FDsG$cbZ8ZHWg]=Na$YKlpL7Gkd1^`F[)L8nO$i]PStUK1dw&3MmpTDDbEFJQRhH^J$hD[]_+_rMhfASH+E.2`)oq2YgNqJP-)%DOU='2@d#@t2xH/h"
-    "_42erEBFkZma_V9D=xa1>hLfPl(a@)@+[<Cojc.Sq'_Z33u]>'xBNNAKJwbrix05/]YBngZWH.74t3RXv=KO&[iphB=vi1[x.(C2TS^6:RTj=:>wF9HJ%<"
-    "2*J[]dhsKx,*vVw$IN6qD8Q_Zku4ZoNNOffVroy1)DIo%5D$_2Z%:r'_%Rr@Ilk2;f##:NIrJayxCJCbOk>K(fYo*uV&Rq^&^y,=s/gAR]hOXEvM3so]G^"
-    "0Ib,$aDrRhGw@3q0FnCav/QGLOjs,ysjl2XjGa6yvb&5<7I$%81lR^_bWH8KGjjYKlh-*>dMub<y,>:8L$5'BOVtRp_[WpB--)^w6e3(d3Rn+n7dNSNgt5"
-    "U*:xCMaSyqOebTK`]>;/KLnw.Pa032DF&0Sc6p<^#4yELOeBRU,$e2T@>4QdO))HfEUADEAT,OtIxBB-4no$R7`7uP>DN&@BbV[XG@5(W'25DtQ$bDl0j`"
-    "5LXJq]ZKh>bJ3XMNf'gi#$D+oj1F'`/c)M;VZQ+4xvuiJ6Z$Q0mXfT`eD1=e.uTZ,K6L%cWIX7Z@<W3+NVb(cj[4('8wLFAY:RyoCdCWsH&f[MO]8$y/y8"
-    "/.Ne]CV2.[RtafQ:N<Q(IW1tC*%q&eR8ZWnAEs0PpJ]rhwM*8oddA)$t70mc`R@U4bq4;'B:^Sv#l7f6E_uj/j_QmIJrkEH.gt-D#mOQr/v('6]X_hT5+Y"
-    ":B8dI5mCcLG7W2hbo$QSUbFU)*pEEemq0$PtuE0F*'c,@W0X.hmr(x518_p@Ffh[,w(uM5=RJT]-D0bVvL1`*u)Ah6U7rIgBa*BXnlWxR7=VtCmGW(_$Lx"
-    "@Ka6q5j+@Ov52Wb=d5EeE%;q34Sv89cqo:1B*,RisT[KGPFnMpqaru;%3,`:i8E$4fn;Z;JkmY<1a<OFoKKuf2LK]X747pGywl43NAVDOO*.4[EO)E5*a8"
-    "^@r/w.]scKacK;gmt]4t;a@@Gi+%o_h'13iI+V:ibXQ,6@;WJ6Qj$^%q&####",
+    "n0C9%1VZI/5]txuYjhoS^Y1A`6Ww-u#6&G(Bc3)iTk$`Z5E)=aLQ_qSg]j.'cx+EvFbRa2e'GV(1U.qd;v586@9-=o^lH]h*C_yiRxJ),7jq3ddDQ>a)MB"
+    "H;9Yb;Iwk>F3ylS[JrX#RE+*j4ZZcxnm1gr$V&q-foLB]Q95o/*bCQOH0M:GU3o9fk'lpB$_IVBD[gIVMD%'5.7H)kT%$kL.:;])t#KU'%C5FvJ`Reb%&9"
+    "=duW4arLXGc_>GGRMt]V>:Nua8as3K9)g':cR%_(%Iv3_43`H*e@_)&*3gdj;[t'Mh`]$@RDAXN#b:[N2#5AcI-A61_rYiG:xr;.VRfOu^-@dQm[#e(m;y"
+    "[4-VjLl@S,.#+4&1_jtpv_shwtKf>6Usb2sMJO#-$>Ke405xd$$XoE>SX7[hNCXV8+Q9+*-]uHYQJgB)Sw2</c3ih+COfx>&Pc7n1WLxfVVK73TFqA&;8("
+    "AG%B.HbfhVAa$EYj9>#7-9p1a_De2_N3G0+/&(kf/rrBJ%45ySexW%I>Nc].6;Jj3I96#mUr4Yl[d/ipFP4J384,SFEr@^dW.-;WthHFmEj,H0C:8LV^im"
+    "_N=Ve@I175]DrXfIR<]n30$s%a5^r+/WZR4Q6#IN7kH0[8<+xeyK#fI_N-AVf+PKnQD8uK9,E`b.3y;uuvTH8>y%^_3rr3Sm<ackPMS6>/-`XLA,-X0N^,"
+    "1+QKA*slBsZimS_HYd9i:((MF,sXRD)AQHg7Kp[(7]RA3ihV<],JFD(ALF-eQeO_+QoU6cPN#=i9#<;NF%8-eXm9C-oX_F(D5*3Kd,m%_Djy]=tCU>PXkf"
+    "p#:]I&4tG*8QwhjW(jlAeQlrt+8K*0Q*a9h+udu>.nRV72L0sOOZHMU`d51FIofVIgX#f..h/2*va'-MMf1$RKLmb%[+[US3/ids)#KEuw3AQmD9igR(C."
+    ";S77qcgEK*n)*X.-gX3%J88iB`W@fO'/Is=%4x*UTE&[%0kq2`dfGZbbkAB4Ic[EK;emv)d%PXRSg75eAWGru,8(DBBIx`Q25F5%Q%Jo.GmX-[[16eAENI"
+    "[mp=XeqOOl%9.,pxM;p.8*ISCg7pSpLV)ni`(UJJ#MR>_qLg_Wl0+@H=uW;EYqaBB;L>VbYhA:^3'M@XdPA#LWeSEZbO$ZWv7IvI*Y+>G/s5I)SUOHM]9$"
+    "$]o8D@&t)J'%fWXcbm<`8q_u`If=GD8Whr9uvVlG;G#>q^Pip7;afP;xl]G<&$mcR&[&xg_F/,DtOj_ri(i*jg3M6#=QZbhDo7rj3_pUBU9,/kl+7kpUVp"
+    ",EH=#*g%j17;YVya(#OkvM<cXgA@_E7Gt`:Xp;dpP`RH-Z$gwU@edmc:#<:qNbI6lL#-KEjja@@:Qc]rHS14.9$7]VEho4qw3n&ufa*rm9G)yQJh.-Tqu%"
+    "iE:w&XpHJ_B(HRD*#y[%GN.gUN=B+3Pm%)=qQlA@);Ygmw.G$8<u5Mb`&lO%4/186%ZAIS^flYG91VeS&KjNkRi^vlLf@hx<yn8<fjbGGIPBji`v`BC<.x"
+    "5fGx.7/]#&s^2c4Ua'A1;.aEp]=agq3EJk#bHG-L2'_iNbfX1nEVB'^&aSGvA=p>@S-wk$2;dM[87/DRn:^;P_>Syx7po#6Y7t$ZHa6Dg]_N(OL'^A6[_-"
+    "dC@o_*8XS).aBEa:f%@gOGsF3,n&1Ktrf*qt'<V-d'(,O.3m,R4KiiRRR_aW,TvE/$[mVeQ%_jWkIQ;n`_I.NOYSRiZb^D<,9dq%[3C*8VkB2xI%kqV7#X"
+    "-(q-#;qKRRA.M73j>28GavKeC-[IAI4$d=lgn+,Dg6&G`qRh[[[h.Im5jq+kDn#=bl.piTw+^J/$*po&dIb@`Xh8'T6#@ah#Xyo`h+^EM_t&9;y`qraaUK"
+    "kQ0%uxlJq93nfFZ;a0wFc0rwUVUK*N=#Kbx_6y*_x8%aR+<YpSE1$T%,7&ipA,hy8P*1(t5)=nMmeM6h_j[*-X3@)SdUatDfL1H:@q;W@#Vd$ngGE,N2$V"
+    "([&1tPCI2[Fs<nve]+w6wGt8M*rW@^'%DMLynv#%M%XgToN/Gy3a+,xwJ]J#`0-9VnD^[Y<:eAaqbZ$^Z`_(FZ<-,2AN(jYGol=a;RWet5o1lK4XC#23K_"
+    "L8O7ZQp4h<`(j^xs7AOq2L%xKs#]390TS99,`&2l#&]]y+YO)#Ay:Tm(OCk'l6>o<&L.Dh<joPv[dnCL6Z*Do=;[E.mb&86p[uug<e1Qv-599o]$t`oK$@"
+    "e,X+$bTGK(l#ghoD$aVuK48n/yVXH#wNA)Ng^uh5A$b[ZO=UqNXg9]yY',pg3@th$faXySIsEapw5pJq;a;$A4VlhjNR@9%6YJA]v5dME6x7c&#r;4]yct"
+    "ZY,&RAlB9OckFycP3l#Qg5hf$*05BSmdj#F(/*VamK(VXq/OId=())7KDf9w%G1*vX*,Zc;&f>9lkRuLxyISv+<+Biv_hM8xZsj%#Ac'5E9M@jT9k`H0dH"
+    "NgKr@[NwVF_E;CQWH/mqbWTicel1Tj]fHi(uNMQpoLwyNK457fm)mZ_[K1-IP0/7U8dL]FVtMa,Bf=%9mcO6X2/NS9MYu;Z)T-&]t(BZFPT7s2OYo;*']/"
+    "E.f=E0I.d[$FM%nd;Z*[Dr*7;jeKRfXN2#R5GBO;)Lpi5>N&LK,6I`,mdgl;S1hQskPXZ[kB*>#2MVLm1:[`8J``=4-^>RO8RG)b<cfk4Q4o`Q7LCsbq('"
+    "(Y=:6Z`v':>pc>_-eiPhj>'9<$Q&e.J+cX&N$J%aXIuVbL#LO[hbpl85S.gVk:+U5/i,uBm*/:&IaX0%/xkcUOBb_U9Lc#.Q#>Oaia][3pYxywn0*@;DA$"
+    ">T^Hi5pC)A)>'V*]W_*<Rfq-p/OP2noXLU=L=9WedE&S@K7B.'X:@bMb<,-8@RsR'XPd=U%ya5Vk<B9oY[4Zc'5fjN#YqNLw&lAh>_Lxu9JSWlIRunW[ZQ"
+    "*XA6;v4ucMQJk(*Dk)K(rwuk&Me:LVbIhSa=6x@*qh$o-^dS/8@ae`]ACfsmgL'KqB+e`uIMh`gc:(WImeeQei;a_HqQs#/Zk1L@=p%1HddjQBt(JF.$4x"
+    "86,BW,NPNNYWdjv5lA.xb'wVxLQn=41#oD@Uvn<Mqt0leZ)lV:l['DhX0)9d'3GJl,;a';FP#H#1s8Bp/C[*L09`eZwm`8SLcvA:IRSsrf).(N0:)(7l5x"
+    "vP;4seyu^ww;ut1teWEt=&A_LJYSMcUYhIn-*(o;ONijHqjmJG9sh^mS(a@P81;#Rt<rAC87&f)ZmE*V3)L^S'x0E0`sbvbL[jlx6Wd*(2>k@2(.8Ja-Q4"
+    "'f-xt4RGsYOr+aMS0g`C6Pf;>SH2@-t>F;I56h-o_X7AE<:h-CKr#C4dSjFwPNj,,Ux;#b#7-T'^x$;XMXkL&3gx<0b^nk2FLr-d&#W6Y=V#J9<W+]caH`"
+    "'xG7=Rb&y9HQSeaCa`h2;EGNU0b:VAuOtlMUcJ-EY1`6Zu5$Qo.@WTNZ5o++@cgXF'KZ`I]7gr19p4,<@4/H9#+bc&_Dt-.cBM/ECFRPPe&c1OKt*JCA=0"
+    "/%070u=k_g,N1n_RW###k:$uA<6j^nKtpU`yuyv5N6#H]c6dN=.DyQ`X'TO<Q7k>cBso&^ih)HN_^>hUqvX>6Zj@Oip4mW=Ona3Z4Pt/4o[Avv41=]g(-y"
+    "qD<Mh>jTP[f1nu[cjh75vYjh60@NkqU>TP]i:d>18ZUDxl2`Ej),h^lJ%jWQoYTuel@Jq=FC'TaJ_p:Y8a7mcS0YPEJZo*Bn&AA33*o/jla$90Gop;]Cc;"
+    ">=4)38RV7-N9MQ(9YJATq%(2gEOHt)+3D(:``N_)MX[f0KGCf]]H0rGyv8=)+B+Zce0;Pd]l[QW$#I'ns0RdUpA;/H0G7D1(%f:^BHn1Q$nKrb.>Gvt6]M"
+    ")./s=r9u/hFxluR(6,vSB'Feqqh.]GXZGtOPl`<);yiEv@udglmMMurJxtL@]$GmWrc2.>'G*nldq%H]$WugtUvZjgcMFRYl7eG5&v/hb-",
+    "y^OMdpIj#T[L,a*fl4y,pk)P[tB4Cg0KatWxRXiD[Mx..V+M.>H$;L1^gLJ]7uB[(#>w+Y-@l+cXCf.k@b8IUB-[yD+tW8nG0c[lQo)6kLqb00;-u:R55d"
+    "1;Cl4c@4D*,*TU]Fs<'D>dQ@k^+q,-Df+s[=*,^tJt<@G=qB^Pd0:e1nBT[Jlpnj6/fU%c)Xh$0NS=N,df>%Ky8,+bH-W=#M&$s#uH#$]sppu>&kJeFgJ9"
+    "AGApdsv-7EUpD(8(`-v2$R#Fb1ueG)6FrWV(VO22W4//)iq#NKk=./NGvLL_ec8ScY[rs+Yesk8AgoY[f2p<[pcwbu-k=J*eR)GX.PLSeG^sV39bH<ki,k"
+    "knG%j=1EEW<D@P1jQ'a;*k`Jq:a6yymnKAj9okNo4x0g-Zm4Gx%(Q36C)kt3vVdeeM:@nU1O5:r@;Y'I'Srq7veb$0>rAF*>L+TMjYh@EF8$s;j<T2(&fv"
+    "$L@.=Df`[UT2UaJ=5^`vHfM;qF.-pG_r]5=d%C3s2^sZl&&_VB`1jiG;bm43H%IXm[TG5BoH,_`:n1+M;yKWIv2up>WyArd<sv#PiCq&wo(L[(q8AB*;)r"
+    "YMG6)cCEe0bQmkp&QarKuH6l#@k7w<wh=cEMARwv.+Yf>^d.-eqBj5Or:+qf:;5V1=H24AEn)i/gEHD(2#4%EfwvT[aRQN'I;J4uA#1rQ]*)N7@GuSJ.>;"
+    "Ep9S11TuWTB5IuuvJC;s(^.jw1RB58#MaM0:VFj@4KoQ+R`0yOVOX%5gEUK_`32U0DC4juv9Z0%r9jfGSjp@rvF29rDqHk&u.Inmj]@@=uSeg]x#%=)[_k"
+    "_=>ANJGbm<gw$k%bu@O@&MMt]OiU2CNvmeYior*j8sp#O4SFK^b''8SoVCo**N]_CAr'oyc/4uN9$`gTWcY;E4gb*p)T@Faik;PL^Wo9b`h$9n;^aUH73y"
+    "fs$0.4W=#I)[UM'^v&v[EpqNG.B-2I*aAmL@*C@HkFU2)0B03oG:O*msg/)jX'4K.=gn%uj>he^PJIVJsJD8tZRRfPSfA,Gj4:cVtAn7,e72&8TRCS,fWk"
+    "yjZt*Oq>^-V)aDJHo`l)'#g:HEw.y@0i5iE-5&-H2>IUkjD)CoiHK5@(.T&8T+I$`:X+Npa'1;0Il2R;M8MTj[<N9EPQ237-y$59va4$UYrDaMa^SV3'8_"
+    "Ar'jN>,JAQv21@T'lSDH1,s'8G6W&Ne:1kD(2#k:3.^L5d6sr#b8rS6_hN`eye5*w9-U[,fd3B@$#*tSe'b`m[J%EFXc_Drv$Si&Pg>iltp#tC>2t9wjM;"
+    "FTtmm.Cc.XF]k-D>s'L=EY-]l7w2*Tl1'#Y^=elZI;Pu&W-tr,KiB[Tc.^il,,1te+LwSG$Cn_[TgeSwB`9sHMWei+d27)CjsmfrN]hp+bDN9oy[E^E,VU"
+    "ivZ36>[6U8x*nubarjrYy1%#Dp'>U6,d01UAu4fe%N#TjQcILe%).vU+&THqNs`%BqEZl>MI;dHZs$3yQ'd)4XIgHN)D2O'oni+:vdNTkUrMR68vbrilqL"
+    ".XIC<AL,M_l`_HkZyC.m:V%>E(W*Ar[[AlsJmG,#+Xy;t>69.K/Vcpf%pHb0'QI9Zj_J&<J+X5%_`ku,s`VHL*=HL0U-r*)Zqc6xD`IIU1NrqMIq#Pc-fQ"
+    "xuhuiLlr)PwWNj-'-CD,Z4_3+[8aMiyF>#@cplKxg,5>/y--rbxY+g7r&VOn>>efS[S[MypeSO%c+3JBdKQS@1ab@-6$sA-*I]RwKf(D]]0bBS*jQUZLD="
+    "p.;(DQo<8Y4GQ'Q,b4UtI25;ZS.T_`e>ZfEtd8q.2o(#S#s_WZfU_OI&LeCUi-g;SNnf-nLSux7@lcKti'vxKeXQxZ&Cfm@GlA/wEAl+-;Y:#53aaQMMhD"
+    "o3,L%DeAEkcOxW8DHfe%`#9NB+u>HNfd):14'9cT':XvD<p>RC+f%J:ekhy3RH9_hKdR9^mPV.:J6$PYnhep/bPvldy3Aw']ui/5u-BIi%9daGTUE6e_m4"
+    "wFTN7q;oevw((o_:29)*t%MZ^hJ.s0'9,*0p#*kRifR,=dvN*c9XxdT3W@6C7F]/<X,[.s.NfTPShBb`qvLQ4QUONRfcy3p]*tfsqrPaLQ*+TU^r0B:6=N"
+    "]1-`rbl@H3-tSEmoOXZ9aUdgr=x8kD5a]J#Bm4f@QuXVa(FOo(_LPp$QT12dVnSV<iO*Zf@ut$[gS;Xjcp[ISuZ%@KV;q5$iH<USmd,QZHcnGN;C=Xv4&,"
+    "1KHUi(/Jy*u`o5yX5m(_IMKEVP@s.iY;Ppx85;Uj^PbhyB'BLj%-f@PVIOX'3@djDW#<P83os=DR_;I9DCu6Bdn%*MQK`Fe&'PnB$^J@ZhL2vodZZO7O8q"
+    "mG[XkDv*g8fVQ'XMFYXLDdJyhT4>Q^k3SXu6E+]I2+Tn:PeHD]9tt#=hwbc'eUS@2Ep*LG-dG7]WBul8hbE@pui'YWeZ)S0nt,oApoBBPd2t*61*WrFVD^"
+    "F9,xK50PW82+XnmyaQcsPKjy].Zt*.@CUkX[2kK=,0ffrwg<lf^*at/_f31C;CjNRS;<v@aRj`<&W2iCE,XK^O003<x=Kxf3.,l,qc/_KdF`)f5_UAZK1m"
+    "dI@ACnG`@+B/*B:YfV='P(^,Y>Bel/PK$$A:`Q.9CWCfn0dQGn.)KM]fl&1g6)hoK*wqh/6i&&WJ5+l,Jpf6IP5SC$N_;)B]WuhrEy//6>PaX[T>f*5N8V"
+    "g>)t:Pw],CZAHv5WT8S#8+UGydNpoeT_R;XD5/15>C%Ly#5n0&pvJ+C,x`LGQj*wYfnws9t]nLgvJy%YR=4FC@gcw:t=F,H/9#riDSFA,%4k@UBRsGdHNX"
+    "[Hm(w4a(V2n,['>y](%Zm2nJW09FEOS8mUuIo%ew2S'bFeCbak4-jXkN,jv0aqsAfL[MS:2cOpA4'rLOKDs.@5YSb2gcSv6'Y`8-ib.nI*((+n4Z-g$-Dd"
+    "Vc**]0#%aGO9ScGg1Sj1I()v[:R-#d74%7Z',4Ql%03:=VH)@C^*$vk<Qe+$=C-Np&wiFQXLf=qxaT;Dkh4+SPwV3/8eRypn>]':ad%-'[EpCD:C8@X96^"
+    "E2fe<_fWm=lE48Qd4TAdQU4&@sO[Rn65[=Q(>:ZJrWZMYOCd6`6$Mv@9MWJ$%tPCe`05VH')v9TCAh7ttFkx@mo9prh-_D8O3;Sv.>gU-43K:Ib(JFYx0$"
+    "IBAA(XUWdxM2I;Ip1Ql>tdKIXN'=i11s]ai$$:YuQQ<DK%9@$YBQU&`F<t=]@I:E*R#/8$d=AF9'C,ixO0T9)s9-eCX]f0fuj#%/3OJFwoAB7fcao.u0$'"
+    "f5j-h4I([.Z879i)@i'OZBeL.mfECVkDY;%IIqZR/+mP1</v=9M4y0rg@_'3EcJ9oG`UbE1Q'G1LOx#CBu.@iG`%JKnerb'O'GA-q<)V@SM6`WfEK/7g[t"
+    "Uj(rLvRjfQ3ZVx2mvrGLy]g@5;M/5ImysEG%*cLtrdoN/.kmf'^:KV=i;7Mid#C>mklp#JQhCQiOAgtl)j>+6)Z#4b-C[@=HT>pDB,^dfh3e39i2VA<Dv]"
+    "Mr.]m_1tfno0-w#0_E.KDe6rfq_*39P@L&7=%RPm2QD1c70TsA/WiJ#CCcg&uQ3^WH<,2+BpU8jY:KFkl[007Y0`2_tkm@(E`(AJp/v%RIvq8Z6ic1'L1I"
+    "/6ucpda6qN,1'>)KMuVu)qCUv+qEAn_LE;<hYv]6b_49CuiMw0S4o//S&xSZ81,hsA,sT)U@KXK.)B.iWhd^oQD`Moi0+vs9ms+j`:.ffl0=i$1>rl'&$+"
+    "lCpSoobT]:-PM_@$Zh.n-skBb@8US2X)PP3LYXKW2ljs%l[gtBnegKpc<q+tYyDk=moSAD#WXo53=n'-AsIkP,x2eR>Qy)42ITT2Vjs:qI0(=Zg>=>DbnQ"
+    "C$Yn$M&eKd4lgrRJ'K8/gU((rRN%OB=`7L:(DSLN$S6r8B*sioD+3WolqY]%GhYTGiY;5gQV9DTJnm#1,iMh;A[XO=)4Q1AOU9)-q])AAI",
+    ".H(mZv_,QuCuV=#&1#nRoTMOenXDX[KyZHf,o=-sR0a>cfbf2#I8Xl;IT%HtHfuRgI[GIM3fr4/IcxP4HGMNS$w;C7[AZ$_)50)sORE)gKX#k<c^Ss0f$&"
+    "lkvG^F@WSiU;MWsoen,;V+X>.cAGOu-`ld<N]wT@y$'dGb&hfv8s>25jrSN^.8j>sTnIK;`DohnD_pUH,vqP7<cZac7Oq*aOVcfH=,aNZN4u[;HD-YQX-x"
+    "$cOJv'JW-qZHL97O4D/8e'%eWr+6d:lW_4`O>(Ed4JHSlY<djS*7vUD#fm#d:YAOY8;k;A@[]^ZY_36xUkmAt:(8_Z,Z=10t:9:nXooh<B0L@P'n4=ylRr"
+    "_T'j>UEr@Dl/t)JTDd(<vL*`m[/j3+oMk.B4>jL0fZR[FJGIee:v8MB&GelZ8)MEEN;5q>TZ]Ec/55##1XKUl4L+;&JEr**iFJ[MiGl'4f4f[/bd1MUG,("
+    "b]M6GOo31Q0.W,dZ)(sjWO5koXH+I=tUtSg*Z$4rU:#Q:C.fb<G%l1=@f1FGe/=jOFtYVwLT6]bTN`gQ)Av%JN)AJke5HI1_9jP*uDDs]Mk:90pn3(&Wj)"
+    "`M)L2_p;&vqFRqNCum@J*<%^5Jy/gXRpP#7bixBg,8-<=y%Yn`Zjj$pG7%57IU:(bmW((R+bh&)^S0]=n$RP=Mx'Wq/,+#sDkqCJA&PyT@c2#SyM-H]S,t"
+    "b<x,UB^e*>=8%bsxuMLk,ibaPH8lrP)pV^#GE<g(_Q'./[N=_HuZCm2IF+Vu;Nuo<W)d/u+CPYuWvOB4Jr8YG.l%l#$G87VqhrYiinV=yW::ahvQNhaFMF"
+    "AK-t%phaP5&-wEPNkFZrP_Tb2^WQ[;]YE)pt&4vOpVYZ#`<B1[)5]X.9J=,JqOFT:L68,`kil#h(PsKrP8yqlj1r'cVh'/1bQ(j$C@pR]>:ZU4R/>*M@`L"
+    "VdbYJ*v<J^snh6rGvX2$+Mpad:96x(D0P7&ad2yliB'u)UQh@FNy:qvVPHOuZ)jvo>kn@h;UdLy-lQDeF0>,B.Y0f@_bYp'e'nPnO<RTr@<5'BnF5EPlt6"
+    "m2nm^^3TZDj=Uo*cb9;.3a[/1VmFw'Qf`Y':%[DL_75)Ff;6l3#Wl/r.bE:Ys.KxdMXU9_K1Y:76wep92Bfo^UyrcxUbh-3)yRp:Ru7uG3t$i@XIr3=4aO"
+    "0E*u54Jb0iq*;mPF1<_i$'RR(iZ#mORnRva0%_6;b;)LO'TQCv2Z*7L:bkj3^dgdMM[xtb&8'@6I4<`N#H5S9J8_`px<#GG#O&[)AoPV-'W&E'678ahDbt"
+    "l1>rc8IpK$0ZKsY#d9X7taGkoCK.B7UjIpuBQ^<mKWugD7aRSV1875t(n:7doXx2c;<Yun8Ns0#_3chZS(QuipUgS;qBo$&$-AT#T/qg5c)W2UhNFVlSa."
+    "J,0FM'wc^0dn<F_o=9Jl<fei5op,8u4>hK#6jpK6=xs@no'@^_[iQG56c4q=Bs89`<a*IqqHIq6-a:6>3kYmW)%EECQ=jPvi]cZhn.(Z8Lk9pL=:P:6A>5"
+    "U*$r8V,PTnt3NQ@PlYY'v<#a9<2)p>>+/J)GFyk5c1p,Lh4:f9M/dq[l+Ci@q`1J^L,^`4Uhyu4Em(7vd=KN3PUs,>R)O%46:TD_pm&I^t-uAd<jwR@GGx"
+    "el^9w#qGL[/oMMc5U&D*+u>**uD&9>2V7)-V,8$(Z$d&jFxsWx5_4+)kPUOO+hM<0b5p1pV63N[Z(`xSGSu]]riE1pt=(eWFJV4a$A8Dxtwj1_bqqFCsj_"
+    "QBNML=2fib7@D[k4()BmG&#cZ5K#nkrfKG.o`_AJj8US-G<CVbkO3)w&4:>a&uRx;Gk/slBO6:`T9*EQo9Lp=0]9U1=9ZOb;,sokvJndOn_e>HlAhsl3'U"
+    "FWZUPSl;+9vW/F.teDDeD$'J8'e,78-L[&qLqOKi)L#4G48K*(onq@`5uO4.QGhm<Z]K3L`UTN3wo3-(Ye4G+m=sg(@*yR'k64.umtZKR(aPJj#G*q;nY6"
+    "2NQKhyNE:h3Z]rIvunGi4JB3v,;Z*ZO^86X(m^0OX&)1_gGL7m7UiLc6E7bv[M``Kb<+jK4P_UAqBa9$]mN.Y+qd]BOT*WOcj+FbquAnQnO/^GHvh@#wpa"
+    "Qjn$upGOJSG27OeU$I9sK@psuFs[KAS^CDfHLGg.$li'.(ubp]2;2_*P*WJ]$HPkBB'0YABN>v-L3NEV4ekOc3ODS<,PS's4#=K&i4:7@c$g.whv0>Wf]F"
+    "yr;]uAtt7O_;uoH4[JXj%oP-3dcqrDVm_Py=gW5)bXJ^rUh8+4]6%V<0-Qnp3+pgl$^Xqil2K;;_Ovu71ZW@S[N&UfJ5BjC:]U8>RuC#u&Z)/qj/Q1-siV"
+    "*eI4RXMouUf*WAm#k.tE-.sZ1j%d^#(h'xolKwB$GQuoCL<n(7[1j3Z^GV+(V&Gwf04$5#@VcpESOL.&k&i7)(ii.`Hs[ufj;ukF[&-a8@21X'O]h0D%6`"
+    "afv6M5A-82y^$b,BOlgcP5cXn,m8s[#7[cIZ$Cwnb'-r'tPK%mG]82*^BO@j*Vvx+iLK6d.qU1n(eZ3mW>Nl2vWCZq@SK'x60_CXcFY8LWu#WBu1XA)q=o"
+    "ae0sHpDbvBES)bNC.q%S+>Zg*lsf_lq[njlk3SlUAyC>,B_p*Caoilq/E;;q&W1Vfv%1hx@XgbbT/m7iXWUr>DIk),>^okX#h<Dr++W#.gP7`n,R@H(qhh"
+    "0K)m^/<:YMq@JQiWE)J2WiY-qABf<Zpw&t'bG-7KmwBdRdP&*W^[Z@(VIl%w^==>9Uu8$,Geb(u'3JQ::e9'%Tkc>KHfPs/57WeW:*M$,^7B(eZ1&+`1rO"
+    "#jIm1<[u]$x/63Lb=Q*sKC;e16<UqO=kCka19>WI6(YPLjSD#vED]=9b0Jj+<E8JRhyBTFZgA=lfJ%MsaKTQ+82P=;)YU<fFQb==*KPICCJ7g5va.SrRZk"
+    "h(B8_LV#m4uG`-h*>FV_XuUlm&@t]8[P]8[gVN6]y0Do-EtK(a#^84@Ri.nm/@WFNccxi^X4&K)#ORgK39m*Mx32OTNu)[6^+)>IrLBetU^w'9a7Ve-vHi"
+    "&:&0F[/TxD@rN@a`uKW-MpvEuy*M3a'HhQEGRc;TReVNTH/M%))pFk-Pu.P'(=%;7kA3E6A44tt@biLfp/L%)i'bi-[`QSp,e-(`5Py0XnAR50wg,<-v>5"
+    "Tvi*)=L]D&Lqa#Jn^'O]))rZh[:,9`ak%mxqyr1^N&LUui9`#%=nTlbnDW3nr/c:1xQiVWr]9pLaw*(-gVW,*CVk11E-vl62DZO>,FRPyqv9mHi%BgF#DN"
+    "oR-^ZX#3YVIx]UeUIQF<o;*Y#4bo63Fd9Z`#[P%P2F*`*N_x(FIxaXF*.SHcY$Jy[Wj#^bls>[<0U3h:4%9LI[7:H42_ch%_]3M/=-.=%-]Ma>5R.+mJ4M"
+    "Vn*>Ek`U*BmKFla(wPn;Vxd'TjF1WIIsqr^4S95c+tFT2J*s<v2B3&2s7aO`-7W7^xLnP=.kH5AB9Z4yP(9/7^Wepl:f[8.6J4r].KcV;]pMI&c@k>%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 9374u, 18412u
+#define DITI_SPIRV_SIZES_gemm_coop 9992u, 19802u
 static const char *const diti_spirv_text_attention_coop[] = {
-    "n0C9%1VZI/&('mT+jRB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
+    "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
-    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^F(7&_.L0jIm0VGOS%.O-yt1PUP0#;BO4m<Lu9KX[T<:6aRalV"
-    "J'xgf=EXw^r-4/xu=r[Iu8c7xX4bNfLdw.X9,hQoipP87oEa&^&x8K$/(Bqx#u<#KGFG0.-8@_r[#RBuuM.XkNr@OdDW&vEY/Oay0,d0mPUymwO%K(N_Ra"
-    "h:k'XGAsqJ.^G.Je]MQO=GEg[/(nJI3>5xHKeX9^WS>bBl/&9UdCgDkPg5Qa(U+=%OXFu#w]ThQyWIL-sY:/6bkeHvBkLC%*P4#bfDY.$u^W098R7#I5e0"
-    "6eeC35a1v'X.9wQU6fKPnUb0Mm#OYaqhku6YhG[TUsn*'h<33bDr%^0b];)5ZUeZ%6;-R#9(>0:dUy9Y(5x,a/xx9phN-rf`te=Xo^7+Tt@mHUIn%g2C`O"
-    "LSHKf(+7)D:)on6OXOEJ.,k`E>]EpBY3/h4C/T`9#J7w9WgYCO=BT[beN=GU@to*%OS<>IF.+1X3MpF8k)5k;$T2p9YMyatydTGbnu7l%.e,S``LXs5W^O"
-    "BydDb2:6GB<Xjd#.'WPZ^=h4%IUlLl_+O*P4#x$8L1aq76ViA,GJ2<4MiwM@ft^[>>o_,*H^fPf^D:Q4%v#iS+IihR#Z8q^Y7A2DEIgC=Bo^Vy+'3BD;8V"
-    "fM]rvMZE)g7Hi,uWZU/EV;lb]IM;Re/Fug*hg[QhANjS@W7<v$mab%'Z9_V+@U=51Jj0uZ_AFOxLa#)jEkj.Nl$g)^#Hiyp^h*,u)28WC@exo#L(;i;CkX"
-    "-iiUh9Ls+_NMSTb3/-0XuMLHD,BHaxfUbPh'CWl`+$rpaw3ZfVfpjLhgXjST8Nn=^0xRE]/4i=X]-`-;:-Ku-ThY-&`1*G#6*r&P>:X7tNM`RoOF*m.+L*"
-    "qt^W>ord]B&R(:V`8gQP;w`4V8=)y<AAeFi+n:Jq&MYG_OQf_+w%v42#e57CsIL$0OAy/do*qBC.fC_Sllle:6<_a]e/]_X7Nti/dhV;p9EkH'-t(UKWjp"
-    "=$VL>>)VR3WGd'#W#YZitF]n>uhA+*%VKNx3o,1,l2<r_3];J3A.([9UM^;HZ-)V7qHhjLZFQ-d*)IJq[0:QGGo@sGV>ov-a,.T6GZ$^lC[mgE.,hSZ$2R"
-    "5+1.`=0NDY;F%&q)jv5<$v2PqjUd48.`GvDIkZeSUwxR[OBga5yp8;0;(<22&gMlvR0S.3fGRY^)wtX.`kCODQc[qR_ieN(CTwe9:;<2urIcC-9S5HWGk2"
-    ">d09GLn.hx6gEqVo-79[D)WmjedIpZdeIy>r&c7ptxt_fn*pCB/0@AnSZI=1GxrZ%An#L_AJBWo_ZNhGGYOm#-B7fMohu^g0WL+ugoM(CL4t_@a1)%XAJa"
-    "b)@p1#5iX'%@RMa(SbacjIJi7mfu4x9y[IU8oXLr@OGr%u7`^UUkes>_#8)g'2>0*U/9MF;x@bNqI*R9],3(wa[**vlHsbGvfX>j@_&L*bgc5tTq8ac>`$"
-    "-dJw@LyZ5Gek2Z/opiO^A[7G+bkdn2i(J-2TmLd4<-L(*<Zd1N9#2,==]I<5pkfJixbXClk6NU3]#kF09cX.H+g&Io:CB3PnQQ[av_=['>`aOu>SN-lZ;`"
-    "4A-4RY8Csd-CI[)O`2Nc0jC$2*X+Z.B^*,(g)6Z3iar]bN^Cmj19_tG#W=NB0n9gJg/ckn2]ZG'@ISbj>Y@-.*Z[niH(rZ69[5T%;-a%s9vkV;3'mgs'qb"
-    "laPUcE$<gJHH_9lTJ-IRIk7ndoC;l)MD=p$XMQ@*&<WQpUMu(J[6[)`V7mb&]>HEe^]*3tfR7v;uKaG(Yc&Dm=1c%V2=-)VIt_(JEpriwcc(jAyjEp950>"
-    "3)d#x=C/lZtU;6[KaF+gjf6ATSg<vL;UJl)Ix$(SO,8o/H^3%/kt+.Uak8a@A7]yi@=#JnrP:Geq3a_ds8Uxs@9nLIW,j#+$dx@@I&](k.bVy*`X;=jk;D"
-    "2uCXW=3L/ebSY=)@&:T;rfgVYC*.@MV05a;J8b8)8x^&`Zd,&]++_,C3IO7S%8/MbYJ<-TD+nmL_w2V%8atT;v#%gG,fuise0qpAOfA*bO9/T[S;,L18u@"
-    "N+V>sdAKTATDO+jNJrl6:;4ki.=i;5:UH6<WVeI7[tpu/aE+SK0T-yYDILu-Ery[7wC<5>9t.lJkG;.=)_#NS:^d6tOap5-=;yMJLYf@KAv&S;KHcg@8*@"
-    "Q&Ht8%rMUcgShrE'GHejW*S)$vc)Vc[_:U1kKPK4C;7Ad/X9HRYg/]vhPCR@3=*trO4XBL30.sXrF)&P#&]+F`*r+-a;Vn9``e]b/6:&9,%-$0%BtZCbW_"
-    "`YmW]xEy$8,xoa6xf24xNfD(bx6*+V'V*Rw-34jxJ3jjRe2E6fv/;``IIER$2dr6mC27+_/>#mMnCq-Se%K+(+SPY+]+CE9Lx%Ote&C9`fbqA75K)Ef%n^"
-    "V`_.YuTZ7'-XeY)lE1hjb`ihwu5VG%R9q9*^F(XD_%PEc*P9si,u)^xOQo@oBsu/U^eOXdtH<G`JOedF4;Zvw'1YCFb&HZM=%I9e#/E7%-m9$[o(lEL4Qx"
-    "n;dInqK<Y(-s46B30d@n+,-A9%U-]l&+Pk,ITU+=h4couy=M17bY'rhfPNEa`K4f$)rC[f[WlnVR#rPkw3R;mi6%6@@=tM=l`$pye(Iy&6EvuPVVP)GD2."
-    "wOQ2hS56ia66b&-e7K9[pU>'*Zmh.rbU]nD`NOh^&wWp*HyBu.%+2j+*bUI7985t0QSftVCjK.KY3s(5fByj2Qsp2Wp-O`RVEv7$fM4J5#iuo$3>-0.2-`"
-    "$k]28VT>ot[9>eFxrF4V-4ctf#_2`xfkI>;]f=F*b:_b/M2SCRlKIHP#^<,46/0-CD`0(me<X/PQ7ak/vBck%RkljP/li5.KFK&U#a6VamB<K89O7[X1#6"
-    "2b6RJ-sNQ$fmx;1iZg(soZ#ceGL6+kW<`U0LmBrTwTA1>dQ:^@2[9RaXR&3)6kZbT3)s[J6$q4PvKaI6EFxrHs+&MEv[GO<%8y4rKe<K+(RD&m7J]Hic&H"
-    "fro<>%dmXrNYqf7SYd%8uRxJEd-[hH(v*.A0Ujr.F.OvW(jI`WU>&bt=q@(iMA-gh(63oR%<uRfvJ&.1P%LyoA6F`7Wlkp2#BI-08+>$dlbQXuoxEEBP[a"
-    "yS0p56OV1ZI3OUCZTk[+[G0Bmm$'Hw>M5='oSdh7h.<2;b>$#Ci.$UwvId7W/:sPdhfk[v#LK$tR+igZV.uowsA`gddSq>&_*2/[7$GSEfN1gYiIJ,%tC*"
-    "+Bn@TQH0tfZkn9:8,pNu9:qJRO*K84b>dEBZHTP<%fMNC>V1OXG^_;05#'*)+uSqmp:OmFugEvIBy&sgA]][]&s8p:eM@8i7NTY$rM7c,8[axg#gV*OBq9"
-    "()GpKZ/+cRKFf&nqS3^f#N50TUNR=U*qR,0.*xF/'puG>b=S`'NT*n<6>^ayRn3KrRh9F(2YjtJ8dg*4bfpx+-WOJ.X9ys0:g@%*J<EG%;5fppbIp[%x0o"
-    "[e6_GVBrX]muSD$l-`,;e]b=H4Z42kyw0f+^9A^Im-@el(8@GWvLZ1#V<'qebEmJ:0yxc9E_48TOXb^6oZN[MBin2CVY)mRSg7KGHR9ou'>)5fn3qthTy9"
-    "*</>C0Nl5aY32RbNBRb8%TXy,r-.A8Q5i2rh9tG>Q*W*e-]7;1Iv[3E#A.ojq0:@WvTPF;PJTGk^7#AX/hmPTYVhUa&R*QF_j>-GiD-cB4",
-    "-IdqP&nv^u-D+jd3-'9'E6]YM9ANUqH%N(X&iYeg)Q>6d8ci,&sKY-K64fhS`r1Esf/xUT]%H7vhI^$d(6d.Siads;sNp[sZt'WTWb.8ikr9Y=x1sbAO*<"
-    "x7@x=P<fSDp`P23*9J<H-1cVCiaRW5g%bdrVj1%]X&S_.*pA^*X-+=5Ka.x@Z$x5NN^or]M*m)12,``ji+L&GBDZL.wdO7EsEpZmcmxN48#(eqJv]1&t<w"
-    "6bPnVmBVh2m4jb)hRsCaX-DD@Pg[;5<Zqih;^hFWIpRB^9<q](nI+N5YscNUwG<)+B6IH`*VAE2v9;GO91yT:e.Z5pT3uJmlGZuI%q$s;hoYtlD:s&KI'+"
-    "G;y76JolAg/QhM;k$)2xWGV<<#UnDR^@ke_/UiiY,,prm'&X-PA=DU7D_CEVqNDR1Y@$E*u:34w3i05-o(4;t:/Kf3eu:V'di6%1Mci@e,*Nxe2e(@3k4e"
-    "3`u>-8H%1Kw&Rx/ICCQgANuQ=If:^2nLiaAe^uFZ5jc]jGv4R_t^[EH&pTymVB2+0PZ2P`/wtL.(7;1.ox@M/yW/V'S.[7xDJuV1)#[+DCYstcDTSJDq%9"
-    "#inD;k:ORTWpgfCn-Sas2u2^W=$qa_rb7m.SQ2_,9$_oiQyC%/NPfdU['Qf1;/4`I&Pf(:R9&EGs>u[Fsy(%q9-5b8%JP6=VOEP4MnMo88mjk5ECugQ`t6"
-    "`W38:@*@T4s#Bg^F`F3xTdN--O)OPlNd#RQ&0ddlN=g&y5iMh92:-;.$T2K0lju4MJ@niTXN+xv@1sdUt=jYILmvo:$*TYMOQG-=>$H6((rJ%ia[5DW'H("
-    "`RFBLNN%HkhkAvg;XxZ)sP3>K,[`6MK:G7oFTa3+>aIvF6fKkm+JbC'jghtN>mbr3QPdvEqEauoeoYa:(t-2_wZ]Ns[`Es)SL1pOS)[s3fj.E#-B*,L*2c"
-    ":cEXeto)Z1>jSb:Z-(q8r/;Yto`agTILq=1lZk'<lHkj/B9>=/jJ:qfSk7U)El_#ib8=e7bT8DFESD1YA+v:Ndu.fv@GjpkAnuIa)SN`8(VmeN'D8w__47"
-    "XZlN]%P;HX^+djxkhSiTVhER1S.=2AdZ/O-t%d).0:@.@(v'(Ayccgq-_Mrr9nm'(U#m(6]C-rdQu#h[hrHBbBZK7uvEp073Oe;cNQcr<bJY2KW]&]LLCd"
-    "/+](5'6<=mdSFMq.%;PZM4X;)dF/m:5amH:$5X(wJ*9@b/#yCKm=%0iMG#/]uaxdL>[;@e=iEh8nj#KU<q$^X8d_O[M.[2T/WL6sh^ue47f+scku=ec/U#"
-    "v'I9Mq)q<S>_R+dw$2*_cVtbLtXK%r=Z/XT(Kw*c_9+(I4$%2c]$X(m@5=x_(HI8(QI(#^W.MH>Ke]Ub[sWcw-8pQ/g4@P2U0D$Egl:r^;Y,]-jhL=HAuD"
-    "vCM@vJ7JXZpiw36[5nsJ^]cO>>MZJFyO#N(YB/eNBaSWKY]kbuTa;YNfH*_k;MR%SGZ)3u-Nc:>0V>Pf9&htT&TsR-%+JBf0f@:NKd(a0o7Udv@-aJENje"
-    "Dmqs6@*Bhr4ug6PvgjV:R,>KkNrB#D_dr,BvAoSg.`a_aSr]r,l[9aE9qJ`o6>sbcXd+na%^yRPLq,W1:K:wRq@Xp345Q`qiS9_'^^dT#aoo(3:51KDM'G"
-    ".rh33ou+.jEwA^yFP0f_kR]PL4p87.P1,t0m0EJH@obFtF06A5M5Hh[5sE*Vfj2<':SOD'E5Ei1.bU^QYFV:=L]%FbFOuoM7==+yAX_2S79jVgc`4o*8sk"
-    "4#1(]5Otk9-6u&sU@wch^LIZrH^Q]tZmb[6@C@rl'W9mu%%3epH4;,E9y+TBRy2VI@/PFeZ-1ED(b+X[f43,%P#nJeT:m'EEPLB(F:_9nSD>dtx^4Ad=i5"
-    "Ql(-OKhrVybFf5*7>1KQnj,;v@(ugqeE_%&Q7lXNklh@]9O>ff-g2YVD=MaGQ'6feCHj4xNl+MkcM#bs2TQyhCXO@YUe*M:xA9V>$bRC@JAp/_IDJjq<3G"
-    "j.i-es'WDrEmwvucy([lEIyPKENUW]*ZILgXXLqbNqIOJ4krI_i^KZE1TA$i2X*ADtnU^f7+_gh9)k>>iZrTv:;lH6%x.;Bs,Rc0-D'^*3f:&W5hxLcpc_"
-    "YBI)W5E'apkW8)9;vW7MI[n9KX7@#pRZ5+ggwB_Yl7o@0*[fco_;qDp1;nQ7=yPaN-%xav^jnET(]-wRfnt-AcAgT)j=DLjv<mfFPY^rZafQ1olMIZmd-3"
-    "&Nh=d>2P7DSDbaW9ju0;WmTJMK)VsLB.b0Ti'*0Xcp4W.._(9ErU<[>EyalSxkIE/PiZ8PX]k<NrL5RVY4%=%QR(Hx=PoN_CmQ+aXrBJBgT)tJ/;'fPpOn"
-    "iHe_jDpZ4A(2(E.[a<Pl6a6cE)e_nmYyn2d]V&QTRM:2DTWxN[$$2pWYS`PuQ1p76uoa/CnX%hOsfaIH0(yl8=5Lc&tY*k*QES;e]SUJ:R`^nabdg2'D)D"
-    "Rsph<xjMr5_'`4i_YNC,jEbK35VR+U7KI'y_&LX2YLn.M]0'tB9FjKSnPi:$;[`n[@e,8aYp.Ivy72,5hexN`l^NP2SRfP:M6mWu$q%IZX3`IEU.FAOS+v"
-    "dyLC$RWQt=RB2-FIlI/MetOlA`fZ4^57&%+BXhivMq=5e9rv]>:XUd*+=;.-S5v%acT'gK8+5-2CGINk+F<V,1YU_l<Zin4/uX#$a(Gb)E`]sDVon,V,9m"
-    "irT_6&A$Jm2^4^AIjCG3%VPgZqu%Q:N]9U$Z']a0oO'Frmlv9E6n],VJOi=Ri*qvL2jym7p9qWiD0kmuOV>JAW$/Q_A7rydlckxf,bHyyvL&R^eEebZmY&"
-    ".np6I^[-s&R.JPMY&k-4mCYK.WdD]dvDUcnig9so_HaEfkx%)%:A-6Eo[^;A%HM3qcT0xR_K*B0eNVgX,Pe,'`s@t95^LjA&4Z'2^(60*iVNRnd_B4ZnkW"
-    "fE*E7KRiFtI`/c]vfYU=*0[X/La;LP4.qD2,M^F&I1`[Kjg_(/77ofp&o#9qoKs;&x9^mjiespaTmTF^-H4l>3TQdeE:ncI`cQgI9TS318$;#,WA=xlHVX"
-    ">@h:9#w#,9Lf+kGi'kV7j5Kc>`EP7=G[yhR4ac6ykd[L#;h/&-o:iV:.,AhGj:cos6BSJ3B&&k*]#`v(3B4l-B.cYoQ4qRggu)kdp7l/r4NCWA'D6VM*:Z"
-    "bT@:Bs,D^Y0PbAbGXsHttg>>roFl[xjPLUMY/BTnN]&goD^VHC.s>UaVDNGhDuSjF58&`M0KK10Uvi$C#i$L_^yl@=Q.`L<7d`nm%ve^oX^OH7EsYl5%8'"
-    "L<uJ0=;ebdh>M[^#O,99%#yG@7)[qi@=s>q3Yhfn[e$56M^W]S6fs[Jc]b3=E5QUy.UQ;YZ8TgtEuB=EuC<3`OI4[rc==YqN3L2f%dH>m_OWvM$inu[gxd"
-    "d_KfGvX[_IVn<M[M4$9dr$I.q0tOFraqT0<WD=/aeIpwNxiQqx&]UyNLU5ZkgdUbiG(YLDCNhaZF2g/q2]R;3+(&NvO=8-Ustktgl'firJ_nGB80,%3n+E"
-    "`$GDuE]MtR6ti`smYF+(2/j%=;Sd-5,skP0;aa&]Ce@fid_F<8(]6Cf>4v3_qR<g[:vhmf%b5mMbq2r&&NKRPl:fC;f=/'9y7uV,#YD'j,.:^<CX5AvtP<"
-    "V'Cqd8jrpJEjHnT6&6g(u$FO@dB>'2(-t2.#.nGgfNL>HABQC^dCXBLKbm3UH=Q%Lo4uy(W&QD.r/ZF/:0m^%(<aCab2o%9wLg`&,P(:4;,-t3#06>/HSS"
-    "+GT9Hk*;6>SKl025X4oLW[a6*h]Hh`]22KZaM]VCFoQHIE60*mpXn;P6%+j@hCvhc2+3f.FgmLw,(8Ir:l@oiSh9C+HW#P4dcy1Ku6Lo>f/9iU_ik81'Ac"
-    "5GTxm'f3tocjm[d*ZcO_#r^%i-u_Fc(qW4b9##Rs%cgTCo9S=MGAFa*+#7*Tvo=OOC)axd55Z33UCf>/G)0U^J-#k6:Ys[xup5I[qwkuBh",
-    "q+=/nIt/sK>pN#Jje98+kta-<5Ar2BYGEwR4PA)W(Iu%v.*-U4n8'v`.9hFPV):Zsv_'OluL)Y-mlRi*AMeJr;7xvbKr6<dw[GN^GN#mkgS>spDTi:&,Bh"
-    "5[Ij##g7Uym0C--0ssk'Z]WKHvcfC4+mBZI['Ix=2HN(bfXM8<GimRo43oFRCBhTXrOLcBQA<5iJ*(BiUfcKCG%kJ<^eVcyXVHMVyXq1@'%L:rKCiDhaCw"
-    "10YamwW-sKpp5]RbXGk:2@FV1j6&Rece;U6-A;v/#*OW14tQ:+X<Js$xOb@ch)x<Mbx>3YVQw)61mAr7u%^v6]b/q<POqd;tQP2q(iA.=%###",
+    "#G4aIFv04bYRG7,,jRI)+kum:^d+(TAqeGl7hZA.i-h$B=/OJ$niARA(ZvrodX/*f>WJ^G1SB_jaX>qX>lU6kNk%>Xp.kB<cBm31pF$v<EhBZKDM81j,d/"
+    "_t^t=9wajoGt.j4e$LvU3*4Y#I</L&+78<9r.C95*bFnNE)#9G2;-tlgdn4dCqZ`FTrrTUg+F#1e9Bgd[RV7NRuV4vuckVV]Si]UcLx7>hQoDEon&jqVg/"
+    "oQQLNTx-l7.eKk:EtVis)x%RWhk[02gEEcZ806A#h`^QK*-3Mm;J=2_Adfc3^JBThjwX61mH_G,sR(rf0cb&`<,;qZ^yMs1v7,q@wjNfA3V$co,5sVgVJ+"
+    "Y,qnCHL(g/sU98&loYpNbY>lYo+oW(4AQp7*DBgFN'o5(5>b>1+Hat=]s,;)o`-yl'D]007YN/K$.,u5Ig_PeG9Wl:&$0v9mZHpgwu#>Q`DpVah-PJ^iP`"
+    "d)G$Jc[_7gr'0&E3%c`v^Z:</:St,Z/N&PLlRB3#st9M+:NeSC]B.Gfpjy_,Z5c0d3_6JSVvDdU*282q5LJfn;>wb1yr:Fsjh%2pg;kWC67dqRSNk^k%O3"
+    ":q@+76-FRq#%Y[Y&1:M%2u&7yP(ip.:QWl:F8+M#^lATT,Z_C-rAv$pj$c2Yv'ZLFFh74y;&wgb)2Lab;X7Jus3:I/1>W0GomRfFrDl#9B*SGam<M.-cap"
+    "]:d$*s>fs-bs4aK+M'nZGa9:KKrlK/rAQdMgSW4ZpLc_&]TJeV3GqmVc97NTne''%(6]jY&A*7*_;NUj*/*@MT]y[+DIQv^CaL33Timb*F/;XddLsRM;_`"
+    ")rm:3`[;qeKmPfTuudHg8AUOUy6#7YMlY@l#Kf^P.L5S$3.Y/eU`NVJmweXZ*of(-$4c>Fb-=+F'=YE_7(KRhfbJJ]TofHgfS;5Yooob`mX9s`W3,#eOaV"
+    "QVkuBJBoHrS:G5Rv;cQLf#1@qU_#/>Sk=./cRYHG7(;:'CV^>bb)=)^NQen_F[D/mDBkCFe45[9(ruMX[D%PewTutC_jBW%$g$.^%uQtFhOP51`@D4rg@7"
+    "7e@M8^h$1TAn)BB5P]`tH5Rl=rVw.F'Q9UcNKv5vyo/`5^L6reOUBsxePOkjoCj)@uXkv>_VKabt)A)OMGBYL[hTcw8bc`4CZ,(7,>D/iZn,WVWjkJXKQY"
+    "l:n]MUv6'5o7PdW(Tqj-l&nd6#*mN^/MR7Eslnk2]]Bn%]uld>DX>PP6nDW6fcHA#qUyB`t)6rk29OWE&WK4_=plmM&1S`LYF:ZqIM)<j_iB0Mf[*[p[yx"
+    "h<Sn@H5Qq>IwT@CPJ9GRTxPpRU,bcxt&xWxI1OqQa<R%<]IFp6<h-scgc]crF5Ng@MM;CaO`VlAPJ/@D#$Z[giitWS>.Xsu5Av/Da/)rC@-P+*[Ya+B*ve"
+    "(8=.;WHs$.Am`v.1]DA8Q2pb/J2[@P5I,7,t5/s>0t,hb/JN0bZvXeV3KPR0uLZM$*S+mnnS[RV;/HU3HE`m)2=m>#^I5LpM$j+(dXcrkw#;_BxH:xe;wo"
+    "'5c7UG1a1`7CW+R1IumV[SQ'FuIqg#oZ<iqXfrh_2(.tP.TEUg']2ysLPK1.&3@34dN%JXUd_i]M0]un5OVNu9qjWuZ`ncqP2$s#OAGwW9)KS+<1p$0t>u"
+    "FYdT@2IjqT>-*iFu0u:oM<>I[_qSsRc>5(Up5LLONEMxruA:(gKH06</Jc*IkD<pcY5]WZ<<t2NqhR^H7kP5V.[<@a<Ha2]K&2UCxGa0m@HaQrwIR-4:>O"
+    "P1(BmXbD]g3'<^`=A&GghKb#K9gr0cHD&pRb/pq1W<#RIc:033ih8;Ic'kCw/gS:B:i>dJFhsFoxpS&UJkg='iar.jYJ6OH/.xEf3-nJPQh3TIcWqe#R1x"
+    "hray.0CP[;(eb:tTO7m]=[.::;xnIOQm%i+an5L;-Ke;=AW69`_W^g+vkM's=Iemr&fUMmVRSE_'kiw8h04_=4gw^`v>G*BGoQ[A1EZ/t1Lyx5fa'7Y#i'"
+    "mygY;/th)Z;V05rG4e6w#[<Pyuw,AJ's'4'TTSZ$Pa6;)Buf[OLJl1vRM(24qH1hwBRoawcnZ%i9M'`_m37ms*Fqy-GNQ.oF-M`<*,_P_<3@1dr;tAOdc#"
+    "fB4)EodU6d';_CHj`*m(OUv_-0tr.Z$72D8Cj/,#,uKhl'G@]vQ)JscT(LJVL3-G1i.ajH]8q)iP,<^_1ftgQ4xGw.hot,63w:=hr<.*QnVxRpL^]1NfoQ"
+    "O*^m6tKF<:DqfUnQjwMcm+kmCn*lXPThOvc(';=:1A,Oge'A1c]^N+CS0,rnu6&M6e5UNgbFVqSf'9I9n6x&nmE@UFh7BrDA7[Dt7]<ejHTOvc:6i2[yS%"
+    "+GN.[G8.,QTg9Z)JXC#MU2(>Op'8hnNZ&&4,Kx=^4ASg9mr,l1(..85kEwDP@xo17&dZ*D^Q1.)Dy5%c8][U:`q06^A5k[)4u@S:ri)*wreq,,SF9F/jXU"
+    "/-a.-l'`f)ej*YA3gY9=)1QM:iOJ^G>2@Si3(ekEKDB<krSxAEfKqdeZX(k,Q:pH,V(q'Mfpg[s[oe]h.j[aP9uYlnqE,b+rd]gI>tb<tGr6tf7XO9VO[A"
+    "['73UbtGb)FAi#&Va-Pp1<ii7i0'0q8tYu#qhNw:MGFrK=&F=P31(F^Z2%]'=[UnfLsPOR_#i4P6Ps=*Z>hWe@JXl=XGCc+fDRIfpg%n)C>>i*`m8[@%9b"
+    "92cOsJ4HaEiW`eC&f()w&O.QWR(dNMCue)3x-U$i>#&%<fE@QlWg3RQp@`8VyxO0`rB4/'^wB-^0][a#T/w8aS[Sl6tu<i'vH(OvDN)xv15BCM#9U0JfGv"
+    "WGk)(lvUK'O[r@o%vCMP7to<h:*0m3T7&<K1C`Q$2i7(EYPCiy$=`N$H)7R;*5YPdjRGG/%GJQ+Iob8ZQesn#&*b;,eAyc+u`^DBo`sfpVO]<7`A1s3f(y"
+    "7;Ig8s/xss=evWAnl5h#5;'8Up*$V#:h_96ySRO>m=ccVFIq398tca)P]1)$g%G8r-r(va[[kgWxuhI<DdJ:>;N]X7vh`,kH&F7u,S2dB2U*Pc6f#KwWv@"
+    "(%:#aVj'Z(aFlL#V(lVxp/7;Q<wT*AXTdT<>*U/a^m<<LLQgJoJ3DV3)u-jkZ(M;i,JH`Z01Ojg.E,a_/Zt2nA)4.p[MvB+3ZH6L,<$2FYFvH7&;ibOKAU"
+    "TDEA(1L3Jt;mSD`2ikhpO;`nq7UEV^l7*F(hi4&V58WLB]ID<C#F]I_gf#NeFSMrxE5N6q=8E[jY,v&w<:-K`oKO^BmoRF'1Ef.T[s(xp/W[3SZ7jgHW<:"
+    "5qp'l;dsK2]GZp3H1@W7^Q+i-#=AY8)el8KE$g]W4WkJAthQ(>-a^3^A$)Sv3Nv[#i6)*I:DFaUf4*XZ$_dD+;Kvibf7BGl6cPM%C)(LLioL<0:BTXsssd"
+    "=#=O6'@^f/s&+,V8&Di5AR(#H<$1)4i[_TXSZUB<nobSf/64#ph4vde>Vs,qS34Nn$vu2m8K7P3[-wdZm,N>)$$HQ6k+Q:b5%SQ)ka>Z62+X>$e*D+a=&8"
+    "jedCkOn$RU]vQH97UVIdSSEFm>aJTx&#S8xe.`6OL^s_J9M#_CuNvr,@*k0O^1N$@n1Ed=#jSP5Mqn[PY;,>1=9M1sTfR;wOETO-qp<D)t<39QP3xWo8PH"
+    "t+A89NO-cnn^.3iH>mdq%PX*i[YVB96@upr;pGn_>W3IUkY$81LXnZC[c(2dBrN;4/0RZH(UT^yRWp>L<NT.+Nv$a2F*fYG/Db=TRPBjVr",
+    "1AHvSR9_x<;#Df/mrZp;hlurn(WA_#iEI.@O-6ORpt@0_ga'YTf-[u(R%[u:C7QHFYgjTt1KHb[Z]TS%)DgSd:7GgqRv-b)OmG27'/P>$m'/T'.Pq[;->="
+    "b<kheur[Rl1j[iN;n`XV]3rtL^>%:e19%nD9i/O*scmG-o^pgcQ>p;<+74UrU_hckc=x)&':TXr&8l-@hCmN55pin2NHvvVi]nM#aJgNk@(f[s+>BruEFd"
+    "Yg9#t*T(1`H(,=Mw$LNsR'ZZ97N)9CZq_lrySbAUkDx]Y-e$Ly*LdFRq-#t95`i[Sm56BX4kgNRh=Nnj_p]`A/As6r[R%W4uohMe-Bph)/sp`(KEXTFVVG"
+    "jK67:_<$-MD,*t+&oW-LX,=As)V,g5]E7BXIGwj5H,6ct(@J.^Q`w0LYHFSwRy:44_t*^Qu<%hC&t-emhuWVsBj2o+%%(0(Oam6)G(>q<KZ,^d0t_K9tOF"
+    "(PI+<#*TpgwFO00kX*5h@b;nZrmAXa9;,pEg%b>rkOis/9$;:7(#K+dFI@m$B>G)ombj:eGN#bg@jVXf#lU[cc*[9HUHlCu5*eTFaN.*VPT/f7`f016>N,"
+    "Ce>SVSi63dDiAh#G-GgA_xd>)n^tmNrR5Z:B+n:HEKOXn,T7;*la.`]/3F'q+8y/(bT[lC-jHk;#9KF-0&]/,s7fOusf;qve4L7hARe:ZnT:,UE./$lnyW"
+    "%nhV&Qb9]E/UQMySD>EGPv.Tv<#''gl0@U#.XJe4Bg+8gN#U(^n2.gcsE*jFusNyH9&[QN$%9:n;EI:vb%9@%gJgvC=u^WKTDVy#=2f8T%;t9G-3lVF$eI"
+    "E4xU9@0`eeG)4V;`+Tk-&I-AL[4b'y#3_UBy&I7CY@$wqa6/6&'E(K4+^p#UTvinraCJUYWiS$_YeDg)o]n1>r*[&@n6(,-C=BrlO3pFDho9nX+NKY-rlE"
+    "rc=fD_ob$w%'0:DcUK-4Y)OyNQ<6WF#hx-3C17_`<CB*V+AlcL+WR'.:rZ_*iJ>RQPvplyE;-19ZgVv`C0GQK*Hl$oF]B)96).Io)Hw<`X_MD>0[FcG=Tc"
+    "sPYE7th//e1[U1[p`O/-2NlXoasFa2^5[i:G-ht_rS$_Vge&grpl9*UGNT1NQtpBLMNMT'%[r-lK#hFbfljd#QGGFeh%`>5&w+J5sQ7S+CsC-'9L*LksUI"
+    "oY]8a;]tN2O>QX(p[md<Rfs*=42nHW1_,2X[aV[(ydTZE1-m@iY_7#U9stZ0@_:0)g0.Le&v8tMqsl8L9RgO7o/#dd`jvh2CHbItksIXKbGhGO$v+@uvk1"
+    "e`<^q_20n#gq1uJ(Hx-R'BZp.S]vLKC8>o1vjSPaGgT3`-kaf0Vh,ODC$MdxP[;^L^7M_>1<>3uu2rG@G]&0,nj;d`t*_Slp$9gV>:>j6O/.Etv@H-90Dd"
+    "8WbABWB*f,nl_F8UME')'2_c`8'+DiHgP<nnBK+oX[Ctk9V/0Bhl7;*lv&1hnR-tS=1tNNy&'I2@YF/1]]bYgo)LOuOXE;nYaHsd/$PI4@O_X7@o%_FL#X"
+    "LyYsNEl%$LKqJQd.SA&RMaYlD.-W.uV0q4)wpT.vrOe5GM:_r.32YjvvWHFX]T+iJ*/%B3Aflc1&MiuUQv)T>Ka=Qntk0>O=*FeQr2UEj5'aIFhtgNc5]D"
+    "RHlxc6QLBKg5b8[o0@M,SEsUR0G#YGd3Ih3/k>gp8>uqGWrr`@SHJ',[XOHUdl720Pj1B6Y[[:b%C=8oj^b@m-yTgtNx*k5@CEgu)Ki&P'a@gI8SdR>%Y#"
+    "s&$%,.:ZwHt]Wx[E2=6:=Q`/&T&#%A$.0b.Dc<S,W1SGZ8mM*a%o`L*O//e&6I#UD+wMq1R^92_OK[ft#/$wH,CNVFR[_d[fe&Ui+K@Cge1WZI:1msi1ic"
+    "qQS1iH9`%Ch/]tc>-]HnfmtAi]gGS,-c72^h79$(S;8&/V7EmJQuE@T9THvwrEi,9uMwH/p6iKr8X'xfIaPpIXWooI80/TQZh@XrTC[=GF)=R#)WU=2DtC"
+    "j_8ndj7A.//X'eM^$>52Nx_iiSnT&pKaY[m]Y6sS+>MJ<rQtD@Ex2r.tmM%sKpJe[b=$*;QdCHL/(;sE5a&TloVmn'_MqrMHhr`b<G6aHH7%dHx9q(#FGE"
+    "Ci-F(EIpiSg:RL%OauMc8te_n];'*oXIgcvfKOkiJFVCo/*@JsUvXnga^[CyI4hFVd%$^(Nv;=<=O`mb%:y69Wh3L^nta_k<jK=ZK6yod`91]:i3RS5$Ks"
+    "%&mTt)REH>w^.E>DZWAIO-ri&<x3wUue5xSv)Dn(LVuH9mPaMjsqTIfYkBdJ)PHMXWFBJ4+dY<wEt.xN6ZhRMlo*2$K-%HC<VYEvk.03:(Ua9$:#l]uA*X"
+    "c7V-4iwd;M:).5VpTs]A4C#48)ZG,4SH70dVtS(',a[cj`l)^I)JdEWKKlm*7pbU@Bw)Ng9Vn^kI-u@Yh-N`+hg4,R-*iSqYh'oK]`x]n#;q/n.Z5N&lgn"
+    "^Np'`&dO*;Re,`5S>G<;<=rCQF.pS9BnAi]h9B1RP^ibl&kONsw-%p0NR/waF.9vOGZf`S.egdC6Om%D<C+k)WY-]u,a$axnOB']nD4fu7#378FIJX:n5g"
+    "&Inpo1Ch3@gr>gQ<Hm;Rs%5i4xJiViX*ybkMuyAHaSs*[-]x`>O`RAX3UuRdqC2=mFTs@>vf`]n^K5P=L;M/;2`@9e.&AqgeCyk:nQ@KL#G>G,()^=T]^="
+    "2Qd@2of/Y)^*Zc[JsHK4C+30[4(Eu#kvFFvTOY'VaBblshv(XZFNA1u4QTZ;BAC*.DfVYCbr,D'me#2@oSVkYrS^M*_tD56q$*pFS7Ykp>(mlyqEWqWEU3"
+    "*S-r,%OM18sSns,p*3c)e+MT@7L6$xjaE<Bo5FZfO3*/<rtG(]SqD'.7F`6:<>k>LW(RAC`Z3#>9i'oCLY#N<BXUjUL;=U3=3n19(i.xreA=hd*SoF`2=+"
+    "QEux%l$Spmq1=2nv(@GBB2[sTU`:Tco-[dE$>;AkvhiZQ:Opw-2&$&ZN.dpUTodK[b5(#Elp[7D2`LG1sFZb<3>jkHFe9(thyUw`nt^[cvU_)JxMPhnoWq"
+    "so^y.T=M^H<NY@8BjFL;*qX_q**<OE81Vbr0Rj@mDm`T=G;k+nfQQp`x)yCY/^vt6/I$_5a@%Mk7RJKH-jDyvkLSHS[-S,<V.s@CWGAv[hvbe5%^a&Y<R5"
+    "3KE8&8d)khxCjkx@x9gg.(6Dy<f6++SEuK2HP^jvOFgc/yDk1i=[x64=gdv*l`Y53Oxdl(K]4Swp9^vm_.Lp@)A#aQ4qHlL@`#S*ZHMaaG#'k,H_UO>vO%"
+    "'&B[::Cyc>lIlmj]&esSMWi4^W=Bwm8vL0c`%=n%J`WH[>Y6$CT=:PN4)H2cAr30^I#%oJ;;h]8Wv[xplclVq;o-X#J.F-KFS2bDZv>M]V`jYbIH+g)=_C"
+    "uEVY;N-IRGeR[[1lD`KdjWNH]HEYxvZ9wq)2fT8%c39M1<tbqxQc7yAVO<e#5pSdM&y;^@#Hn%)O8I:%&H*%<ZQdC1kKtqee5oJD3EH.(9go+L]b(yh8]["
+    "+1w4i(#&%ORL'+ws6s_DP[3rcH5.mAf'_,MjLS>;F+x`/&q)eahqvWQAT0#&e*Jn=r0t9B;&[^hPD:qZ,M0J,_JfyH@TSfTFZjcn@PjN+jcBuhm2B+Zf`X"
+    ").SN8F<W80dPg:BBB;^2xe#]dI`HpRR8P=vLpE:&Q'gKP<M/XKC,v;m=13=pRsm=W(ua/OEh04)VnZ3Pc):kaXUCWtrrbaQ&TTfj72dCF+LaIdV@TcHhb."
+    "m<wdLnr/=E)D;@/%_`[T6>u[T@AQq//Y<Gq+1wN%6/DXbMjBf0fH7B8+`581g%->;..j$hgo^cOPw$]6Z<S#wXAUR6n1dm]=Y[(<W1V+nZWf$*U$Pl'<<x"
+    "kOl1&lp0h<>1N,htSbFf5-ujRHdKR#7aw&rmN7-i($eWR``utpFRGSMmVXvJNt.&c6cCm&tBEp^F^NU%NIRKd`1_A(wv&31`#X6;.IFAjR",
+    "U$#5G(yJA6h^<]Idknkd,qo+>;rD=tN0Oqn3tsxLrvyyjBs-yrAO%M<5yRv&W^'L@phXq&Gr;SU5_IO#LuWZ.o^S7OVcxugAuT+A_1a_lOVaSmS%/h>JH="
+    "5.JEb]P(gT+=mibkTds_xOFPU582vK=jO3yn'Aidc^38Yks;#(tr5&AdZ_D5,Q/I+w[=#Yri$uZ1G5/nl*dgQyQWdZP=q`IycI2_GoQp%3S;t6]]<7+P5H"
+    "Fds3-autvCG`UlOPN[2-N=W<Ol5%48w0Ed)Ik%fV$i$F&'oBl8_c;gW-xe%VX>`&V(5l2%s0G/$LpeYh@LOa$=<rID+mOhCXrV;BMQ>qY=4YG&HK^vVSB]"
+    "E+(lG'83.d5bo1#(PN,f#BbL6(DYs9/gGlnS",
     0};
-#define DITI_SPIRV_SIZES_attention_coop 6892u, 13498u
+#define DITI_SPIRV_SIZES_attention_coop 6936u, 13589u
 static const char *const diti_spirv_text_attention_direct[] = {
-    "n0C9%1VZI/)E,.rp2<>+/Y;hFm:YJK1pTvGnuqE2gLa%tAa'AD-%lJSqBEYUwg'u1v)79eUlC5g*VyJD7f7B]:77S)'ofnI0(b81l31RhHe#3mZDd90BOC"
-    "S=iWeZ-agCvb0vdFt+4tHKVQRlO7k`u[@10fA98cc<F^$4^rGGF6m0aMCp#uLeBykVu<[LQ:[W;w5q*VI((VPg:iaZ_C^'_AT`<2c5KII=c(BotXxS=yQ6"
-    "t%sB4LP*lw*g>j=vG2Q5N@s6-w_c/)LDT%_H0b@3tR6s^m7oX6HqI'Xam%qK*1cf->Q=BJubI^a`3Qc>C;tS4^jaW`v0.6VSt]oKges:a4UI;nWV%$GLad"
-    "KFPQO<Vyx_PDuyB^`#:'%c.0QAnw'D]y@uYvM;I%C.p3<10TA9:0QoIS4xX0MeBl._Ood3kTFd3Ia(fg88-`S'nKX*3Aq(KUaIq[[JV2=]Qg>x1B`FNhU9"
-    "&c^H0;TsI5s#8G<*ql9&%HLX32*HIqFHQL1i8Jt9Px%);7%>5LT0:&M@p$%8+2Y=B9i6CI:kYU#CU4Ik9)cWg]/86;<qiIj*cp/oxy1&J*fs+5pp=eSA%8"
-    "Z`R#uZiUtfBVQR[UotCkgM,G55BI[l8YJ'1t3fSL.L<q$4PJD79%8pri;D7oC'Abfx1FVtnw28N-w.p#M2<XP/bJ($U`Rk>3w]lPY5&ERF9i)&aL#Xmw]F"
-    "PGi*FA1T=6Ug<xuwsLZVqTj>MCGr_rxe1mF%v-)6ds-Tr13'i1FI[23jQF9)2FoeSIu8Cq`ok-)p>P[-Wv(nA9X;<P5rB'7)YcCH@``f*ihE1VeEIW`<r:"
-    "unrm/[hH*@8W`cuLFvTFtBjJB7sAO3$8oJ[w^a`Na4]Ik/Jb,WI#,K6*U@nCETXK&x`_&'h&24%)LX[*e'2Ob],_DdEFw-2&I_mM83W^_;fqnR7g8:#pTj"
-    "o@Zx-T<MZ22YB;aV(7i6K8p70u=2&bat/FPG]q=1)i$8w.d$8V6GC[1bQgFv-ii0UrM<ubT'p)emfH)M%@$;6<)-=p[;60$[sL.Q=ONwrMa/d`oEcl:Y47"
-    "JvPNbi&oVZh(Py>s.qdU*Sqd(UuX[2TqZoX4s3&[:m2(uMEM<O&+#.vPR9ZXaZ.c1*+tfPFxa9T[so%w,l%Muxi5oT_)W2]%Xu-sG]#;yO=WGI_2mARA*b"
-    "uJERX'y-Ss`6'8iAy48s2T<0>drDKMRnKCL).ksd.UsG)PtjOd,,BpYi>nggcy:e:f6^ieS-;[)1+[HeTP#UEo6ogYiPV0DXL5Hv^slAi.nS0/ji^YORr2"
-    "ANQ5QFT1[DSl[E6I(dce:(L[RH-1JjPI]#n>SsigiuPlDrdnit6UU;u6*Grh%q'S<`v#9asG1dn:KGIo''S)1)mkSr0Il6=n6xY3O`B1eB3LDRGf<Pl#ia"
-    "CKUUH<ppH+hbwDdlMI6=GfI=AW/lLueuv@,Sd-)oW$<OeO+&(1-Phi`<1r$:uY/<gQ)aZS^Ckj[hP3H^/L=cYc/LHe2Y9Ts+_SX/;&aJ%_RX3`t>_Rwoyk"
-    ")QE4_q]USLY7:O'6rU`fFIaC*woq7]c:tG6a(MC6hw.;xt8JQ/g*G0.(qkLbHALo=o.)x1VDBi0mnk'augILh[l^P%3Gj<:-(n(-nnPv4D/Iw)Q^ZCcBr5"
-    "oL+QC.v[lBxx&A;-on3^9)orXJHN&rT]CDlAtT&3XK'eW1VQFu6&vGxR;&DR$Z1xv6%9)JXh,<pW^TaEH8E=gI4[S=L$;3l`pRSo+q98_n]th-;%rn*Cgg"
-    "4`/OR7k'uQkvd&&)@0M,2G--AsP:Wq4+vRiwO6pr_pmSNyG..5tR*nuGn`36y:$t,+NH<jV]vl;.B5xo.7Ho96`[.m(j)dd^+/&@>/7j#pVr%KdZY_4'Q2"
-    "XrSSIo</>x];RQaI+q9QI#BIJ0&5U(*1`mqs,=r/K'9ogIHbgTwd*@HlA78,,^QD8XU'iY_^w,P>s')3EiON*g^Bv'=`1TZtkX]m9)@EGFn:Ym8)VhK->b"
-    ">4Yd[eDjDXOWQj5W,a<5Q@d0a@@STh#%Q`$,k3t'k31r=<=w]*m/,t@'5fN6AB>My56R9uTt3db:#@J92QmacPAvK8p[mSY)Sk9jwkk<79suVvU)SYj>dl"
-    "*qyhe(@Xb.]S=ltlof8L@%t0I7o+W1,n9hNWg)/u8DemjiJiu5);jd'qCIO7PFL'u3QI7.Wl`jliMyF=`YkjTm.30L+rH1ItDoH)8/RHjD+ZEtSg8v;_Jv"
-    "L2)uL)l):]3%ZB<ip1a8be/83mOCo2X*:a,P5Uo5I6@K1:o%/:Fa*u6qnD9c:@@KL=m2Dr5XKi4M%AAN-R5d[Ih,3/9-PhPcT`*yc7dc62*+E]tN(a'e-*"
-    "aVL_jE5q&&%FHxi=p&CfYF2uC>BYY8S>6-bJRm^AD;i)B-$.[U2f8`>b.Gv/nO0_Z@_%BGs4p]H]Jw;7Xe0,_B=h15]#MN]K,g=V-ELUHbs5:g:hX+Kyd<"
-    ">S+CySaR%[xP8>g0jxv^0CPa$;Ri9kd@gZLn.'6TkY7e2/:#<D0jw<;mRV*:%K@`U`:*6jt+F]No]3gc2O9hIcQLPU-wwnc2AsN*:#gP5rckO(a.;XGYm`"
-    "*R$_:Xgh@*>U07II,x'H`aTq'5%v*#OL[+e)#CR<%,+h9OE&*%^D*+MeUY#lVAeEW+uLLd*9oZo,-f6mv#ic'CM<It@x.>Jn)](lui1,#`*-#=LViZkZL@"
-    "$Oyw'I63e0=Ab^6Pnb6`2Xn'h&@_@:o;0].@i_(;q5$*;Yxnp'O9RRnFG8'#Zo.VaGGS@p;Co$j)A,_]*M<Z_aFjJ*^MD/EYGh%oYa66v^R>d5A$m`2@F6"
-    "^'IL$3iOH+J.qhn20f8<-De6$5o*JF(IW<GPqf=:2`-;)u]E=BB89ekpG_5'/n19Xt'`KF8ZUONhGpg.[-gMTf)9.Woh5qya-U9A;JQ%;xgi5q%]I[XpVH"
-    "r_6@(l^24/r`[>^2ms7E]w=hb[oTepenS'uO)nReNi%6=`HF/uN2.kMbwcjP=>H+.mVjqWX>+X[=5*IsmXqvS6tTR%QI-c*Xtg/mu5f:RJfalL>kd'<.bo"
-    "r*uDn8O9#4H$4k=%qnE2^Ajxry-+BsrI*+a.^d77Vf(:uoraWse>bi5^4Z4H@8)*::K=)W(*pIXsEa/55)F%h+>^En.[fyh'o/Kiq*;#$Ga3i:p>WgV*M4"
-    "q;2S%hnBYg(vujYqfuj@t#ql4AN2c7If:othVUDB+pWl-@.P^%l2sZy/,HP(B<&cX&bdELRFR>+:Zosr`-Nc4Iq(&:-f_+34R)/,w2YS^xO@`8a7Iv1wir"
-    "tmM5n6whFtQ[$oamRd0hRmLC3X0%$_PdjBV*Yp3$;/V$a*93/wcO+PN5+iCB%lqBn:>'bWj]u/Hf;qV*pZB`V@vwPwPRmh,:rmvIsHBBc,PB<S3w)$:XP."
-    "lbZKpRn<ghTbdM08EVJ=k-Hjm_5L]]_5E6TZb]H(7L4q45YDXR'J8qoW&vavFPQOwZy5FEl83='UdHY-SAVvrNxI$(F75;.U9Rx7H:58YSVWBgmq`'Q6fm"
-    "CZbn.nHs$M4p#VkayBY&3c]oj:C_%OK30yFb+Xn9f,ApA-wAc:lW@=7eCD$DlW5]DhwXBMHR=h)R3yfN&-V+97R(;^ej2m]qPY<E)P1m8HF1XI>m>=8$K#"
-    "t0IdZMN@L<d%D(Q>i2JkiP.u[BqP@fYb<oqHpajp$ld5dLTXJqR83>0KX#K7A=/@VjP)J<pe6tB4X*n*LsyE)Z=3L6'&V`mHEKXg:3`Vvv5j`B5tI@`0b5"
-    "qX-9.,itH&G)&B1icEs1/7Y<UiKuXgZ$-C*pUf%ZTt7>.tJYjELo9fBAAOZ'9dT(mc%t8qACj_D.MBNdGq=9tZ55V&4Ql&%xK@L>>30VqNZb1I()_5oqgk"
-    "S_;cf-4j$5.cs(.9AOHXIc`hmgT3dsL^DA^;'O;Le>;$QtiVMMj11W+22Eo[G3S-qrvVVw>b[cOI6niUt+XZ$mSxdJPI6Ho>N3XV5B+wGh",
-    "x0_iQx[Ys4d@'$vO98>W+PKw@b8$s@Ik3yb'+gOJ[M,k@)RtM'0i&A_`L50;ZXGdm#&El@VdX%8nky^k34M/kt@<np`;VF(_8xBeY(d[hXC`GD_V#4YIt+"
-    "Zn(6wZ+Mc(3#+E_F7G,lN@/0`1m-.1-:NyYj:ki+y_;lgL)j`N/=itHgi:2$k:-lba^rqt<AIxj_,Rb^&q*Z%8rcW`,<]iKs#/@qi2$Z-E'`>ucBfLuj'J"
-    "/)BseCi9fGPm+qqYEUVsY_#Zk`+<$e:/#8B/FuA#)^;*54#N+$7Y[W^R*)nyJl(.Q,T]5a5b,v@jWu+@PC.i>[H%S#aIPdP,=(h(vI-K>f]1u1Osia/waI"
-    "$(R[%MdX>0bm]bBgF:fOO$cut=<;p/Q&v-;I,-^@^<IbgP,*wEgjeuJpE`%U=&o&9v5<JWVCjT]cmi*)MVn>h=.J$y%-6GoN:JZLE%;ux`.:5NQVh--27i"
-    "/=`OY+u%Op-W>hqYu$_4VSSqRgQRXkyrHiXpWj$[fw*INWik-`/$0)W/*Cs0uN.H]5D+d_d%v76DcNL3Mg#`%WUVJA<nN><l%I#j1>&3T^5eFm]895gYNK"
-    "[TqxW[<AK:)N7(V%X$lhgL>q&v2WA>Pd/h.)`.wTY4<O:Yp$M`1UEeQVRlyrM[c]KEP+$S(0@]Hh.Mh.cmtu9TseW%/(&voJ@S`N[XP@L>([a_^NE]RIPd"
-    "ascI#wIKxYB%wntnt651wbIM.tcQS:rm#]TB*Do9ufyo,W[c%lS^+oJ-LsSdRKL:b1X1;D6hyQ.NEPWeH9W;gvf](>GE_:7>8Flc<X@+m*$`=5r>y_]vu,"
-    "xuw_<1TV'hcEPN6-=jSG-3#[S;Mj_87ZA+h=ryv1g&9gAhy,nT(u6h&@yt(ha)FUDa:VnL0tOliJ*I;#M:N5Fs$GA$GXTQKy]BEY;]kcctQuBN@=P@Gd_-"
-    "bM;%l`>i(Pp]Q[_AmluESU%y/+jk7w9cCYF/#d<]swZQ%6KXpTMG<.;Xp14Fe1_c@ZmOWLmgaMojI`(Z]d]vB8CJq#gfNGpeYsIb&_N8Xg-INZhtbXD$5="
-    "9GH#oP'VX.07<F(.G'B#d:&FD2k*oE)&9H,,r.g9(;1fNGV07;FwViU@8bhppl_...c,q9P>7$i`tjWs'_Dv<Wfm9ZOqsS&,hr;`6s^]T5[X,#XWf/ekLL"
-    "[WqF[X.a7BO'y6@l=uVYt*UaT)0>ddnD9dOJGxDC`0g+I[#'Z_RG-$e^.lZ)v6fZ'JrPqf=eo65W1/lmir+.<6@1GQM$krh]uO[8d/#r=Hh3VD.xF*]#Qc"
-    "lcTyp-qIF9Qo)lqAnL#q&6H+tY(:*b,mv@>I6d3&Lr2Pt:[RMxK:/wYh_`slKqo]@4g[li(*oUy8@CbaVR0.wBe_#<tN4h'(5^S,yI.od$XV.9;Ljia#W="
-    "]sbj&+Up0Y06V85/R(C+Y-te3N`LtkH%2OGN9IAc1JuhVLDK034UkpDyqc[w$bf[(`_wClc^XiMdIeP3XuyRx7V]/f&i>#R_5-kX'ko`mY=-Fk$Rnc'r`v"
-    "$rp[t9Btc;TTx[uJ&01fGF&wW=v]V+tc-i%A%DHS('Jo*N8[%D$s54K^]%>ZqfiVf[u;uQ;&=Ls0_Dj[t%C_>#/MV=D(l=pc$te6bxT9HIba5t.JYS3w_t"
-    "S%agP4*(d9*etOaU-#)N0cHP/mb9<.4mRu'rG3TcUV]aEv7U_#aM+Yu,32&*a.bTJH.H7v4$AZ`b[7^,uEo(g[N'SP,-+e6YkI953h+3LV+,fkAk[/i3I<"
-    "dw-CZB$h;)=th.i(o%KB]=gM[-Rda&.ItS^WT4pYV$.Nr&]S`MgIYekXp;WqMaD7^1>b.#*O4r#TIT;[]D#m'lF1KY87yhc`>.Y#U@5>KqZk9&bK:]0i>H"
-    "XSOIsnmI<bl=<`]#BQJS,=`nf<M-e4>lM[c^(F%mb'*=i-AkK^b6U#>^K(r'3.;,6)iZMBbBt/#&aP_nlplL'I;%0As1tIy=+aduS<W3,JbKG$ali:Fo45"
-    "m^>,Y'Qi$$OTg>i[8nv.%UR@I,BT5$d*ss4m_*Jv6V3#rpp3gUN3K4U<U62Ktl$`Rru&d1e/E2ob^.nH4d$)tG4(:9EKL3l]T.9[AXogAcK`GyJ+an]cVg"
-    "eYE&h#_;'`fQPWul*nkORO`^;M+/bNm+9;'_W/I+6Tss'Oi)JKj6Cs(A>oV8s=K;<&=<lpY<s1bD-[9/D[]O0FJ.tM(o,&iENl]``i.j#6i8LynK*pHE:U"
-    "-X4SC]C1pQ].0,WIxvHCS%9nZTd*QT4kcsky5@h],-]Ke`ssM%xs=`.2%<NliI-:QotXr@l5_WK#U9Z@pu+1aVWX^NOU71>%6MZrwKj^w13J;YU:st=Vm8"
-    "8'xdbERi$E5<o6nR[7>REFb<avlNyJD2y;N)TtbYHme^unLb#NfKri/lXwC;rkgD<,QFeVLc$7##'hRoS;HDT2X[VO4a8Si/e]EE3#_`]CN8d/VKm1k]_E"
-    "`NgaZ4U&)n=rU-&C=sRV2)kq7`m,k)sY%4slpjEFE]g:gEF1*Z(//Ie_F=qQ)gWSdWspV9t%3kX*E_Rdkt/gvj41'R(V9xx-u.9bd/g3OsO)%0NG^Fxom@"
-    "R*`i(kPbM$riAlaLT5d:YOD)hDT._^3XGuG*&5A%oE%B(8AT@]*F1#-+W'.dg3gdGiY9/^%:j%Y+[DqB;);p2YT3otM.eluDy^;XJl-(]I*Zoo*ES@0F]-"
-    "^'x7'f;TbDv;h[]f19U^6]6G)FO.bJfDQp(ZB*sY@I`>9FIZdLk^0jbQd0PdvRYmIVB%#f71'./c>^ng9/&k)J2u6PI`+3T.0yZHVU@bUs-]3-*N5r-0<V"
-    "l^^DA.'dJWBY9T_.*^bDv_L_JWiV'm]bJlT*7=7(Oh>_sqnaBr,])ARNIAl2`1;_T,tumMBqcE8@%Df^WZ(]Ym,4E>g*[D@DDA%55r[Dj#:n8m#9qsOWku"
-    "sE)@febmp.ru1+pJ'*##",
+    "n0C9%1VZI/3J<AuTD5>+/Y;hFm:YJK1pTvGc$9jW=_,0i'.A)1m7VU*E>Q`@qGp$)umZ;SxQ6S2otQZ&iLvH;9&o4@+G^l*v7r8%8`*Wt*c;8t_D'++L=5"
+    "#2,j'Z@8&d,r>eUrYX';<`&6>g+-r7j(1&%EV(KgWo-]tJ((:TH-c:nTgy,jn'20;6+NQ4b23^93.O1f0^ee&XFge#Dp4dtmKL*M4@C,P74b32%sZ2^Qvn"
+    "^^[vWle/*gC$F6OcD@fG6:+*]5u5jje4-g.7ZA1I:Uw*XENN<pK[IqEybOI&T2Ji>OV4ksJCJJv2I7O&-CLDZU@B_bPx'=S]>y]qM1>=,p&%'&j3<j5A`5"
+    "mg>AQNbAAMM#VTuE(5@*`%hagAg@J(%MwZD7TPs%f)E[.f8CE+<%pyTYw$pKRT.c72t6KTB;Hnb$(21Co/DH*OS0M='e5SHpyc&02f[kk'G:,t[N%=x$$Y"
+    "-8V1]/bg6b%Jp2[XlIoRu_EhXxRN-vU%`Nw6D[T9r8dkwQ]gRG'yn)snQ%%ISlbsTLD(.U&Y8@/L@%wQ;48W;fBZ`,1H@`T&=6jZX;R`1[NLxXHH,)4;8G"
+    "*I5eg$KhT:`>Q1'C&L[=2I9>Cd+Sb/FPgQ,yrU5t+`9@P-v^SsXE&GlOX*H5URqiqNh'T+wVW(Z/kdN0=gf*-4W9fDJ1$o`:5hj$lOT*='@,C9lj;VK4OC"
+    "';1Xd,c])75l%WkMO:_RNN)u'6Nx.Y$hDYmD2UsCX=NR<a.Q.CnuAdG6)O;nRQG`=tH7EL86ua(p'P3I5Cc;2Xk+ggm9];P)_8Bq])eHFvBJb/iM>b1OMZ"
+    "N'$&_xpt).W^tb>lFt=*=SZ=l/:cqs;S5mvMD1']v/dPvMeV,b/8='L&g(iqQR&hO>L`#eU0VK0Z9+C`mewvFvY=YN2Mu@Yu6>*NHmDJVEUh66P84uBKK<"
+    "-cj.v-9y05AL.4;PHm=OJDL[oB3'ys_H2#hd5&+%>MJB8p%bBmaL*Wrf@/djacnodf6yc-H5^acKa7TJgK1:l;OI=L1yVNMoOC,Y=63/e^o:e,FK;99CdY"
+    "&a[P,v.5*5F#^VjqA'IhQt^Dv0*<K+Ana3F7#U@0Yd%&-_:jGjS.V>#`lAx8&#hf^y,c#4ZxIJjM;JRh22+qw0He#>S1W*Yq/O7gad*m6pph%LC4T_U+g<"
+    "32Mm-j.=i5.JqWo0^]IK#9k,awtp7Rg%>fq1hr=c8m8Lj#_l%g^:TXm_R):.IP[6CT3xWJEBhIQ6+GU567TLd2cDB+<%cdevZgl3>YHeTXU%p$%CGBeKxY"
+    "e_RbGWbj6a7VKcuSaZ<C%%cSW$S`10W6eO5Z(RU:4r%o@CIiL..J6Be)Uhv0-vR1M$kFIXN&MQW[hTl]C:*7'walVv&1rWY1(S*RFP2'1i-R)aOt[AAO.A"
+    "op^bIbH-mg8dG8[s.P:y2V.^Z=e,G[fFd@l)M-=Gb#77&l8@o8omaU<7D4k1#9Sv<2@l9@oW+eI8t@0awJAEKJ,Zb(W*;FoObIcqX/]T3hhREJV:1KplNh"
+    "vsFkWfUM_LU+^ZufR;d5P5(]7gqT_/A7ya<[ZX]Ms)DxXF&Gy$I/3iWC4YHm>vG:ViKlRS=()IGE+AOv*QJOR3orrqYnN.Rf$qJFb<G$Ss+h=^)Jo2@DQ8"
+    "FoNUv/Tu'J5'lBM+IAr4:hX[iB-biX2X3SX5%3TP(a5:6hT)*xRE7[b`4p,Xh@qplo7R:^6n/Y]IYF-IP`3Fe0f91QIp=[E7.J`hyY5ellSse;/'_t_*.+"
+    "lm3B[apr(UJ5WBug5ao]P0:TbVn:G>v^t]][8*p=V,-YAy`9L.mAP4aE..fl*4CHUCR=gGm3Ou#h5KlryxLGgQ6+<EHST;Mrww]>INH7[r5]ZMkV;qh<qb"
+    "n,f3G2+lB%xuv)aF%.0G/=WR@ydlv^-@<wy:$yo)iqq[jYPbJ&V<U4Yc.K,#u,(d;qo6^PX#6sM(A1,JHIq9KZd:2M(s5a9@FbuU-P*'*&oLZ+^*IMvhX9"
+    "3Hrv*ZqThxd[ZdD&.xv7)CVl-nfA55(/`'R$b[IV`O)sW,UMB[TxqZN1bU&<hFQc*&[hJZJG*)3i)DL7]#v.sbCQlv+(PSP5y&XQ+e[h2MWx=FfI<EYpN%"
+    "^9HOvu$IA_v(>[1OF&<gS>@=Ym'ByssVKDwv;+$y'Sp(K0d8G^_<KaRA%v-3QbyS+(vPBB(o(A:`EvUb&P)9%c7lCY*Duop,TXEE1[)>C_vb6cpA@bsurD"
+    "[C&K6MPM^01A^=nx+Wb/C'LB*rmL%q]8m:2Hx;flumD,6E(NuLC##DOM#j95q/(yh9,cX3m3;<j`)Ar[+7=^p#b6h45UP0FyyUcho7@I[<WRqd&.KX[W72"
+    "2j;TfZa#p>ZVg[Nd^O#em])HEv6+%qVnv-VW,)**:`6acU35sB#RIgruN(C;ZOV,hDComHjq$UCW%iM4=eqw:^9_B8xr'dGK6VP=%h$##ATp9u6;=u6xAM"
+    "F_&#U*l^DW>%IS8_>lkPDnUY-M`xHjODuhYZFnkb2u/kNP3hXf:&wlLetTM70KMxp&an:[jm.W#GK+GtTae-:q2v2(Mv>rXa0U2]BhDul<[%EdM)$2p&sJ"
+    "a_x#_*_Ci,O5X<fAx>0h_ZFu35BHavnCkEEd6uc^0eO^NOhcMNx8AB[X--[ytbb>)u.)w8_>cC&'[MVb^yGf77.w;c60Rl+HA9[1q,_Atpc0,2I>@MIpqP"
+    "%h4v8:Yi+FkH8'WZ>(j,l]NrKR;^2M2&J2`io,wA+wvxur,oqW*PlrmbkbhXW]_AW;0S%hvx(O@9nZjC0Hm(k0Re,r@p`p%(5gk@5>T1t3&xo95Yi@*OVs"
+    "dQiltB(dZ$EX+fI>eW5x-.`se^ri>olJ)FxQM3y@+Ms*0I6q*M/abhFhnQ(x%I2<W/Ee0#&a_+,;ll-hkdMvDJ27GeNuJI@uW*)jadES08nfoE<oeMg@9t"
+    "uCWs/`mn7LhExp;my#snQEB&mkW6V(PaUd0.Fs(<>`N$s#wt^-CuEkX4sxwR&ks;U8xj0IRWeOL&,8S5I8v>QP1YEghE=m5'Ups8U(U)906N&DID9C,q`V"
+    "EmX4ri'2<=2amv8j%VerCq&+n)7,lh0Pm%O&`XRHHm`PWNF-bfP_eF<2RY1HU-Sf056d@Q94[eQDoT+B^RL`L'Qr>OwOI<*lo+qeT(F'mmA5ZikqM:`4=x"
+    "V>G>LYKO0ie[xb5^bEECbE=i*)+n<gv8<Dixc2edB))*:`lr/XH9&iS1pwcJ(aAY<1Ws;Ml)vNG[/pd9`$M9SY/V+w1'4qr#EEqni0RO5BhQa52$vbV9[i"
+    ",$k#7-'3k@>pDT6>[>k4[valoeefl[HcT/eMVy&p'Ii$i%;wS+)nd+]pp'kl_PA$smcIca42*QK8GJo5O)qW*5JtCb<.)<t,H.k,Wpv+e^K,0S%]Fp/HH_"
+    "OqD/Dm[-kX(4##o7o.`vTp#00CSu8-ZOv<YQ26m&JhueLhO5Kgm7;h)Un=jmLw0NBBxT4FvofYJfKXLps]By0&t.JLCg-`j#9l&0;Fc(<[L(3:ZENb@NK&"
+    "_Do.CXY6_SHJEqU1Mb&UID^cSnr31Iap`Vbawb.&gXMk1QZJ9AdjpH-pl/[T1/;SYlYB%$l]#E`#Vw5gk-'8@ms-<&59^Vh=;`g)jx^s5KJ%emG>TDAQ(-"
+    "&SR*-x/yKbN$MKa<)J<=l:kh>Wu7ae[8V+s<-8)Zaoa3Z*H-cDA<1bmf+>1egu+$`%Xs-S$XAxqdIjsCo.E.No3RZZZ*cC-afB$tT@>ZN1&nkM.$a-_RI2"
+    "<mN,$L/ES7yQ0DRNJR*JmHJ(,4Ig-]GU0v6JD9IPQV/'T6;48y-#FrhuFx3<d=ngO<4Tgq6WS-5+5kWaAaDBd/DPc>/c^PeN@<[ebUh4(Wp.HT/ttE_cTW"
+    "oc1]t_BUk@9i'M3$h<''e.YowK04A==:#])rO_hpZy_SRvdBYu+4b7_QL%F8w)Hyu3Na4FCv6[LrdVD'$r$gmU$_w^`QLF=KlG]&=b4Ng&",
+    "RX2xDKf];:x''nk@RyO[$A[t6ZqwKocjV#v;Tye^_)PwBaBMIZ];BM34$O+toL.%5HhwlW6nqST1#_(YCN7P8-ldUEKm&-H)yNT<^^Nkt#TbsX6>@4=5hH"
+    "j=Oab#EKX_A$kvCYF,0t7ME)U1Sl-'rA-^3eDAAb]*BaLGCRv)qZp-R&Ewa[38T9V5tFFRa,&>HrkPCJ.9(n-iVAOpl`eGu%v/AE)V@*9_qc/7L]XUio_L"
+    "suW,8aaRh<O#dk1i_QDVSRyL0^U>WphMZCxB;>'m%KUqv3E6EsDs93iI$oNbe$s5bII<tvY;rK1S`(>su=ZbhlNt2XSXy.J*Ka++'w+ooV_)g;OhW7,Qtb"
+    "nu0OHkslUr1>rsaG]Rf`VK%[@dw[Wg7u3d>kPUS158N:,S[OVTAxrO_q0[u1KCy2_(T'lbBCJ$#4v58&V1f,@.N+5ml:)ujtqo>,BE_S,gYfN3SJ>Hdd3K"
+    "q9--sn^gJuP`[fg4y.(sA.J*^dr[2:s)Kl9Ixs>KidGfrKsOI%`HV9Sl98#P=/SHpx_;KO+;fyPOa]+yn9Qu8&dDDDWVRVHb+DTF,Bak*,N+>ac@>,XI9-"
+    "9@UcjLyo#:,8:astWgCKJ[COQ:I<>7Vf'ns;qK9+kG2ncG22+UwKE1C6+Li,_8$&vv.]+>.9-E:U(M*EQGoV08GB2w,sI*MR:tfW37]g5MJa/ut.-yh@1a"
+    "DYU7CukTa5^3<l>kfi',fZb+3p8,n*%@)Fmf@E<EeBbE__c'[#BJu,=O=C0*p1-)&'d:r^K#.+SwX]nx>q+6JF)=)Z:A-r5$0&QD:=tMpo]=$co,5(5Vel"
+    "q))`SG-6WZrhtfABY=>foMgUU@Ch<nsdVZ.G:9NyNGS#2lJE2fSpTToJ0X^Dwe05G-bO==0.g$-+gv_QQ4T%+9kt(ts0T>C.`*.8h^JrG=sqK#F#2@HHWO"
+    "v]5,CoX_LIfE(FQ2u@19RVs@QsLGA5Y-w_#,+.1K8SwIO8-Z@*K&0;lK%=[XRL`)L&J<VyG7+7y#k2B9>FVYrlni<xaY73xqH-YkKwL0cY]5D/Sr(gh0fN"
+    "Q_5$.du622n1C)S(P5lJyd))KHto@*3@Y:Ivv@67U713-H]d=`<,BvpJI-wA-tAqi=H$EW#$kkS'xrI9tEu:j#]l]b_f7EH4F_wNo-#W@D:3w^PFc#lk+8"
+    "N*/cIA1Lj:CdwL3C-BL0iXD/ZyC-^Cvq_Z.&gNeZL3SbX==L0p'M__plb6Ot/(o7<9w71iBPe5;Spes/vi;%WQi1-f_.0/Ms8Vm^uVde6W-u-R]`<bmbXL"
+    "w@$w5k'+5N&_oGBMG.(V&6L/pH[J-^)fI[bnKT65'4A.Cy#*Jrb9MZ]Rk19uekk.i[:/oRdqvTT/m*u5'8HJS,sKU>0cMhr+6tRha*P5(HNAZhO91jh]c3"
+    "utb.CEHa_3Co]-uf8dGK<CPjX#C%e'=VOR*Nt(osrX-dL`l#l]EW%+pf,P7Wn(Pf/uVuH$@mYGyL>RJMcVLj2Q)t(aA;,9/q)hI5stQ@>;oA:svB=uo+&_"
+    "@4,jG3Dp]qn;,Vud.9t4I_sf`s0DbSUgJ+#(G.bPbDRxMY98+p=7L1i2lv(AoPR51J6r`4_/&AJR80eHoPgE>kO_aZHDIy-6aZj4BRV-%ZI#dv>a2OYgK3"
+    "&v35sww5mTRaeiFb80`)/acclnM)x@`RCMG]%@R$ZRo.kw()Hl'i=,'EdPH):bKfT&Cb,El,Nc-#w:cP68nZbVL#s21%ntw^4j_`HHW/T^6mRQ%m3cTs(O"
+    "c/(k#R9QKs5E>lVL<L&%*@fuqoW8Dog^5-Kqn`&OGhBh4PEdJ@,BDCpt@7s]lM:bvlAAjpWS*P.'_N2F._*#fmw4jlu>Aq@:LZ9AZ@q=G'-hd<:*md,X4["
+    "dV6^1>lY;=d`wY]7<=`mc,8qHtq(i_@gL.`t*5;k5]i3:qf3Ssh]L%s:N*qlt8isE5eSAo19U+IkM<Ndu`y/@xW4dD:I76:77FT,WTo1'Y@:iscQ4el^*U"
+    "<.SD6Y<y15h]BDHMOtS.QhDb6-S;JYo&VN'$PxVH+$%f=jxX3+tqaECX`g4#iQ_4pHvtA)$=TLr45Y'rclp-r(ISlk'2VRIx$$PKeH[`F_0-k6QDN#]TA%"
+    "5dMmWpm4,,PP-$vQl5id>3Rv#Tp(@a$Tsm(Y^o[f0'u^K'(7-r@T#9]mZM4I1#:%R->0RD0v=adq0cf/]](V`<FhP;'pfU./>#SGIsT]'5skIfat5oo<H,"
+    "L]01O+[+1*WGA1SIA@#FYnr2;'0@,Bb%4=UKmN'E*6sRigudKfHQ^pM1h=#[yL]8)t7koB%F(2ya6JSj2sQn<`iaY8O3/&0KLt@*Nq,+GU8c6O@EO@iw66"
+    "6tDhh+Bk/1SHD3b]4*-lPVA+eC>4)dpjw)N^X]&`VoYOfKBy58vuIn9,x2u&):-ub)7U]fs6V'8Ap6SBYX]$:VTSe&Di:r7,3vjrGoQF$JW@Zc>4xGm3HP"
+    "4vJA;)M$`Uxcr<y1oIARhESbrT1@/=K*:H$(^8uO/v,5$oj-4'$*56unbc&$XlhOvHpW>-<.FOa'AInN3bS%GMTC+-Ed$qvrV:rdn)1vdQd9JWI2gB5,ia"
+    "t^#h,:i*$a*Dca#J=%ST=EY^g@%>s^HKe-OJtE;H/gq0EoNY6B.b-:]=H[t,vqk/J6YcPMH>KTKCS<'jk$MCd'_`:qo<0bnBmN:.L9l2huGkF/D%/4B[P)"
+    "Be9KOtP%2*l7)#mhTc4:u%.s>k4fc,^&dCH9,fHdhaN/$33.[v0a=%W%),Hhg)>BlM]ONq(0Zi;%[xJ9,KYGURbg*#*83Zy%T;CZAX]j*'%LDFAF.qsqbn"
+    "hnR;6km0kDt$qp,7s]>_&'[;cMIfvBmpa0]u5r/[Z:-3KPc3Vp`j1NhXCD3afCT/4RPEDNgZOlsSu.$h*:q7n[v3]c5)+pbc#WF,BIc5,[t<$MvpWA]cHO"
+    "]rEq9s&&'W8v(as4$k'ukY(2IB(DnrM9aFXSwMvT",
     0};
-#define DITI_SPIRV_SIZES_attention_direct 5715u, 11238u
+#define DITI_SPIRV_SIZES_attention_direct 5748u, 11308u
 static const char *const diti_spirv_text_coop_layout[] = {
     "n0C9%1VZI/Km=g(OfHv#pe`mjGlKe3r:wZ4(AU8<uR@c2b@eL`kD*JR,rr`1175ER+axaCvBK172qA:DivM85ico*v9,<5qy&^9KHeS#q&Kt`K@5S[Ywwf"
     "g,0nQWmTOda(jZIZ&$g@CmpHW6'Au*]-YM&;<Ieb,Hy&w;K(()B)O6]d<P.F**g4#CI'=/r5>MwWTY[1e2p+kZY^/'/dL-;D1d&q>H1tef=7H)x%C5U2gU"
@@ -59145,50 +65272,50 @@ static const char *const diti_spirv_text_coop_layout[] = {
     0};
 #define DITI_SPIRV_SIZES_coop_layout 749u, 1180u
 static const char *const diti_spirv_text_attention_coop2[] = {
-    "n0C9%(m+k]t7i`E=&vh':mPrR1)#^O,2t2JIrl4j29;Is(j=>K*;vG`4>phGw;8a1M$GF,9U35]H6hXM%Jh`SVeqbujgq#iC;c.m2GV)W*fR7ivwQFV_<v"
-    ";TCFpE`d-(iHGiR#FHRGOPjo/F$YX+Z2=xF#tr3&,Zm.cf[EwyK+gw0DNi,(S;f>NoW6rO3>-Hf-v2PkX2Q*/:rEBMcGHbwm>cNo#T1TTVetGj&r0)F0=&"
-    "]Ey7QHhvjR_ewad>%:DSex`ZK.2]@2m,Nuy]<.mGjU8umT#:V.5lao7O&-3k1R7L&=KA3KZ%VI:h7#DlGb7)gkBR+75$n`'@uN&t>L4>c3v$8x(hm*AF:u"
-    ";GZ%;bmoo]/+&9T4c.b$R%;@8`8[pN&WFYJ`rJ6>m7Jm[>Q*g)ZKg(RivWnDk7hmiNOv25]ZOdu[)t.N]l,LPR&[ow(_OLQ+Tbr&.;)_ekX5H$apLIO^cO"
-    "s$j[0&gntXn=Yt)1@X3UfP,hJXY:=u[W'Sqxv_l2XK3&=E-1RK]3g.41R`oY`TC]vg0LGBZ>O.rn^d5QxOF4GK*Pm0wc+NrF$YnfZmC8E>wr-ZxF.u#v@#"
-    "]1k.:TqwX#a60ZLoP9=n1.o*=0[w',9:W2bgx=&B@Q57.$.mldh;FDNTvVrvf;Z7#8%%0*tSQ4D1r3l)*Io<+W8-i'9dHd(k(:L9:7mC[;0IRg9)_,i`Kq"
-    "0Gwmmei2C=0Da(7@*V>XV-5%S@#F0DC;Q(]rA@bm)S]w&d.B(;;t=@@1>Qp)&gRs_Jo3vJk@_1rQS^El^UB.V0^+>2CJM+2>H.kZa3v;(2_B8d:G]4(/P*"
-    "&x^WY^P3,H+fC/`fh;BY[L&P][ts&Qa@$6#,rLB67y9Qcwf&q^q*Iv7/sq>rD`p]CIx3rJ:Ki,dUThXA'RpFEfq2e6A`F0D&M>a0wV3U:_Gj)lb$=3n<i("
-    "DuK$(2fGw>L-Im%SQU/v5JBVoXUY<`5a9X;Cf.HXPcaYq_HLPapp=phF2ww6Ot(3n,IcEa=HGSs#_asl]xFJ00fY&L`9kX_djc*H)eguN/.P%:pTlCZ3fA"
-    "FNp2GGMKO5#>cC06-(6F[E+o8@ob;J9/($Rq95BpO>RoVU'snR&DM_tSAr9PY*Cs6y@`4dkc0o22rT9gCWa3ree86'pa$t1hlQEI6IA#13%Rrk$cvuADQ<"
-    "u;/sqb3*S;'xBYuQMd*=*oHZSQ1vSbIr7bO13xK3acnq.<UIa%@_V/Xj;M08s18R:)KysHKx-d]BqJXg#:+wg4`r4(]B[3#=FXq`GyHoAh.7pIvIqa4oHs"
-    "2[Idi2c<c8^kCW+'mM#yQG.Ib1bkrlrbAD3*<q@rJT^hHHQKYi/taA&.QwSP)9'#/-kN=<hj,<LJveW0HUj/0:fsQHTOt2XC+>*URocjThPns<TBN.Vjvv"
-    "8:w7+&CHAe,QITJ_E9KyMbUbb<hS<bC-DQx);W9gB0Y[&[$,9eNW-hNE*#6HyW6$hsKd0P2C'*0QkDQy1`V^/O((UQ8=AZu;uEB6;^VMhRjY]4oF4e7IB#"
-    "ZEbc5w+y5(ryT.uU.h+Pq-de.ZJiRFFUX#BvSYb4Urtj79B.b&`#Kw#pug5f#28AcIT'`2%E^j]lj6ldQxY`EPb71OS3utVAS>p1&A.]b74.DPSV;&&_#="
-    "rx@%mFmd`rpllE,8c_qv83Ak-R]U=,*FOAu;@jjx=K-E97QSOu[l7.N)i7P&dPJKZiCYyvKltq:<9FC>jmij-X5=3/3@4K7`)JY_7>4kC_GG=#^XZk[y6I"
-    "e&>pkhG1]/+a`Xru%W_:+Z<X,'8ChJjUyEHPdABWD]02ou9N*@BXk-i'5icT6Ywdci,`WB2&sXC$fU<R,Fm7S,-D/,]U^G8Jb*F]cK_mA.$EAYS;nk9cvW"
-    "Jf0$$gqhcrJaBK@0aPnL=rOV)bUq_X9tJ,udSOqyCF-p_l4(0&tC/b:oe3jA=nqEX8nEh9*LF`hAMdbVcSw70>q]n>wCT&BFix0V)G6jl,0936iE95c^+("
-    "$':1m^Bl9OVQnjV+_iF6c@q%1_QSY*Kj<_e/TO#mq`%/IcLPJEl6Y/L%f[OGU^9)(N4WQuB/sqF(hB:&aqjqCgSq5%>0RoHo3n;VT=XY,dJ:pa_&G@;vMO"
-    "6pmG6Qre[eG^7Bx&AZ.s7<SuZWi.5^v&rR7sQM-o@HRD3dq5w[&-:/Y,A:v,GU'EX%RG:iTMn1aGD3RIW.RJkt3gb3IWef:0ul2%QBZ%+oovbJ.Ff(P'&x"
-    "6StdjULA7WcCU3V8&Fmx.rdC&M^/XBZiNlKiC,>19LvXoc_EUH:d-3yAVULp^3;Obd7&XR%tik:$8L$dy)gs9*9X%ni5JIqD+D;J@5Vfy#Khe:hau59aaU"
-    "0dUZ_OaTbmV#g4G2fi;(;yjutqsfl25W]ELt:.'kmVdFuG,3K;-0TyB@pd/.x,>s+('smg3-PNW[gWRushG3uW/y/MMdGZP@FwPgjqQvm:FbLCGBv#[E=B"
-    "/C_MN'[H:Oq/EVaJED3bw^cLXHvjtVtp:lKCQ2N7rT/:#XFVSQYo>Bjo`qnhDb/#pWVnipNSF:kx:uxym+T96=1:qoblpkr31/p^L&xmUZ:S]mNPARPJb+"
-    "V^d^3Q=([W,p1c>=B>J[wI6n3jB.U@.fyq,rieJ=ohV^KnA$Em],X.=i:v5tA55Ro>RFdY7yYEu,Pc`5Q9BOvm=Z8/:p&/U7`f+F'wS8$y>@&D39),5<+I"
-    "hiXAaNrN.DkjrS6R1goJ(vU'Ps*9t'q-/b,K)a<]$7u$R,bEM;h)SA<`NCmXQhK`45OQO3[-NJ$64buH,.t4@P`Pp]=fDL.GT>F+>DTxb`q+JT=duebVNl"
-    "E'7r>+'m6mQ1BwTNLOV:l_#myX:s5Iu)$A7puq(#bWW/9jFjF<4EDvL'1J`gK'8m]cFGbtyt8QeQ'3]V`%IT5)SU5I-.:Ib%u(b%8Tt*_qrM&gL,DoCS5("
-    "cIy@0WE@e%)trMhiqEb`rMD)0iEk/7^(A<K%@[jnHon6im,:qboDeyPQWkBk26P>`^K6$7Pci9d&+1`t5nleJgn.VfEL2j-Z0FhniE:4e*(Ld#:F7';AHE"
-    ">>ZZk;/SF8X>N*aVfJUHQ<`9o8)lKc_H$D4T2J*@eVdy%;s(l%vRwotRPB9aq1dFPZvU<#^`iVq@e=J9NEySy76]FyX6`V4.bcd@C`&Vmk7U0uiqqJ:uJP"
-    "$KrU55Lp'^rMjCUNa%1;TXWhoh1`cAMxEu[B*ZKG8a^o6c$<1[Y)>$I8ci$AZ`LG>`0XT)=4Icg4KQJx3Nv2vtP^0=oj8Jl0Hd0wMP6-p(&Q[;oB#WH`F'"
-    "gZd)DH.pls,[/-,6jP,=['*4`,i]>KK@rfo&-6,XZVA#w3F3[Z;jnd;8R&/BP6M%I+[AGq4V3Ra#:_k_5+BfnBvNR.eEu@((5^MaZF4g5'XR/$Ak$1Td'9"
-    "2$uMu6.rV$UoaF*xN+AC+:*@ge7VvV7)H'm;qVK3^PgUg1#=Y:BKq/0@i>9TC)fXvNCf*,g+=u(%WEv*KSJ.4.8j[LRQ^CrER<1frRE56_n[wcpV69&j@]"
-    "Yc-4+dS_$rF`GjuWW;(%GG&$gPCNyv%82J-mXIq,/6D0f^DUB9Af]7O%l-kZl0WA=4=G&^7M@nk>vG&OfB61FkWp0K,[OFrsnRab:u4J.F+h3t_]iLm`BN"
-    "IsA$RHj3:#c'1=U.%AuHm)SOjx$A@CO9gEO0.amdxA[ZjUQ:7ks.jc9Z`ZxdknAIps7p#(UNfqyK(&#KCPI(.beiLCGYtu@oN>W&%e[dhQWm+Y6oe:rdb5"
-    "TpH%hC&[1eSnMl$ge87nv3CFcnAuBo@L5-<=_q:jl`Op-blX#<8yw/E`6XE6^:scx@eJ8]q'LFPi2iV1B3ZfN]Vpfo5x,%UG_U9_YB<MpKZL9BPiqe2g>s"
-    "Ly%VY-1Q3l41h8U<`/gjo)pnZ>#4U62:Vi3%(DB;R8gPJ^8t-;P&$+(<'hu+%;_1Nm]AFVu)1UIoETZ7&0.%%fN0og;(Y<kani+5_**o2@",
-    "]K^u0YPag(vp,/1TH`/B7@CW#DX.:.OG.BC#w6$6;>D3Io9AZpkqkWn@IGjMW5GxaDlnRNysIJQ8c75Nt<bGLq=:_Seyy#/NwufEBI<MP*s&<&JAlw(vZl"
-    "_64&LkcgvWe4.-u3,NFqQllMahG$7&0'(jA/Ln7odJgInev9hKgjV+fiIsVN30i:%1mXGSW46xRTWX)6CO]AZee$#Du8V9D+^A$J>#oE8yGuWwbX0%5n]h"
-    "COGh=DA`cmm1g[6Jk]74Oeq7H$v];Ci#@8wAE7aym^Gl(E*hZ>XHOaFu-ckQM.hf)K:QAyYos2bmFK7G>yv;*L8@Psi1xKye>_F_*g==XN$5r3AGFmwNbE"
-    "J&GsX2w(d<p>ua+.Xi-lc]#X4JkKt4tg[r'cRDLlXs>D*+TMQpsA42+$0@PcOOL&)krme9.H]Y;7b308pA6ui;_/hggOVk<$_9<kO.>;Lg4<kK5<jP_P%2"
-    "()o-d985iicCtWa;4OK(bM0.fH5`8;vRr=A$]'+^+b^Z_o<#9F)g[xr%$(D4d`vl_]NfaxY9@AlGKtmUQVf;00q;x*C3wotg:ILu[A2sZNG_JIhZ%haJ[_"
-    "HWcaZIF7u$a^ek=wibB%3ReDI8W@]IfW;DM:iQf>3Qu#eG-pH[7(/Ri$%<yq.]gK>r^=.i)VVR6(0APQ'OX)d*+y#eQ,B9]q]sOVVEZt9g9Vo0c;34ftN="
-    "1BB7RbZ-D*RW;^M$uEMiW-ubI37[WX4v`J&tenyMk$)/o*Q]i[rH`GgQG9)`HZSXY23r+LE(hhpUUn)*yfMWK8)Rd1YuYHjqD5>Q3=7gVoBu(k_Y6'Z:b;"
-    "jGO)i2.S9<@DB*km^cBeqj-P7*_.1_I+##",
+    "n0C9%(m+k]-uqlJO$+&SxXQt[A#pipk6Sv-nCTDVow3njfi%:@-ou+00^Q=uHvCy9LD,T>_h[G.:#SluAZKmfVapHl]>=;ZX7(<;:0LZpH&/D8bY%9<pY%"
+    "[aCIK7iImHWU^Ps>Vk9fyXb92C_D^Nit-3@(HW+)_qRB.XLN6%^sy/s1+>@>/WufPn#vQmF4s:TDD`NqSDc&;l8xsPgJ44.T5@vn0UoCmNV#t+Omw'>16#"
+    ">J,)5:qxbDJ@*ARF]f-G9eIbMGD'oi=yn;;Ij(qL(-e<(GN'bM+%Z*og&)/(V39TmF575Hqqo#X^<&Mm0LA)VpUT[x/Y8:kM6_H+gj^%KnP(t$;B2f+Rm9"
+    ",CNr%6JnlF3acsR(x5JAY(2&2j@7`LGkQEF`[htsfeCJHlSuWvd9xTah)8NI;XhB]bK$pu`2*AO`J/<'&dV:cr:O)C4ljBa1VM/pXvLS^qb^Kq2B5`9EG^"
+    "$3-5Xd'c)U4Nvs8<e5g0fDV>Us=3F;gf_/=g^W+TacdMo6tc)[h)[-#Ey,Vt7l9P6k.alQsp`gL26e#S+1eFdn/Hl[1].U/-j4SEa,iYQG=Hf>h-&t0]V<"
+    "+&<mf-OGoOR3tJ>6nI:NJ3qT&&]>L,OvbHLSwUbqP4EN^UcA,/4H/GZ`s.RXg7tR&lcumPN:V]rHR80)]LJZR0*L<h#21@@S;kw&cV1-A`i-*oo]eGbA5R"
+    ".%OPW7dISnmYBU(6#eM*D]D2Bwc.l[4v3>GBcZNR>)W)a'ie6U39(r>B,Ku^%NYd`REl'l]P3Hpf'gv9u@MdxHggibLTn`qdl;/M+YMv%=vCO7A(fx3E8e"
+    "e+QYG$uAAc5ukFjB5b+h_G1*L4y.kp2yrPA=oW%Q3wbcV=]/n<mRUV(dSt:*aIcn:1MSfEOghDMmUPA5pin8sE$%@9-b-Lx@,Rd`2wd+L@E)gykRl*]F;e"
+    "]``l.#)W%.pa+7dES`>Zb%vtpk]Y;SV<04<^BoTK#y>bd277/7+Uoy>Jw)rS_Ehd[lHY(Mc%2t'e]8@8Q^O08+]7SP-'jbS$sP5ian5ujU3e#Fs)$&XpBB"
+    ":5O+]UMbKa/,b`n1gB66dv]@,5S+C2%*WrU`D*HV/5vIAyQkV;;3L[qc.j:>Ym>vcxDj6Np&_7(P%o,.96lN6vyqeQniqEA*1]Wwfx)o%>vi9J=DpXo9+S"
+    ";`lNL:ao<e'f6sd.Y=F_f>^u.OQNBE331&uwh_dhfGwxW3T0VbNEI5VG,]qBpUkA`PdqOIMV'lqS6*NQMD3m6/SNsr$u1l&u)3DVYR:nYE6gXS=JBR.5#["
+    "]8;-KT8FMgu^r#LBM8)H-Y1=ALHp/gCQsBTWc.twKYNpXbRcN%KPs>+.#3sSRULh+XvWX`DF4Q3Y;HDf#vk9t#hSspc66;l5@ku_k*Ol'B^L'PckPejQJJ"
+    "''+JnQl@C<a4JfX/S9XG&;g(b%Z,BnXYPD;Oi]Y+]`NvpGO2@M]b)2@%a@J[;JNZR5H17,Gs:V6N3IJ7yeK)cqH2ur^AL$gLGNK2N6=vV).h:/CC9dOi,b"
+    "D5fiBY@$X4OEN#Je=NxTfo1f:$eOaT7SIwy<HO/gn`MgYUWZ'7cf9PosT/T&D1N`J>'=#K;4,&,NgMJ>*SX,$JrI7lL&wN*OqrpB/]'pbT*lhy4e;F`5;m"
+    "pxbu#y8u:%J*)RE$5:9]utSs6%vgg0:%rks6-=Fx*Ek]=Kr6l$L,qY,0h6;Ym&6`^l*Ks[.q3pb'1:x]U1GVmi*g]:gcawAQL73QiW[mee].836.ko*1d^"
+    "^>VC)+<(9&Le]m^.L_e=tB,p=`GS%@XM^t5Ja6^Ali)XX[K_JO0ACal9lEYQpg0md&4SuL7,gc^1w6TAyv4&up/l*vTvWSd3@bS/;#x4<W*L8_srJbe7,u"
+    "#O<3Y)=3;Y/#M*^=[G;.b9/Yh29lvh@PF1x7,3-qchM+u__Ro,Jt'hv`tq8KOL[KNRVi2`7nNCGM(9CTaCayL@'p5JQ.qV9Bko5O9NO'lD%@*6WuB[uytA"
+    "k%sc)7ZgOc.52q[ht%dCp30T]w8H/tYeB_`)j)J7&v/cj7:x.r9n0&c^<W`m;5dsFrdYI9g1-2*d)boNJhd&R,K]7A5ixHFaeGcOP4jc-]ewoCh[Yl=%0/"
+    ";cAV0Ry$kR+#,;>G+APJPh+F:qtyr&/EQRKX/[33cCYL,K#qAsY81fJ%K@J/,cmH1h-fu#oAYv<3SArH&M+LfY+MYfr'%^`*+oZ$>Av)SJLoyCIpL62o,J"
+    "`u2@f*]Tv,I5g^(&,J1wXV]g4vckc)X]rc#$7B:FUupdElD8n'g>NefW56;qawf%*Pd32i,l5**q-G(RN*Q/4LHJh456@K/(yloJ.Y(23FUX0V(RG*I,42"
+    "3muc6kj'aWmX9/(X6%Qv.tlZ5Rp4HbWFv_[wv`G'3aIjP,vEt<(3pG17]lrsnN9L%r2MA3>#+<DJb*P3qo'EuP/)3Fgf<qSBn#fIJJ.LX9l+QEMM<]P6$m"
+    ":u<%Z#e`lp+]kCY/5I=%VFEV`+=3KQoL8Kk-<h^:<,ij;1.BKmeZ=6'teqR:a0Yeh):Y,:.*uJmrfVdY$RvC0td6#P<B3+rE&bctUfn/#w$%X:6@4o)98I"
+    "Wmgn(#7RW.fKZFsJl3#lZZ=Qw4slkq7Xl@p7fOUiH`&mvvGmF<&tXWEmYLhs;>qND:CEXG(RBh6G#I8$pHckXrk[-%(QK.BE2]#V'XPCqPBnYjb7wtx8TE"
+    "kgOQH6b]95UkHDoY0.Pj@MTVQ@MHB%oQWR5ag*M*sIS(K6&$G]c1larqm^0U68-l+S#hOiN2$/bGUNo7aFO.:ivj4k$UtxIl2e)Da+B4=D^[-=h^@=8TS:"
+    "PLiM]0m=v:u%MZ4Wd_7ReFMSyA/cr5eb#QZ3S6BOOYZ'UinqWeaTEmMGjhAsrZ&piF1@Ejk7WTJ'b;P(G;W%Ovgk4^%X,#i*@a*n/c18)M81>HbP^sVK2)"
+    "chLi^0$0h@l5n2tDwR>l]go%o:>C[uhWYn'W#hC;S$_c+8SUvUjjm<AKOD_X5]j)p.ODZsjxeQ;N7AAk*nqt17T/`qtIlMt=O`oCtq))I566[^_=XU=/Dx"
+    "-J`.`SmP$AF3wveT]U`9batuL0f[H.3bySmNk/2v<`n(y:)6d1#2g`EMLAMpNeXclO`N8,kIyds1%@MMQDk&`#jDL:RO+b]/*(5b++RG/D&d.`WO_Rf&hC"
+    "-wd+;R7DI#jg<K&kYMOuXW8E5C/7]ilZu,Z>=bgdIV-TEj@jV8jJRbtneCA_lO$slUy8;87[aD&R<f709c'*JVr>uB49GhQ'1uNn/6J5/PWKc>qZNN*]O&"
+    "a6fk5G+G,EJ3bY6Y0-1*Is)0)4e=la2#[7Ptp_.8hAJ1c-DN8HouvVgG_uI6<me6*Xi18]HWZ)NE#FQ&P6@ho_nYqv=F%`8A%[`/>#*glMwQpc5rha*rPM"
+    "+l$pQiTGl_'qrFwQ@nj*(K7;c;'6BG#6]W2XVWh*/&dke*J->gSOHMq3rFvCv*rEQL+aM7,1.(Xu3MVWNk=&]Xtab8$cYqFw90e2jQ__0v3U:-L:aG;,,."
+    ".$y-R/^,8<=S2.sXG.<%`B/U'u%_(_F5:Pm5MhR1hWSxt4JC,4ZMibP%+5'T'ku_r`5CB4*8+G.+(Z62#aqKT-G8IesI05>Kx[1'9wl:q`$LpKp=^ase(C"
+    "UTIHg$eP26'DQIVYdnM1DSSmP^--lL-lPqEg_)cK`1<[%72:)Rwh=m*2v0>bg(c;qq[ooZ9</:2Mp*uX6Y;vC#31CiXOQMjPdT@_D7_qws(8`:fqSVxCX2"
+    "WuYL$#+1.sAi73tH;h^D4ae-WqY_W,K<nsy)ND(ad@)H^gFvpdHSq3g@SiA8+0&,DMBEMJ0V9gAZAgJ6Onw0RhjKqT^AFK11LBS(TS*`^Hk4C/o^KHDQ(*"
+    "V;cWuM]2oJ1w^FQq_IaWu4.Q4s/'`Tv&)4+*fiW>PC:./;^E&Kvtq2MG6t9R2-vsh:'07T%XJDMMJA=uh$_0WdAr`QOM6]YP[<9ECZ3PV_",
+    "%JHB,l(@T)G^w4_V5j'0AZ;Yirs+7bj5;OAulUhCkr:>CM<dw6BhMG1VP*'XiI1=tYVX6(HlE3<osrqMnW4`+e0f=0&<$k3HteACV%9Zv<8bde$qCvQL0w"
+    "imnF6R&uDgTHU.@OYmRFn#LO3.pZ*Bh7#%084O`Z2r&i.wfxI+P)(H&9Aaex-mft2TXlN'TQxn/#3.ZhJYRmWb`sMVAN-4qb;[Y+dH.o'1+ih&j6vDq@3E"
+    "UnbkbRGWE>,BAQ9cYn^BbDFDGy/a#$ya$jo$FYJxj@v%;>meIC@LXp&o6WeB$7q/0Jl:QoN/NIZ$7='>-/XcR[KF;^Zao-Up&@%Z0oP,sLtOS0b%/P4g5`"
+    "9wRNZMcPYsHE=^@r[395d9iNEV0Px*#%*&ho8ML.E/yLnOQ,t;u3AKLiw3Retu5@I9WOo1pujGlO-5WmBH<89T7/HER2Kk/<A+gYFXow]j#^gv+cIQ6enk"
+    "(K=`egpH5oDr/j;<M9P2+*<-/&mtDQpvmHa7GIt,B(QxkhG:560qU,FGFZC;7^R=Y^-U'>DKQju+F#pQE,uyh9%_6h4#3:sica*G#P[GL=tI(p=P:7RNRD"
+    "]eh873a&(>BfV,uV00'n/gThB*s'-S-lumtblCm&#9oUR_0J__jvf1QY%`_F)Ju$E&7%_C6*`FlJTVI/,LbM$OpS:-YC&d_T;d'_[+62t9)X;W]T.luIKO"
+    "5&mQ][7^r*4c/rEq9Gg1D<y,A5;<q_*vcN4cImr$;Wf:q^>Kp+1Tv5c*woh@aKZkVd'IY0=_snuYt>AvZWXevp6nF:PX>BaIBntxZ_OHM]/Sj:>9y@qsWg"
+    "qsnQgWSmDwl7DufkTo--#=cOP@7pp0)i>'$lQ$5d)Zrg*uq<q0wQ3@0FM@h-U.:l-_NkXjcei'XHT7l+4,fS)KDoOjR;0&*l<:#",
     0};
-#define DITI_SPIRV_SIZES_attention_coop2 4005u, 7705u
+#define DITI_SPIRV_SIZES_attention_coop2 4045u, 7789u
 static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},

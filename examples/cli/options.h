@@ -20,6 +20,7 @@ typedef struct options {
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
+    const char *references; /* paths with | between them */
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
@@ -73,6 +74,7 @@ static const option_entry option_table[] = {
     {"--loop-frames", NULL, "--condition-frame-length", TEXT(loop_frames), TOLD_HERE, "Loop frames"},
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
     {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
+    {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
     {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
     {"--strength", NULL, NULL, TEXT(strength), TOLD_HERE, "Denoising strength"},
     {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
@@ -193,6 +195,7 @@ static const char help_text[] =
     "  -s, --seed N                a whole number; -1 or random (default: 42)\n"
     "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
     "  -i, --init-img FILE         begin with this picture, not with noise\n"
+    "  -r, --ref-image FILE        make the picture after this one; may be repeated\n"
     "      --init-video PATH       or with a clip: Y4M, or a folder of pictures\n"
     "      --mask FILE             and repaint it where this one is white\n"
     "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
@@ -396,6 +399,17 @@ static const char *value_left_out(const option_entry *entry) {
 }
 
 /* One option at argv[*i]; its value may follow as the next argument, after '=', or right behind a letter (-s7). */
+/* One more path behind those that are there. */
+static int add_reference(const char *path, options *o) {
+    static char paths[16384];
+    const size_t length = strlen(o->references);
+    if (length + strlen(path) + 2 > sizeof paths) return complain(EXIT_USAGE, "--ref-image: too many paths");
+    if (o->references != paths) memcpy(paths, o->references, length);
+    snprintf(paths + length, sizeof paths - length, "|%s", path);
+    o->references = paths;
+    return EXIT_GOOD;
+}
+
 static int parse_option(int argc, char **argv, int *i, options *o) {
     char name[32] = "";
     const char *text = argv[*i], *attached = NULL;
@@ -425,7 +439,9 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
         return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text,
                         entry->name);
     }
-    *option_text(o, entry) = attached ? attached : argv[++*i];
+    if (!attached) attached = argv[++*i];
+    if (entry->value == offsetof(options, references) + 1 && o->references) return add_reference(attached, o);
+    *option_text(o, entry) = attached;
     if (option_text(o, entry) != &o->lora) return EXIT_GOOD;
     if (o->lora_count == LORA_MOST) return complain(EXIT_USAGE, "--lora: more than %d LoRAs", LORA_MOST);
     o->loras[o->lora_count++] = o->lora;
@@ -475,7 +491,7 @@ static const char *const member_words[][2] = {
     {"loop_frames", "--loop-frames"},
     {"loop_edit", "--loop-edit"},
     {"init_count", "frames of --init-video"},
-    {"reference_count is ", "the number of --init-img and --init-video is "},
+    {"reference_count is ", "the number of pictures that are referred to is "},
     {"^input noise has ", "--noise has "},
     {"^fps ", "--fps "},
     {"negative_conditioning: ", "--conditioning: its second half: "},

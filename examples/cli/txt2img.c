@@ -42,6 +42,7 @@ typedef struct text_buffer {
     size_t size, room;
 } text_buffer;
 
+enum { MOST_REFERENCES = 10, REFERENCE_PIXELS = 1024 * 1024 };
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */
@@ -66,7 +67,9 @@ typedef struct request { /* the options as numbers */
     picture *video;       /* frames of --init-video; NULL: none */
     dit_image *video_images;
     uint32_t video_count, video_room;
-    dit_reference references[2];
+    picture reference_pictures[MOST_REFERENCES]; /* --ref-image */
+    dit_image reference_images[MOST_REFERENCES];
+    dit_reference references[MOST_REFERENCES];
     uint32_t reference_count;
 } request;
 
@@ -971,7 +974,9 @@ static void describe_given(const app *a, dit_job_desc *desc) {
         desc->references = a->r.references;
         desc->reference_count = a->r.reference_count;
     }
-    desc->mask_strategy = a->o.mask_strategy ? a->o.mask_strategy : a->r.reference_count ? "0" : NULL;
+    desc->mask_strategy = a->o.mask_strategy                             ? a->o.mask_strategy
+                          : a->r.reference_count && a->info.holds_frames ? "0"
+                                                                         : NULL;
     if (!a->r.frames) return;
     desc->frame_count = a->r.frames;
     desc->fps = told_fps(a);
@@ -1214,6 +1219,32 @@ static void name_references(app *a) {
     a->r.reference_count = (uint32_t)(next - a->r.references);
 }
 
+/* --ref-image: each is scaled down to about a million pixels. */
+static int read_references(app *a) {
+    const char *at = a->o.references;
+    while (at && *at) {
+        const size_t length = strcspn(at, "|");
+        picture *p = &a->r.reference_pictures[a->r.reference_count];
+        char path[PATH_SIZE];
+        const char *wrong = NULL;
+        double scale;
+        int code;
+        if (a->r.reference_count == MOST_REFERENCES)
+            return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
+        snprintf(path, sizeof path, "%.*s", (int)length, at);
+        code = read_picture("--ref-image", path, p);
+        if (code) return code;
+        scale = sqrt(REFERENCE_PIXELS / ((double)p->width * p->height));
+        if (scale < 1) wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
+        if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+        a->r.reference_images[a->r.reference_count] = image_of(p);
+        a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];
+        a->r.reference_count++;
+        at += length + (at[length] == '|');
+    }
+    return EXIT_GOOD;
+}
+
 /* Everything that is given as pixels, and the size that is made. */
 static int read_given(app *a) {
     static frame_reader reader;
@@ -1224,6 +1255,7 @@ static int read_given(app *a) {
     if (!code) code = read_video(a, &reader);
     frames_close(&reader);
     if (!code) code = fit_frames(a);
+    if (!code && a->o.references) return read_references(a);
     if (!code) name_references(a);
     return code;
 }
@@ -2246,6 +2278,7 @@ static void end_request(app *a) {
     free(a->r.texts[0].bytes);
     free(a->r.texts[1].bytes);
     free(a->r.start.rgba);
+    for (uint32_t i = 0; i < MOST_REFERENCES; i++) free(a->r.reference_pictures[i].rgba);
     free(a->r.mask.rgba);
     free(a->split);
     a->loop_prompt = a->split = NULL;

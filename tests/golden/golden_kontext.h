@@ -19,8 +19,7 @@ static inline void golden_run_kontext(golden *g, const golden_folder *folder) {
     diti_format(path, sizeof path, "%.*s%s", (int)(strlen(folder->path) - strlen(folder->name)), folder->path,
                 "pipe_flux");
     if (golden_pipe_open(&p, g, folder, path) &&
-        golden_require(g,
-                       diti_json_parse(&g->env, arguments, sizeof arguments - 1, "arguments", &call, NULL) == DIT_OK,
+        golden_require(g, diti_json_parse(&g->env, arguments, sizeof arguments - 1, "arguments", &call, NULL) == DIT_OK,
                        "arguments")) {
         p.reference_count = golden_calls_pictures(&p, "case0.in.image_u8", 0);
         golden_pipe_call(&p, call, "case0.in.latents", "case0.step2.latents", "case0.out.image01");
