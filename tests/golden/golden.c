@@ -140,10 +140,13 @@ static const char *const model_folders[] = {
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",
     "tests/fixtures/mistral_text",
+    "tests/fixtures/lora_pixart_sigma",
+    "tests/fixtures/lora_zimage",
 };
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
+    "tests/fixtures/lora_flux2_klein",
     "tests/fixtures/pipe_latte",
     "tests/fixtures/pipe_osp11",
     "tests/fixtures/pipe_cogvideox_5b",
