@@ -706,10 +706,11 @@ typedef struct dit_source {
 
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
     dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
-    dit_role role;    /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
-    float weight;     /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
-    bool merge;       /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
-                         them, and packed types become F16; false: it is computed beside them */
+    dit_role
+        role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
+    float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
+    bool merge;   /* a LoRA becomes part of the weights while they are loaded, for good: nothing is computed beside
+                     them, and packed types become F16; false: it is computed beside them */
     dit_role lora_of; /* DIT_ROLE_TRANSFORMER_2: the LoRA is for that expert; DIT_ROLE_NONE: its names tell */
 } dit_component;
 
@@ -717,14 +718,14 @@ typedef struct dit_lora_info { /* a LoRA of a model */
     char name[64];             /* its file's name without folder and ending */
     float weight;              /* strength that jobs give it by themselves */
     bool merged;
-    uint32_t modules;     /* layers that it adds something to */
-    uint32_t left_out;    /* layers in its file that the model has not */
+    uint32_t modules;         /* layers that it adds something to */
+    uint32_t left_out;        /* layers in its file that the model has not */
     char first_left_out[128]; /* the first of those, as the file names it; empty: none */
-    uint32_t rank;        /* the largest */
-    uint32_t dense;       /* layers whose part is as large as their weight: it costs as much as the layer in each step */
-    uint64_t bytes;       /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
-    uint32_t steps;       /* steps that it wants, which become the model's default; 0: it says nothing */
-    float guidance;       /* likewise */
+    uint32_t rank;            /* the largest */
+    uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
+    uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
+    uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
+    float guidance; /* likewise */
 } dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
@@ -982,13 +983,14 @@ typedef struct dit_job_desc {
     const char *mask_strategy;       /* "0,0,0,0,1,0": which frames, see "On clips" above; NULL: none */
     uint32_t loop_count;             /* clips that this job makes one after the other, each the continuation of the one
                                         before, by as many runs; 0: 1 */
-    uint32_t loop;               /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
-                                    alone, one more than in the run before, which must have finished */
-    uint32_t loop_frames;        /* latent frames at the end of a clip that the next one begins with; 0: the model's own
-                                    number */
-    float loop_edit;             /* 0..1, part of the steps that makes these anew; 0: they stay */
-    bool float_frames;           /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
-    const float *lora_weights;   /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
+    uint32_t loop;        /* number of the clip that this run makes, below loop_count; above 0 in dit_job_restart
+                             alone, one more than in the run before, which must have finished */
+    uint32_t loop_frames; /* latent frames at the end of a clip that the next one begins with; 0: the model's own
+                             number */
+    float loop_edit;      /* 0..1, part of the steps that makes these anew; 0: they stay */
+    bool float_frames;    /* DIT_READ_RGB_F32 gives frames of clips; false: bytes alone are kept of them */
+    const float
+        *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
     const dit_adapter *adapters; /* control models; NULL: none */
@@ -12906,7 +12908,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     VkDeviceSize target;
     const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -12930,9 +12932,9 @@ typedef struct diti_weight_tally {
    that files have fused or in parts has both kinds of names. */
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
-    char *module;                     /* as it is asked for, without ".weight" */
-    uint32_t names;                   /* who calls it so: diffusers; the original, by its key table; or both */
-    uint32_t first, rows, all;        /* rows [first, first + rows) of the module's `all` */
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
     const char *weight;               /* diti_weight.name of the weight that has them: this very string */
     uint32_t row;                     /* from here on */
@@ -13033,9 +13035,9 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
-    bool adapts;                     /* modules are noted as targets of adapters */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
     dit_role role;                   /* the part's, for adapters */
     struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
@@ -13060,18 +13062,18 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
-    bool adapts;             /* diti_load_options.adapts */
-    uint32_t names;          /* diti_target.names of what is asked for; 0: all */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
     const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
@@ -13092,8 +13094,8 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of a
-   module, which has that name in the loader's scope. */
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
 DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
                                     const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
@@ -13362,22 +13364,22 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #define DITI_LORA_H
 
 /* --- files --- */
-typedef enum diti_lora_slot { /* what a tensor is to its module */
-    DITI_LORA_DOWN,           /* LoRA: down [r, columns], up [rows, r] */
-    DITI_LORA_UP,
-    DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
-    DITI_LOHA_1B,
-    DITI_LOHA_2A,
-    DITI_LOHA_2B,
-    DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
-    DITI_LOKR_1A,
-    DITI_LOKR_1B,
-    DITI_LOKR_2,
-    DITI_LOKR_2A,
-    DITI_LOKR_2B,
-    DITI_LORA_ALPHA,
-    DITI_LORA_REFUSED, /* known, and not supported */
-    DITI_LORA_SLOTS
+typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+                              DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
+                              DITI_LORA_UP,
+                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LOHA_1B,
+                              DITI_LOHA_2A,
+                              DITI_LOHA_2B,
+                              DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+                              DITI_LOKR_1A,
+                              DITI_LOKR_1B,
+                              DITI_LOKR_2,
+                              DITI_LOKR_2A,
+                              DITI_LOKR_2B,
+                              DITI_LORA_ALPHA,
+                              DITI_LORA_REFUSED, /* known, and not supported */
+                              DITI_LORA_SLOTS
 } diti_lora_slot;
 typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
 typedef struct diti_lora_module {
@@ -14787,8 +14789,8 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
     if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
         uint64_t place = upload->first + row;
-        result = diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes,
-                                      err);
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
         if (result < 0) break;
         diti_type_to_float(upload->tensor->type, stored, columns, values);
         diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
@@ -14823,8 +14825,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
-    if (upload->merges)
-        return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
@@ -15707,23 +15708,40 @@ typedef struct diti_lora_ending {
     diti_lora_slot slot;
 } diti_lora_ending;
 static const diti_lora_ending diti_lora_endings[] = {
-    {".lora_A.weight", DITI_LORA_DOWN},         {".lora_B.weight", DITI_LORA_UP},
-    {".lora_A.default.weight", DITI_LORA_DOWN}, {".lora_B.default.weight", DITI_LORA_UP},
-    {".lora_A", DITI_LORA_DOWN},                {".lora_B", DITI_LORA_UP},
-    {".lora_down.weight", DITI_LORA_DOWN},      {".lora_up.weight", DITI_LORA_UP},
-    {".lora.down.weight", DITI_LORA_DOWN},      {".lora.up.weight", DITI_LORA_UP},
-    {"_lora.down.weight", DITI_LORA_DOWN},      {"_lora.up.weight", DITI_LORA_UP},
-    {".lora_linear_layer.down.weight", DITI_LORA_DOWN}, {".lora_linear_layer.up.weight", DITI_LORA_UP},
-    {".hada_w1_a", DITI_LOHA_1A},               {".hada_w1_b", DITI_LOHA_1B},
-    {".hada_w2_a", DITI_LOHA_2A},               {".hada_w2_b", DITI_LOHA_2B},
-    {".lokr_w1", DITI_LOKR_1},                  {".lokr_w1_a", DITI_LOKR_1A},
-    {".lokr_w1_b", DITI_LOKR_1B},               {".lokr_w2", DITI_LOKR_2},
-    {".lokr_w2_a", DITI_LOKR_2A},               {".lokr_w2_b", DITI_LOKR_2B},
-    {".alpha", DITI_LORA_ALPHA},                {".dora_scale", DITI_LORA_REFUSED},
-    {".lora_magnitude_vector", DITI_LORA_REFUSED}, {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
-    {".hada_t1", DITI_LORA_REFUSED},            {".hada_t2", DITI_LORA_REFUSED},
-    {".lokr_t2", DITI_LORA_REFUSED},            {".lora_mid.weight", DITI_LORA_REFUSED},
-    {".lora_B.bias", DITI_LORA_REFUSED},        {".diff", DITI_LORA_REFUSED},
+    {".lora_A.weight", DITI_LORA_DOWN},
+    {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN},
+    {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},
+    {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},
+    {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},
+    {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},
+    {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},
+    {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},
+    {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},
+    {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},
+    {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},
+    {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},
+    {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},
+    {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},
+    {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_REFUSED},
     {".diff_b", DITI_LORA_REFUSED},
 };
 
@@ -15732,13 +15750,20 @@ typedef struct diti_lora_prefix {
     dit_role part; /* DIT_ROLE_NONE: more may follow */
 } diti_lora_prefix;
 static const diti_lora_prefix diti_lora_prefixes[] = {
-    {"base_model.model.", DIT_ROLE_NONE},       {"lycoris_", DIT_ROLE_NONE},
-    {"lora_unet_", DIT_ROLE_TRANSFORMER},       {"lora_transformer_", DIT_ROLE_TRANSFORMER},
-    {"transformer.", DIT_ROLE_TRANSFORMER},     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
-    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER}, {"unet.", DIT_ROLE_TRANSFORMER},
-    {"lora_te_", DIT_ROLE_TEXT_1},              {"lora_te1_", DIT_ROLE_TEXT_1},
-    {"lora_te2_", DIT_ROLE_TEXT_2},             {"lora_te3_", DIT_ROLE_TEXT_3},
-    {"text_encoder.", DIT_ROLE_TEXT_1},         {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"base_model.model.", DIT_ROLE_NONE},
+    {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},
+    {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},
+    {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},
+    {"text_encoder_2.", DIT_ROLE_TEXT_2},
     {"text_encoder_3.", DIT_ROLE_TEXT_3},
 };
 
@@ -15854,15 +15879,16 @@ static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
         return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
     if (inner == *rank) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
                      diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
                      module->tensors[b]->name, (unsigned)*rank);
 }
 
 static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     uint32_t rows, rank, columns;
-    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank,
-                               &module->columns, err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank, &module->columns,
+                               err));
     DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
     if (rows == module->rows && columns == module->columns) return DIT_OK;
     return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
@@ -15905,10 +15931,11 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
     bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
     if (module->tensors[DITI_LORA_REFUSED])
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
-                         "this adapter into the model with the program that trained it",
-                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+            "this adapter into the model with the program that trained it",
+            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
     if (!lora && !loha && !lokr)
         return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
     if (lora + loha + lokr > 1)
@@ -15917,8 +15944,8 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
     if (loha) return diti_loha_shape(file, module, err);
     if (lokr) return diti_lokr_shape(file, module, err);
-    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank,
-                             &module->columns, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
+                             err);
 }
 
 /* --- scales --- */
@@ -15935,8 +15962,7 @@ static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti
 }
 
 /* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
-static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module,
-                                          const char *key) {
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
     const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
     if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
     for (entry = patterns->first; entry; entry = entry->next) {
@@ -16274,7 +16300,8 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
         }
         missing++;
         if (!first) first = module->name;
-        if (told++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+        if (told++ < 3)
+            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
     }
     if (!fits)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -16298,9 +16325,8 @@ static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_modu
                                       dit_error *err) {
     const diti_stored_tensor *tensor = module->tensors[slot];
     uint64_t i, count = diti_stored_tensor_elements(tensor);
-    float *values = count <= SIZE_MAX / sizeof(float)
-                        ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float))
-                        : NULL;
+    float *values =
+        count <= SIZE_MAX / sizeof(float) ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float)) : NULL;
     if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
     module->values[slot] = values;
     DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
@@ -16342,8 +16368,7 @@ DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_mod
     if (result >= 0 && module->kind == DITI_KIND_LOKR) {
         result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
                                     module->columns / module->columns2, err);
-        if (result >= 0)
-            result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+        if (result >= 0) result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
     }
     if (result < 0) diti_lora_forget(file, module);
     return result;
@@ -16423,9 +16448,8 @@ DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
         thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
     if (module->kind == DITI_KIND_LOKR)
         thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
-    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns
-               ? (uint32_t)thin
-               : 0;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
+                                                                                                        : 0;
 }
 
 static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
@@ -16534,7 +16558,9 @@ typedef struct diti_lora_build {
     dit_error *err;
 } diti_lora_build;
 
-static uint32_t diti_lora_padded(uint32_t rank) { return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK; }
+static uint32_t diti_lora_padded(uint32_t rank) {
+    return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK;
+}
 
 /* --- places --- */
 
@@ -17491,15 +17517,15 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
                                                bool rotated, const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
-   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
-    float cap; /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -17642,8 +17668,8 @@ typedef struct diti_solver_desc {
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; width: of x's planes */
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
@@ -17876,7 +17902,7 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
-    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
+    uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
@@ -17887,7 +17913,7 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
                                      const diti_rows *which, uint32_t begin, uint32_t end);
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
-/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+/* Does so with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
 DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
@@ -20458,7 +20484,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
     dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
     dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] =
+        diti_norm_shift(desc) ? diti_tensor_get(graph, diti_norm_shift(desc))->pitch : 0;
     dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
     dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
     dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
@@ -22468,7 +22495,7 @@ typedef struct diti_lora_beside {
     const diti_gemm *gemm; /* product without LoRAs */
     const diti_weight *weight;
     const diti_linear_desc *desc;
-    uint32_t row; /* of the whole weight, which makes column 0 */
+    uint32_t row; /* row of the whole weight that makes column 0 */
     diti_tensor x;
     diti_lora_term *terms;
     size_t count, capacity;
@@ -22567,8 +22594,8 @@ static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter,
     for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
         const diti_adapter_part *part = &adapter->parts[i];
         if (diti_lora_overlap(p, part, &first, &end))
-            diti_lora_add_term(
-                p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank), 0);
+            diti_lora_add_term(p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank),
+                               0);
     }
 }
 
@@ -22728,8 +22755,7 @@ DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, con
         for (k = 0; k < count && !diti_graph_failed(graph); k++)
             diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
     }
-    if (!diti_graph_failed(graph) && !p.dense && !all.activation &&
-        diti_tensor_get(graph, all.out)->format == DITI_F32)
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation && diti_tensor_get(graph, all.out)->format == DITI_F32)
         diti_lora_add_in_place(&p);
     else if (!diti_graph_failed(graph))
         diti_lora_add_before(&p);
@@ -22972,7 +22998,7 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
@@ -23310,7 +23336,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || desc->cap > 0 || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -23369,8 +23396,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;
@@ -27093,14 +27121,14 @@ typedef struct diti_tokenizer {
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
     const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
-    bool keeps_after;    /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -27125,7 +27153,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
 
@@ -27225,7 +27254,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after; /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -27323,8 +27352,8 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 
 /* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
 typedef struct diti_decoder diti_decoder;
-/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL: sizes
-   from a GGUF's metadata. States are those of options->taps. */
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err);
@@ -29813,7 +29842,8 @@ DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const cha
     return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does --- */
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
@@ -29874,8 +29904,9 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name, what,
-                     value);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name,
+                     what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -29892,7 +29923,8 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
         tokenizer->rules |= DITI_CLEAN_COMPOSE;
     } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
         tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP || !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
                !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
         result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
     }
@@ -29950,7 +29982,8 @@ static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_j
     if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
     first = diti_json_get(processor, "single");
     token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
-    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err) : DIT_OK;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
 }
 
 /* "left right" or ["left", "right"]. */
@@ -31601,15 +31634,15 @@ typedef struct diti_decoder_config {
     uint32_t columns, vocabulary; /* columns: d */
     uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
     uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
-    uint32_t window;          /* keys that a windowed layer sees; 0: all */
-    uint32_t window_every;    /* layers 0, n, 2n, ... are windowed */
-    float eps, theta, scale;  /* scale: of scores */
-    float cap;                /* scores are cap * tanh(score / cap); 0: as they are */
-    float embedding_scale;    /* 0: 1 */
-    bool head_norms, biased;  /* Qwen3; Qwen2.5 */
-    bool four_norms;          /* Gemma 2 */
-    bool offset_norms;        /* weights of norms are stored minus 1 */
-    bool interleaved;         /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -31624,7 +31657,8 @@ struct diti_decoder {
     diti_decoder_block *blocks;
 };
 
-/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them ----
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
  */
 
 #define DITI_DECODER_PREFIXES 5u
@@ -31638,10 +31672,12 @@ static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KE
 
 static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
 static const char *const diti_decoder_gguf_block_keys[][2] = {
-    {"input_layernorm", "attn_norm"},  {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},     {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
 };
 /* Gemma 2: the norm before the feed-forward has another name in transformers. */
 static const char *const diti_decoder_gemma_block_keys[][2] = {
@@ -31734,8 +31770,11 @@ static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
     bool images = names->after && strstr(names->after, "language_model");
-    if (theta < 1) theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
-    config->eps = eps > 0 && eps < 1 ? (float)eps : config->head_norms || config->biased || config->four_norms ? 1e-6f : 1e-5f;
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
     config->theta = (float)theta;
     config->head_dim = diti_decoder_count(file, "attention.key_length");
     config->heads = diti_decoder_count(file, "attention.head_count");
@@ -31774,8 +31813,7 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
     config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
     diti_decoder_assume(loader, config);
-    config->layers =
-        diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
     diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_heads(loader, &settings, config);
@@ -31797,11 +31835,12 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
                          config->columns ? "a matrix of layer 0" : "the token embedding");
     if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
         config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
-                         "%u rows; the config.json or metadata is another model's",
-                         file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
-                         (unsigned)config->q_rows, (unsigned)config->kv_rows);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
     if (config->head_dim % 4 || config->head_dim > 256)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
@@ -31818,10 +31857,11 @@ static dit_result diti_decoder_read(diti_component *component, diti_loader *load
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
-                         "to different models",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
     config->needed = config->taps[config->tap_count - 1];
     config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
     return DIT_OK;
@@ -31953,9 +31993,11 @@ static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_pl
             }
         }
     }
-    result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
     if (result == DIT_OK)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
     diti_free(&decoder->base.env, cosines);
     return result;
 }
@@ -32261,8 +32303,9 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat *chat; /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                                     model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
@@ -32293,8 +32336,8 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    bool frame_steps;  /* diti_denoise.frame_steps is understood */
+    bool pads_patches; /* zeros fill the patches in which a latent's lines and columns end */
     /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -32365,13 +32408,13 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
     const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
                                     text_tokens rows */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
                                 that each frame has: the step's, or, of frames that are given, `steps`: the row of
                                 timestep 0; 0: all have the step's */
@@ -32432,8 +32475,8 @@ typedef struct diti_pass {
                                    does */
     uint32_t positions;         /* tokens of a frame */
     uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -32641,10 +32684,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *gate;       /* then the activation is of this one, and what it gives is multiplied with in's */
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
@@ -33669,8 +33712,8 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
 }
 
 /* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
-static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
-                                       diti_tensor multiply, diti_tensor out) {
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
     bool whole = diti_group_count(column_shard.in) == 1;
@@ -33969,8 +34012,7 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    diti_tensor out =
-        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
     desc.out = out;
     desc.name = sublayer->out_name;
@@ -34009,8 +34051,7 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active,
-                                            uint32_t items) {
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
     info = *diti_tensor_get(p->graph, active);
@@ -34714,8 +34755,7 @@ static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *d
     if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
     tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
     for (i = 0; i < items; i++)
-        diti_copy(graph,
-                  diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
                   diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
                   "predicted tokens");
     return tokens;
@@ -34910,7 +34950,7 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) 
+    if (index == p->model->traits.layers)
         return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
 }
@@ -34929,8 +34969,7 @@ DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *o
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
     if (prompts > 1 && !diti_text_order_divided(denoise))
-        out->keys =
-            diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
@@ -34943,8 +34982,7 @@ DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_tex
                             DITI_ITEM_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
-                                               uint32_t items) {
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
     uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
     uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
     uint32_t own = p->text + p->image - skip;
@@ -34989,10 +35027,11 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
     for (i = 0; i < prompts && !order->keys; i++) {
         uint32_t length = diti_text_order_length(denoise, i, unit);
         if (length == texts) continue;
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
-                         "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
-                         (unsigned)length, (unsigned)texts);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
     }
     rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     if (!rows) return diti_fail_memory(err, "the text's rows");
@@ -40103,8 +40142,7 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_flux_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t tokens =
-        denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
@@ -40256,23 +40294,19 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 /* ---- configuration ---- */
 
 typedef struct diti_zimage_config {
-    uint32_t refiners, blocks; /* refiners: of the text, and as many of the image, before the blocks */
-    uint32_t heads, head_dim, width, feed;   /* width: D */
-    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, time, time_width;         /* columns of the text, of the vector that modulates, between its layers */
-    uint32_t axes[DITI_ZIMAGE_AXES];         /* channels of a head that rotate with each coordinate */
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
     float theta, eps, time_scale;
 } diti_zimage_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
 
 static const char *const diti_zimage_keys[][2] = {
-    {"all_x_embedder.2-1", "x_embedder"},
-    {"all_final_layer.2-1", "final_layer"},
-    {"cap_embedder", "cap_embedder"},
-    {"t_embedder", "t_embedder"},
-    {"x_pad_token", "x_pad_token"},
-    {"cap_pad_token", "cap_pad_token"},
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
 };
 static const char *const diti_zimage_block_keys[][2] = {
     {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
@@ -40310,14 +40344,14 @@ typedef struct diti_zimage_block {
 typedef struct diti_zimage {
     diti_transformer base;
     diti_zimage_config config;
-    diti_layer patch;                    /* [D, 4 * channels] */
-    diti_weight text_norm;               /* F32 [text] */
-    diti_layer text;                     /* [D, text] */
-    diti_weight text_filler, filler;     /* F32 [1, D] */
-    diti_embedder time;                  /* [time width, 256], [time, time width] */
-    diti_zimage_block *blocks;           /* the image's refiners, then the blocks, then the text's refiners */
-    diti_layer final_modulation;         /* [D, time]: scale */
-    diti_layer proj_out;                 /* [4 * channels, D] */
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
     diti_sublayer last;
 } diti_zimage;
 
@@ -40350,8 +40384,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
         !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Z-Image transformer without %s: the file is incomplete",
-                         file,
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
                          !config->blocks || !config->feed ? "layers"
                          : !config->text                  ? "cap_embedder"
                          : !config->time                  ? "t_embedder"
@@ -40359,8 +40393,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
                                                           : "x_embedder or final_layer");
     }
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS ||
-        config->width % 4 || config->time % 4) {
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
@@ -40625,8 +40659,8 @@ static diti_tensor diti_zimage_text(diti_pass *p) {
     diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
     all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
     text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
-    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, all, 0, rows, 0, p->width), "context");
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
     diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
               diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
     all = diti_text_order_rows(p, &state->order, all);
@@ -40656,8 +40690,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
     rows = denoise->text_tokens + denoise->lead + tokens;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines =
-        diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -40700,8 +40733,7 @@ static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_zimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
@@ -40721,8 +40753,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++)
-        times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
     result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
     diti_free(env, times);
     return result;
@@ -40763,9 +40794,9 @@ static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sub
     h = diti_sublayer_out(p, sublayer, h);
     if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
     for (i = 0; i < p->items && image; i++)
-        diti_zimage_add(p->graph,
-                        diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-                        diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
@@ -40969,12 +41000,12 @@ static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_c
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
         !config->head_dim || !config->feed) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
-                         : !config->text                                       ? "context_embedder (txt_in)"
-                         : !config->head_dim                                   ? "norms of queries"
-                                             : "x_embedder (img_in) or proj_out (final_layer)");
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
     }
     if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
@@ -41000,7 +41031,8 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->doubles = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
     config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                          ".attn.to_qkv_mlp_proj.weight");
     config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
@@ -41444,8 +41476,7 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks =
-        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
@@ -41608,17 +41639,15 @@ static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti
     }
 }
 
-static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan,
-                                              const diti_denoise *denoise, const diti_qwenimage_state *state,
-                                              dit_error *err) {
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
@@ -42637,7 +42666,7 @@ struct diti_vae {
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
@@ -43046,8 +43075,7 @@ static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) 
     vae->traits.by_channel = true;
     diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
     diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
-    for (i = 0; i < channels; i++)
-        vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
 }
 
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
@@ -43726,8 +43754,8 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
-/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of the
-   latent. */
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
 static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
                                   uint32_t width, uint32_t tile) {
     diti_video pixels;
@@ -46688,9 +46716,9 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;   /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -52319,12 +52347,12 @@ typedef struct diti_encoder {
     diti_tokenizer *tokenizer;
     const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
     diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;     /* rows in front of each prompt that are no part of the text */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -52500,9 +52528,9 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
     float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
@@ -52510,7 +52538,7 @@ typedef struct diti_job_request {
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
@@ -52588,8 +52616,8 @@ typedef struct diti_text_use {
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -54675,8 +54703,7 @@ static dit_result diti_lora_open_one(dit_model *model, const dit_component *comp
 DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint32_t i;
     for (i = 0; i < desc->component_count; i++)
-        if (desc->components[i].role == DIT_ROLE_LORA)
-            DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+        if (desc->components[i].role == DIT_ROLE_LORA) DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
     return DIT_OK;
 }
 
@@ -54749,10 +54776,11 @@ static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *er
     entry->info.dense = entry->lora->dense;
     entry->info.bytes = entry->lora->weights.bytes;
     if (entry->info.dense)
-        diti_log(&model->env, DITI_LOG_WARNING,
-                 "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
-                 "it is merged",
-                 entry->info.name, (unsigned)entry->info.dense);
+        diti_log(
+            &model->env, DITI_LOG_WARNING,
+            "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+            "it is merged",
+            entry->info.name, (unsigned)entry->info.dense);
     diti_lora_close(file);
     model->lora_files[number] = NULL;
     diti_lora_set_defaults(model, &entry->info);
@@ -55581,9 +55609,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
             out.after = encoder->chat->after;
             out.keeps_after = encoder->chat->keeps_after;
         }
-        result = diti_prompt_encode(env, encoder, clean                      ? clean
-                                                  : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                              : prompt,
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
                                     &out, err);
         tokens[i].lengths[branch] = out.count;
     }
@@ -56531,8 +56560,7 @@ static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti
     if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
     for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
         diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
-                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i],
-                       -vae->shifts[i] * vae->scales[i]);
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
 }
 
 /* The picture's latents, one for each picture that is made. */
@@ -57715,9 +57743,10 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
-                         (unsigned)index);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+            (unsigned)index);
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
@@ -57773,9 +57802,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     diti_tensor moments, planes;
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments = diti_vae_encode(job->model->vae, graph,
-                              diti_image_in(graph, share->program.reference_pixels[index], false), shape->height,
-                              shape->width, job->request.shape.vae_tile);
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
@@ -57827,7 +57856,8 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
         dit_result result;
         if (!image) return DIT_OK; /* written before */
         pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-        from = image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
         packed = (uint8_t *)diti_alloc(&job->env, bytes);
         if (!packed) return diti_fail_memory(err, "a reference");
         for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
@@ -61496,7 +61526,8 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program. */
+/* For a request with more or fewer text rows, or LoRAs that the plan has not. On failure the job keeps its old program.
+ */
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
@@ -61512,10 +61543,9 @@ static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
-           a->weighted == b->weighted &&
-           a->null_text == b->null_text && a->loras == b->loras && !memcmp(a->given, b->given, sizeof a->given) &&
-           !memcmp(a->holds, b->holds, sizeof a->holds) && a->reference_count == b->reference_count &&
-           !memcmp(a->references, b->references, sizeof a->references);
+           a->weighted == b->weighted && a->null_text == b->null_text && a->loras == b->loras &&
+           !memcmp(a->given, b->given, sizeof a->given) && !memcmp(a->holds, b->holds, sizeof a->holds) &&
+           a->reference_count == b->reference_count && !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */

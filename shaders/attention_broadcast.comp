@@ -30,7 +30,7 @@ Place place;
         uint n = t + i * THREADS, key = FIRST_KEY + n / QUADS, row = place.key_row + row_of(key);                      \
         fetched[i] = uvec2(0u);                                                                                        \
         if (key < place.keys && n < KEYS * QUADS)                                                                      \
-            fetched[i] = NAME##_h4[(NAME##_offset + row * NAME##_pitch + kv_channel) / 4u + n % QUADS];                   \
+            fetched[i] = NAME##_h4[(NAME##_offset + row * NAME##_pitch + kv_channel) / 4u + n % QUADS];                \
     }
 void put(const uint t) {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
@@ -43,7 +43,8 @@ void main() {
     uint team = gl_SubgroupID, mate = gl_SubgroupInvocationID, t = team * TEAM + mate;
     place = place_of(gl_WorkGroupID.x + first_group, queries);
     if (place.queries == 0u) return;
-    uint channel = place.head * head_dim, kv_channel = place.kv_head * head_dim, first_query = place.first + team * ROWS;
+    uint channel = place.head * head_dim, kv_channel = place.kv_head * head_dim,
+         first_query = place.first + team * ROWS;
     for (uint n = t; n < queries * SLICE * slices; n += THREADS) {
         uint query = n / (SLICE * slices), quad = n % (SLICE * slices);
         uint row = place.query_row + row_of(min(place.first + query, place.queries - 1u));

@@ -35,7 +35,7 @@ float dot_cells(const vec4 x, const vec4 y) { // whole numbers, as all sums of t
 Place place;
 uint int8_cells = (head_dim + 15u) / 16u + 1u;
 #define CELL_OF(NAME, AT, HEAD, C)                                                                                     \
-    (INT8 ? NAME##_f4[(AT) / 16u + (HEAD) * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + (HEAD) * head_dim, C))
+    (INT8 ? NAME##_f4[(AT) / 16u + (HEAD)*int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + (HEAD)*head_dim, C))
 vec4 query_cell(const uint query, const uint c) {
     uint at = q_offset + (place.query_row + row_of(min(place.first + query, place.queries - 1u))) * q_pitch;
     return CELL_OF(q, at, place.head, c);
@@ -46,8 +46,8 @@ void main() {
     place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint quads = (head_dim + 3u) / 4u, keys = place.keys, first_query = place.first;
-    uint channel = place.head * head_dim, kv_channel = place.kv_head * head_dim, query_row = place.query_row, key_row = place.key_row,
-         cells = INT8 ? int8_cells : quads;
+    uint channel = place.head * head_dim, kv_channel = place.kv_head * head_dim, query_row = place.query_row,
+         key_row = place.key_row, cells = INT8 ? int8_cells : quads;
     uint own = t / TEAM, part = t % TEAM * part_keys,
          part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
     float largest = VERY_LOW, total[PER_THREAD];

@@ -19,7 +19,7 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define PART_AGREED 64u   // the row's largest magnitude counts with those that others have found in their columns of it
 #define PART_MEASURE 128u // that of these columns alone is the result
 #define PART_SILU 256u
-#define PART_FACTOR 512u   // rows of scale multiply as they are, and not 1 + scale
+#define PART_FACTOR 512u    // rows of scale multiply as they are, and not 1 + scale
 #define PART_RESIDUAL 1024u // shift has a row for each row of x
 layout(constant_id = 6) const uint QUANTIZE = 0;
 #define QUANTIZE_ROTATED 2u

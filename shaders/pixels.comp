@@ -4,7 +4,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dt, dy, dx), or with token_channels (dt, dy, dx, c),
+#define OP_PATCHIFY                                                                                                    \
+    0u                          // planes -> tokens, column (c, dt, dy, dx), or with token_channels (dt, dy, dx, c),
                                 // times an optional scale
 #define OP_UNPATCHIFY 1u        // tokens with column (dt, dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u    // value * scale + shift

@@ -95,15 +95,15 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
                                                bool rotated, const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q: a view [rows, heads *
-   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
+   head_dim] with any pitch, k and v [rows, kv_heads * head_dim]. Without items q and k hold `batch` equal batches. With
+   items, k and v are [key rows]: what no item names is never read; q is equal batches still, or packed. */
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim; /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
-    float cap; /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
+    float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
     uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
@@ -246,8 +246,8 @@ typedef struct diti_solver_desc {
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; width: of x's planes */
-    bool has_y, has_h3; /* with h3 there is room for y, too */
-    uint32_t frames;    /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
+    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;

@@ -44,7 +44,7 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys;          /* rows of one item; packed: all query rows, and the most keys of an item */
+    uint32_t queries, keys; /* rows of one item; packed: all query rows, and the most keys of an item */
     uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
@@ -382,7 +382,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
-        (desc->bias || desc->cap > 0 || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
+        (desc->bias || desc->cap > 0 || graph->device->coop_attention ||
+         diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
@@ -441,8 +442,9 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
     for (i = 0; i < 3; i++)
         qkv[i] =
             diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch / shape->group, name);
-    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
-        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+    if (!desc->int8 || desc->bias || desc->cap > 0 || shape->kv_heads != desc->heads || format != DITI_F16 ||
+        !diti_attention_int8_head(graph->device, desc->head_dim) || diti_graph_failed(graph) ||
+        !diti_attention_by_eight(graph, qkv[2]))
         return;
     plain.heads = desc->heads;
     plain.head_dim = desc->head_dim;

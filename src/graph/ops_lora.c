@@ -17,7 +17,7 @@ typedef struct diti_lora_beside {
     const diti_gemm *gemm; /* product without LoRAs */
     const diti_weight *weight;
     const diti_linear_desc *desc;
-    uint32_t row; /* of the whole weight, which makes column 0 */
+    uint32_t row; /* row of the whole weight that makes column 0 */
     diti_tensor x;
     diti_lora_term *terms;
     size_t count, capacity;
@@ -116,8 +116,8 @@ static void diti_lora_add_down(diti_lora_beside *p, const diti_adapter *adapter,
     for (i = 0; i < adapter->part_count && !diti_graph_failed(graph); i++) {
         const diti_adapter_part *part = &adapter->parts[i];
         if (diti_lora_overlap(p, part, &first, &end))
-            diti_lora_add_term(
-                p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank), 0);
+            diti_lora_add_term(p, part, diti_tensor_view(graph, gemm.out, 0, gemm.rows, part->first - low, part->rank),
+                               0);
     }
 }
 
@@ -277,8 +277,7 @@ DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, con
         for (k = 0; k < count && !diti_graph_failed(graph); k++)
             diti_lora_add_down(&p, &adapters[k], use->column + adapters[k].scale);
     }
-    if (!diti_graph_failed(graph) && !p.dense && !all.activation &&
-        diti_tensor_get(graph, all.out)->format == DITI_F32)
+    if (!diti_graph_failed(graph) && !p.dense && !all.activation && diti_tensor_get(graph, all.out)->format == DITI_F32)
         diti_lora_add_in_place(&p);
     else if (!diti_graph_failed(graph))
         diti_lora_add_before(&p);

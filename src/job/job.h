@@ -59,12 +59,12 @@ typedef struct diti_encoder {
     diti_tokenizer *tokenizer;
     const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
     diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;      /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;     /* rows in front of each prompt that are no part of the text */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -240,9 +240,9 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                 /* [image_count, C, frames, h, w], unit normal */
-    diti_noise_source *sources;   /* [image_count], as they are when all noise is drawn */
-    float fps;                    /* 0: the model's default */
+    float *noise;               /* [image_count, C, frames, h, w], unit normal */
+    diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
+    float fps;                  /* 0: the model's default */
     float lora_weights[DITI_MAX_LORAS];
     uint32_t loop;                /* number of the clip among those that continue each other */
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
@@ -250,7 +250,7 @@ typedef struct diti_job_request {
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
@@ -328,8 +328,8 @@ typedef struct diti_text_use {
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
-    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

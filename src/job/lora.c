@@ -68,8 +68,7 @@ static dit_result diti_lora_open_one(dit_model *model, const dit_component *comp
 DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint32_t i;
     for (i = 0; i < desc->component_count; i++)
-        if (desc->components[i].role == DIT_ROLE_LORA)
-            DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
+        if (desc->components[i].role == DIT_ROLE_LORA) DITI_TRY(diti_lora_open_one(model, &desc->components[i], err));
     return DIT_OK;
 }
 
@@ -142,10 +141,11 @@ static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *er
     entry->info.dense = entry->lora->dense;
     entry->info.bytes = entry->lora->weights.bytes;
     if (entry->info.dense)
-        diti_log(&model->env, DITI_LOG_WARNING,
-                 "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
-                 "it is merged",
-                 entry->info.name, (unsigned)entry->info.dense);
+        diti_log(
+            &model->env, DITI_LOG_WARNING,
+            "LoRA %s: what it adds to %u layers is no thin product; it costs as much as these layers again, unless "
+            "it is merged",
+            entry->info.name, (unsigned)entry->info.dense);
     diti_lora_close(file);
     model->lora_files[number] = NULL;
     diti_lora_set_defaults(model, &entry->info);

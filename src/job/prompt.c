@@ -50,9 +50,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
             out.after = encoder->chat->after;
             out.keeps_after = encoder->chat->keeps_after;
         }
-        result = diti_prompt_encode(env, encoder, clean                      ? clean
-                                                  : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                              : prompt,
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
                                     &out, err);
         tokens[i].lengths[branch] = out.count;
     }

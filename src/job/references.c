@@ -16,9 +16,10 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
-                         (unsigned)index);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "references[%u]: this version reads references of pictures from bytes in memory only; give rgba",
+            (unsigned)index);
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
@@ -74,9 +75,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     diti_tensor moments, planes;
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments = diti_vae_encode(job->model->vae, graph,
-                              diti_image_in(graph, share->program.reference_pixels[index], false), shape->height,
-                              shape->width, job->request.shape.vae_tile);
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
@@ -128,7 +129,8 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
         dit_result result;
         if (!image) return DIT_OK; /* written before */
         pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-        from = image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
         packed = (uint8_t *)diti_alloc(&job->env, bytes);
         if (!packed) return diti_fail_memory(err, "a reference");
         for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);

@@ -145,8 +145,7 @@ static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti
     if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
     for (i = 0; i < vae->latent_channels && vae->by_channel && !diti_graph_failed(graph); i++)
         diti_start_map(graph, diti_tensor_view(graph, from, i, 1, 0, columns),
-                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i],
-                       -vae->shifts[i] * vae->scales[i]);
+                       diti_tensor_view(graph, to, i, 1, 0, columns), vae->scales[i], -vae->shifts[i] * vae->scales[i]);
 }
 
 /* The picture's latents, one for each picture that is made. */

@@ -24,8 +24,7 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active,
-                                            uint32_t items) {
+DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items) {
     diti_tensor_info info;
     if (diti_graph_failed(p->graph)) return;
     info = *diti_tensor_get(p->graph, active);

@@ -342,8 +342,7 @@ static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_denoise *d
     if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
     tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
     for (i = 0; i < items; i++)
-        diti_copy(graph,
-                  diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
                   diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
                   "predicted tokens");
     return tokens;

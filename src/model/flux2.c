@@ -123,12 +123,12 @@ static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_c
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
         !config->head_dim || !config->feed) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
-                         : !config->text                                       ? "context_embedder (txt_in)"
-                         : !config->head_dim                                   ? "norms of queries"
-                                             : "x_embedder (img_in) or proj_out (final_layer)");
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
+            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
+            : !config->text                                       ? "context_embedder (txt_in)"
+            : !config->head_dim                                   ? "norms of queries"
+                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
     }
     if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
@@ -154,7 +154,8 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->doubles = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
     config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                          ".attn.to_qkv_mlp_proj.weight");
     config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;

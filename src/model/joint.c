@@ -110,7 +110,7 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
-    if (index == p->model->traits.layers) 
+    if (index == p->model->traits.layers)
         return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
     return state->step[index];
 }
@@ -129,8 +129,7 @@ DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *o
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
     if (prompts > 1 && !diti_text_order_divided(denoise))
-        out->keys =
-            diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
@@ -143,8 +142,7 @@ DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_tex
                             DITI_ITEM_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
-                                               uint32_t items) {
+DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
     uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
     uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
     uint32_t own = p->text + p->image - skip;
@@ -189,10 +187,11 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
     for (i = 0; i < prompts && !order->keys; i++) {
         uint32_t length = diti_text_order_length(denoise, i, unit);
         if (length == texts) continue;
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
-                         "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
-                         (unsigned)length, (unsigned)texts);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
+            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            (unsigned)length, (unsigned)texts);
     }
     rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     if (!rows) return diti_fail_memory(err, "the text's rows");

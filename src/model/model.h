@@ -55,8 +55,9 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat *chat; /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                                     model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat
+        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                                 model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
@@ -87,8 +88,8 @@ typedef struct diti_model_traits {
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis), which devices that
                      divide rows would have to exchange */
-    bool frame_steps;             /* diti_denoise.frame_steps is understood */
-    bool pads_patches;            /* zeros fill the patches in which a latent's lines and columns end */
+    bool frame_steps;  /* diti_denoise.frame_steps is understood */
+    bool pads_patches; /* zeros fill the patches in which a latent's lines and columns end */
     /* What other files of a pipeline say about models whose tensors are the same; either may be NULL. NULL: nothing. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
@@ -159,13 +160,13 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+        *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
     const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
                                     text_tokens rows */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;              /* distilled guidance; read by write_inputs */
+    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens]: for every step the row of the tables
                                 that each frame has: the step's, or, of frames that are given, `steps`: the row of
                                 timestep 0; 0: all have the step's */
@@ -226,8 +227,8 @@ typedef struct diti_pass {
                                    does */
     uint32_t positions;         /* tokens of a frame */
     uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
-    diti_tensor keys;           /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
-                                   first on; 0: all its own */
+    diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
+                             first on; 0: all its own */
 } diti_pass;
 
 /* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
@@ -435,10 +436,10 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *gate;       /* then the activation is of this one, and what it gives is multiplied with in's */
-    const diti_layer *out; /* second layer */
-    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;     /* 0: a feed-forward */
+    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
+    const diti_layer *out;  /* second layer */
+    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;      /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it

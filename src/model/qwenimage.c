@@ -89,8 +89,7 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks =
-        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
@@ -253,17 +252,15 @@ static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti
     }
 }
 
-static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan,
-                                              const diti_denoise *denoise, const diti_qwenimage_state *state,
-                                              dit_error *err) {
+static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_qwenimage_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_qwenimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);

@@ -273,8 +273,8 @@ static void diti_sublayer_kind(const diti_pass *p, diti_tensor h, const diti_sub
 }
 
 /* One layer of two whose results are multiplied: the one without activation, or, where that is there, the other one. */
-static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer, uint32_t stream,
-                                       diti_tensor multiply, diti_tensor out) {
+static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                       uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
     bool whole = diti_group_count(column_shard.in) == 1;
@@ -573,8 +573,7 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
-    diti_tensor out =
-        diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
+    diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
     diti_linear_desc desc = DITI_ZERO;
     desc.out = out;
     desc.name = sublayer->out_name;

@@ -14,23 +14,19 @@
 /* ---- configuration ---- */
 
 typedef struct diti_zimage_config {
-    uint32_t refiners, blocks; /* refiners: of the text, and as many of the image, before the blocks */
-    uint32_t heads, head_dim, width, feed;   /* width: D */
-    uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, time, time_width;         /* columns of the text, of the vector that modulates, between its layers */
-    uint32_t axes[DITI_ZIMAGE_AXES];         /* channels of a head that rotate with each coordinate */
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
+    uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
     float theta, eps, time_scale;
 } diti_zimage_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
 
 static const char *const diti_zimage_keys[][2] = {
-    {"all_x_embedder.2-1", "x_embedder"},
-    {"all_final_layer.2-1", "final_layer"},
-    {"cap_embedder", "cap_embedder"},
-    {"t_embedder", "t_embedder"},
-    {"x_pad_token", "x_pad_token"},
-    {"cap_pad_token", "cap_pad_token"},
+    {"all_x_embedder.2-1", "x_embedder"}, {"all_final_layer.2-1", "final_layer"}, {"cap_embedder", "cap_embedder"},
+    {"t_embedder", "t_embedder"},         {"x_pad_token", "x_pad_token"},         {"cap_pad_token", "cap_pad_token"},
 };
 static const char *const diti_zimage_block_keys[][2] = {
     {"attention.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
@@ -68,14 +64,14 @@ typedef struct diti_zimage_block {
 typedef struct diti_zimage {
     diti_transformer base;
     diti_zimage_config config;
-    diti_layer patch;                    /* [D, 4 * channels] */
-    diti_weight text_norm;               /* F32 [text] */
-    diti_layer text;                     /* [D, text] */
-    diti_weight text_filler, filler;     /* F32 [1, D] */
-    diti_embedder time;                  /* [time width, 256], [time, time width] */
-    diti_zimage_block *blocks;           /* the image's refiners, then the blocks, then the text's refiners */
-    diti_layer final_modulation;         /* [D, time]: scale */
-    diti_layer proj_out;                 /* [4 * channels, D] */
+    diti_layer patch;                /* [D, 4 * channels] */
+    diti_weight text_norm;           /* F32 [text] */
+    diti_layer text;                 /* [D, text] */
+    diti_weight text_filler, filler; /* F32 [1, D] */
+    diti_embedder time;              /* [time width, 256], [time, time width] */
+    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation;     /* [D, time]: scale */
+    diti_layer proj_out;             /* [4 * channels, D] */
     diti_sublayer last;
 } diti_zimage;
 
@@ -108,8 +104,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
         !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Z-Image transformer without %s: the file is incomplete",
-                         file,
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
                          !config->blocks || !config->feed ? "layers"
                          : !config->text                  ? "cap_embedder"
                          : !config->time                  ? "t_embedder"
@@ -117,8 +113,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
                                                           : "x_embedder or final_layer");
     }
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS ||
-        config->width % 4 || config->time % 4) {
+        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
+        config->time % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
@@ -383,8 +379,8 @@ static diti_tensor diti_zimage_text(diti_pass *p) {
     diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
     all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
     text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
-    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, all, 0, rows, 0, p->width), "context");
+    diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
+                   "context");
     diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
               diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
     all = diti_text_order_rows(p, &state->order, all);
@@ -414,8 +410,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
     rows = denoise->text_tokens + denoise->lead + tokens;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines =
-        diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -458,8 +453,7 @@ static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++)
-        diti_zimage_place(&model->config, denoise, i, table, table + count);
+    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
@@ -479,8 +473,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++)
-        times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
     result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
     diti_free(env, times);
     return result;
@@ -521,9 +514,9 @@ static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sub
     h = diti_sublayer_out(p, sublayer, h);
     if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
     for (i = 0; i < p->items && image; i++)
-        diti_zimage_add(p->graph,
-                        diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-                        diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+        diti_zimage_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */

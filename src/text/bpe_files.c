@@ -39,7 +39,8 @@ DIT_INTERNAL dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const cha
     return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does --- */
+/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy, and what Qwen2Tokenizer does ---
+ */
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
@@ -100,8 +101,9 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name, what,
-                     value);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: %s \"%.60s\" is not supported for a BPE model, only those of CLIP, Qwen and LLaMA 3", name,
+                     what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -118,7 +120,8 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
         tokenizer->rules |= DITI_CLEAN_COMPOSE;
     } else if (diti_equal(type, "Lowercase") && tokenizer->kind == DITI_TOKENIZER_CLIP) {
         tokenizer->rules |= DITI_CLEAN_LOWER;
-    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP || !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+    } else if (tokenizer->kind != DITI_TOKENIZER_CLIP ||
+               !diti_equal(type, "Replace") || /* white space only separates words, however much of it */
                !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
         result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
     }
@@ -176,7 +179,8 @@ static dit_result diti_bpe_read_template(diti_tokenizer *tokenizer, const diti_j
     if (result < 0 || !diti_equal(diti_json_string(processor, "type", ""), "TemplateProcessing")) return result;
     first = diti_json_get(processor, "single");
     token = first && first->first ? diti_json_get(first->first, "SpecialToken") : NULL;
-    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err) : DIT_OK;
+    return token ? diti_tokenizer_special(tokenizer, diti_json_string(token, "id", ""), &tokenizer->begin, err)
+                 : DIT_OK;
 }
 
 /* "left right" or ["left", "right"]. */

@@ -21,15 +21,15 @@ typedef struct diti_decoder_config {
     uint32_t columns, vocabulary; /* columns: d */
     uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
     uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
-    uint32_t window;          /* keys that a windowed layer sees; 0: all */
-    uint32_t window_every;    /* layers 0, n, 2n, ... are windowed */
-    float eps, theta, scale;  /* scale: of scores */
-    float cap;                /* scores are cap * tanh(score / cap); 0: as they are */
-    float embedding_scale;    /* 0: 1 */
-    bool head_norms, biased;  /* Qwen3; Qwen2.5 */
-    bool four_norms;          /* Gemma 2 */
-    bool offset_norms;        /* weights of norms are stored minus 1 */
-    bool interleaved;         /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    uint32_t window;         /* keys that a windowed layer sees; 0: all */
+    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
+    float eps, theta, scale; /* scale: of scores */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -44,7 +44,8 @@ struct diti_decoder {
     diti_decoder_block *blocks;
 };
 
-/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them ----
+/* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
+ * ----
  */
 
 #define DITI_DECODER_PREFIXES 5u
@@ -58,10 +59,12 @@ static const diti_key_table diti_decoder_prefixes[DITI_DECODER_PREFIXES][DITI_KE
 
 static const char *const diti_decoder_gguf_keys[][2] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"}};
 static const char *const diti_decoder_gguf_block_keys[][2] = {
-    {"input_layernorm", "attn_norm"},  {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},     {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
 };
 /* Gemma 2: the norm before the feed-forward has another name in transformers. */
 static const char *const diti_decoder_gemma_block_keys[][2] = {
@@ -154,8 +157,11 @@ static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
     bool images = names->after && strstr(names->after, "language_model");
-    if (theta < 1) theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
-    config->eps = eps > 0 && eps < 1 ? (float)eps : config->head_norms || config->biased || config->four_norms ? 1e-6f : 1e-5f;
+    if (theta < 1)
+        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+    config->eps = eps > 0 && eps < 1                                           ? (float)eps
+                  : config->head_norms || config->biased || config->four_norms ? 1e-6f
+                                                                               : 1e-5f;
     config->theta = (float)theta;
     config->head_dim = diti_decoder_count(file, "attention.key_length");
     config->heads = diti_decoder_count(file, "attention.head_count");
@@ -194,8 +200,7 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
     config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
     diti_decoder_assume(loader, config);
-    config->layers =
-        diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
+    config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
     diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_heads(loader, &settings, config);
@@ -217,11 +222,12 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
                          config->columns ? "a matrix of layer 0" : "the token embedding");
     if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
         config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
-                         "%u rows; the config.json or metadata is another model's",
-                         file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
-                         (unsigned)config->q_rows, (unsigned)config->kv_rows);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+            "%u rows; the config.json or metadata is another model's",
+            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
+            (unsigned)config->q_rows, (unsigned)config->kv_rows);
     if (config->head_dim % 4 || config->head_dim > 256)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
@@ -238,10 +244,11 @@ static dit_result diti_decoder_read(diti_component *component, diti_loader *load
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
-                         "to different models",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+            "to different models",
+            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
     config->needed = config->taps[config->tap_count - 1];
     config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
     return DIT_OK;
@@ -373,9 +380,11 @@ static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_pl
             }
         }
     }
-    result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
     if (result == DIT_OK)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
     diti_free(&decoder->base.env, cosines);
     return result;
 }

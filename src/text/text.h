@@ -26,7 +26,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after;           /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
+    bool keeps_after; /* what is too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -124,8 +124,8 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 
 /* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
 typedef struct diti_decoder diti_decoder;
-/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL: sizes
-   from a GGUF's metadata. States are those of options->taps. */
+/* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
+   sizes from a GGUF's metadata. States are those of options->taps. */
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err);

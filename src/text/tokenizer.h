@@ -134,14 +134,14 @@ typedef struct diti_tokenizer {
 /* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
-    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
     const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
-    bool keeps_after;    /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
-    uint32_t capacity;   /* entries that ids and weights have room for */
-    uint32_t count;      /* ids before the padding */
-    uint32_t lost;       /* tokens that did not fit */
-    char lost_text[160]; /* the lost tokens, as text */
-    bool lost_more;      /* more tokens were lost than lost_text has room for */
+    bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    uint32_t capacity;          /* entries that ids and weights have room for */
+    uint32_t count;             /* ids before the padding */
+    uint32_t lost;              /* tokens that did not fit */
+    char lost_text[160];        /* the lost tokens, as text */
+    bool lost_more;             /* more tokens were lost than lost_text has room for */
 } diti_tokens;
 
 /* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
@@ -166,7 +166,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
                                                    diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding weigh 1. */
+   that the model wants, then padding. Longer text is cut, the end token kept where there is one. Begin, end and padding
+   weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
                                               dit_error *err);
 

@@ -203,8 +203,7 @@ static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) 
     vae->traits.by_channel = true;
     diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
     diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
-    for (i = 0; i < channels; i++)
-        vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
+    for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));
 }
 
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {

@@ -178,8 +178,8 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
-/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of the
-   latent. */
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
 static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
                                   uint32_t width, uint32_t tile) {
     diti_video pixels;

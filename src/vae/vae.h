@@ -189,7 +189,7 @@ struct diti_vae {
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
-    bool wide; /* residuals in F32 whatever the activation format */
+    bool wide;  /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */

@@ -13,7 +13,9 @@ typedef struct diti_lora_build {
     dit_error *err;
 } diti_lora_build;
 
-static uint32_t diti_lora_padded(uint32_t rank) { return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK; }
+static uint32_t diti_lora_padded(uint32_t rank) {
+    return (rank + DITI_LORA_RANK - 1) / DITI_LORA_RANK * DITI_LORA_RANK;
+}
 
 /* --- places --- */
 

@@ -6,22 +6,22 @@
 #include "weights/component.h"
 
 /* --- files --- */
-typedef enum diti_lora_slot { /* what a tensor is to its module */
-    DITI_LORA_DOWN,           /* LoRA: down [r, columns], up [rows, r] */
-    DITI_LORA_UP,
-    DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
-    DITI_LOHA_1B,
-    DITI_LOHA_2A,
-    DITI_LOHA_2B,
-    DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
-    DITI_LOKR_1A,
-    DITI_LOKR_1B,
-    DITI_LOKR_2,
-    DITI_LOKR_2A,
-    DITI_LOKR_2B,
-    DITI_LORA_ALPHA,
-    DITI_LORA_REFUSED, /* known, and not supported */
-    DITI_LORA_SLOTS
+typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+                              DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
+                              DITI_LORA_UP,
+                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LOHA_1B,
+                              DITI_LOHA_2A,
+                              DITI_LOHA_2B,
+                              DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
+                              DITI_LOKR_1A,
+                              DITI_LOKR_1B,
+                              DITI_LOKR_2,
+                              DITI_LOKR_2A,
+                              DITI_LOKR_2B,
+                              DITI_LORA_ALPHA,
+                              DITI_LORA_REFUSED, /* known, and not supported */
+                              DITI_LORA_SLOTS
 } diti_lora_slot;
 typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
 typedef struct diti_lora_module {

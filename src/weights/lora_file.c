@@ -8,23 +8,40 @@ typedef struct diti_lora_ending {
     diti_lora_slot slot;
 } diti_lora_ending;
 static const diti_lora_ending diti_lora_endings[] = {
-    {".lora_A.weight", DITI_LORA_DOWN},         {".lora_B.weight", DITI_LORA_UP},
-    {".lora_A.default.weight", DITI_LORA_DOWN}, {".lora_B.default.weight", DITI_LORA_UP},
-    {".lora_A", DITI_LORA_DOWN},                {".lora_B", DITI_LORA_UP},
-    {".lora_down.weight", DITI_LORA_DOWN},      {".lora_up.weight", DITI_LORA_UP},
-    {".lora.down.weight", DITI_LORA_DOWN},      {".lora.up.weight", DITI_LORA_UP},
-    {"_lora.down.weight", DITI_LORA_DOWN},      {"_lora.up.weight", DITI_LORA_UP},
-    {".lora_linear_layer.down.weight", DITI_LORA_DOWN}, {".lora_linear_layer.up.weight", DITI_LORA_UP},
-    {".hada_w1_a", DITI_LOHA_1A},               {".hada_w1_b", DITI_LOHA_1B},
-    {".hada_w2_a", DITI_LOHA_2A},               {".hada_w2_b", DITI_LOHA_2B},
-    {".lokr_w1", DITI_LOKR_1},                  {".lokr_w1_a", DITI_LOKR_1A},
-    {".lokr_w1_b", DITI_LOKR_1B},               {".lokr_w2", DITI_LOKR_2},
-    {".lokr_w2_a", DITI_LOKR_2A},               {".lokr_w2_b", DITI_LOKR_2B},
-    {".alpha", DITI_LORA_ALPHA},                {".dora_scale", DITI_LORA_REFUSED},
-    {".lora_magnitude_vector", DITI_LORA_REFUSED}, {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
-    {".hada_t1", DITI_LORA_REFUSED},            {".hada_t2", DITI_LORA_REFUSED},
-    {".lokr_t2", DITI_LORA_REFUSED},            {".lora_mid.weight", DITI_LORA_REFUSED},
-    {".lora_B.bias", DITI_LORA_REFUSED},        {".diff", DITI_LORA_REFUSED},
+    {".lora_A.weight", DITI_LORA_DOWN},
+    {".lora_B.weight", DITI_LORA_UP},
+    {".lora_A.default.weight", DITI_LORA_DOWN},
+    {".lora_B.default.weight", DITI_LORA_UP},
+    {".lora_A", DITI_LORA_DOWN},
+    {".lora_B", DITI_LORA_UP},
+    {".lora_down.weight", DITI_LORA_DOWN},
+    {".lora_up.weight", DITI_LORA_UP},
+    {".lora.down.weight", DITI_LORA_DOWN},
+    {".lora.up.weight", DITI_LORA_UP},
+    {"_lora.down.weight", DITI_LORA_DOWN},
+    {"_lora.up.weight", DITI_LORA_UP},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP},
+    {".hada_w1_a", DITI_LOHA_1A},
+    {".hada_w1_b", DITI_LOHA_1B},
+    {".hada_w2_a", DITI_LOHA_2A},
+    {".hada_w2_b", DITI_LOHA_2B},
+    {".lokr_w1", DITI_LOKR_1},
+    {".lokr_w1_a", DITI_LOKR_1A},
+    {".lokr_w1_b", DITI_LOKR_1B},
+    {".lokr_w2", DITI_LOKR_2},
+    {".lokr_w2_a", DITI_LOKR_2A},
+    {".lokr_w2_b", DITI_LOKR_2B},
+    {".alpha", DITI_LORA_ALPHA},
+    {".dora_scale", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector", DITI_LORA_REFUSED},
+    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".hada_t1", DITI_LORA_REFUSED},
+    {".hada_t2", DITI_LORA_REFUSED},
+    {".lokr_t2", DITI_LORA_REFUSED},
+    {".lora_mid.weight", DITI_LORA_REFUSED},
+    {".lora_B.bias", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_REFUSED},
     {".diff_b", DITI_LORA_REFUSED},
 };
 
@@ -33,13 +50,20 @@ typedef struct diti_lora_prefix {
     dit_role part; /* DIT_ROLE_NONE: more may follow */
 } diti_lora_prefix;
 static const diti_lora_prefix diti_lora_prefixes[] = {
-    {"base_model.model.", DIT_ROLE_NONE},       {"lycoris_", DIT_ROLE_NONE},
-    {"lora_unet_", DIT_ROLE_TRANSFORMER},       {"lora_transformer_", DIT_ROLE_TRANSFORMER},
-    {"transformer.", DIT_ROLE_TRANSFORMER},     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
-    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER}, {"unet.", DIT_ROLE_TRANSFORMER},
-    {"lora_te_", DIT_ROLE_TEXT_1},              {"lora_te1_", DIT_ROLE_TEXT_1},
-    {"lora_te2_", DIT_ROLE_TEXT_2},             {"lora_te3_", DIT_ROLE_TEXT_3},
-    {"text_encoder.", DIT_ROLE_TEXT_1},         {"text_encoder_2.", DIT_ROLE_TEXT_2},
+    {"base_model.model.", DIT_ROLE_NONE},
+    {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"lora_transformer_", DIT_ROLE_TRANSFORMER},
+    {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
+    {"unet.", DIT_ROLE_TRANSFORMER},
+    {"lora_te_", DIT_ROLE_TEXT_1},
+    {"lora_te1_", DIT_ROLE_TEXT_1},
+    {"lora_te2_", DIT_ROLE_TEXT_2},
+    {"lora_te3_", DIT_ROLE_TEXT_3},
+    {"text_encoder.", DIT_ROLE_TEXT_1},
+    {"text_encoder_2.", DIT_ROLE_TEXT_2},
     {"text_encoder_3.", DIT_ROLE_TEXT_3},
 };
 
@@ -155,15 +179,16 @@ static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
         return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
     if (inner == *rank) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
                      diti_checkpoint_name(file->checkpoint), module->tensors[a]->name, (unsigned)inner,
                      module->tensors[b]->name, (unsigned)*rank);
 }
 
 static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     uint32_t rows, rank, columns;
-    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank,
-                               &module->columns, err));
+    DITI_TRY(diti_lora_product(file, module, DITI_LOHA_1A, DITI_LOHA_1B, &module->rows, &module->rank, &module->columns,
+                               err));
     DITI_TRY(diti_lora_product(file, module, DITI_LOHA_2A, DITI_LOHA_2B, &rows, &rank, &columns, err));
     if (rows == module->rows && columns == module->columns) return DIT_OK;
     return diti_lora_refuse(file, module->tensors[DITI_LOHA_2A], err, "the two products of LoHa differ in shape");
@@ -206,10 +231,11 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
     bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
     if (module->tensors[DITI_LORA_REFUSED])
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
-                         "this adapter into the model with the program that trained it",
-                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
+            "this adapter into the model with the program that trained it",
+            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
     if (!lora && !loha && !lokr)
         return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
     if (lora + loha + lokr > 1)
@@ -218,8 +244,8 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
     if (loha) return diti_loha_shape(file, module, err);
     if (lokr) return diti_lokr_shape(file, module, err);
-    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank,
-                             &module->columns, err);
+    return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
+                             err);
 }
 
 /* --- scales --- */
@@ -236,8 +262,7 @@ static const diti_json *diti_lora_setting(const diti_lora_file *file, const diti
 }
 
 /* The number of a pattern that is the module's name, or stands behind a dot at its end; NULL: none does. */
-static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module,
-                                          const char *key) {
+static const diti_json *diti_lora_pattern(const diti_lora_file *file, const diti_lora_module *module, const char *key) {
     const diti_json *patterns = diti_lora_setting(file, module, key), *entry;
     if (!patterns || patterns->kind != DITI_JSON_OBJECT) return NULL;
     for (entry = patterns->first; entry; entry = entry->next) {

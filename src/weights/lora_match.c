@@ -158,7 +158,8 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
         }
         missing++;
         if (!first) first = module->name;
-        if (told++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+        if (told++ < 3)
+            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
     }
     if (!fits)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

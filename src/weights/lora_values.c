@@ -6,9 +6,8 @@ static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_modu
                                       dit_error *err) {
     const diti_stored_tensor *tensor = module->tensors[slot];
     uint64_t i, count = diti_stored_tensor_elements(tensor);
-    float *values = count <= SIZE_MAX / sizeof(float)
-                        ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float))
-                        : NULL;
+    float *values =
+        count <= SIZE_MAX / sizeof(float) ? (float *)diti_alloc_array(&file->env, (size_t)count, sizeof(float)) : NULL;
     if (!values) return diti_fail_memory(err, "tensor %.200s", tensor->name);
     module->values[slot] = values;
     DITI_TRY(diti_checkpoint_read_float(file->checkpoint, tensor, values, count, err));
@@ -50,8 +49,7 @@ DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_mod
     if (result >= 0 && module->kind == DITI_KIND_LOKR) {
         result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
                                     module->columns / module->columns2, err);
-        if (result >= 0)
-            result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
+        if (result >= 0) result = diti_lokr_multiply(file, module, DITI_LOKR_2, module->rows2, module->columns2, err);
     }
     if (result < 0) diti_lora_forget(file, module);
     return result;
@@ -131,9 +129,8 @@ DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
         thin = (uint64_t)diti_lora_rank(module, DITI_LOHA_1B) * diti_lora_rank(module, DITI_LOHA_2B);
     if (module->kind == DITI_KIND_LOKR)
         thin = (uint64_t)diti_lokr_split_of(module, false).rank * diti_lokr_split_of(module, true).rank;
-    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns
-               ? (uint32_t)thin
-               : 0;
+    return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
+                                                                                                        : 0;
 }
 
 static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {

@@ -63,8 +63,8 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
     if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
         uint64_t place = upload->first + row;
-        result = diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes,
-                                      err);
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
         if (result < 0) break;
         diti_type_to_float(upload->tensor->type, stored, columns, values);
         diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
@@ -99,8 +99,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats)
         return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
-    if (upload->merges)
-        return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 

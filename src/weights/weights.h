@@ -97,7 +97,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     VkDeviceSize target;
     const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -121,9 +121,9 @@ typedef struct diti_weight_tally {
    that files have fused or in parts has both kinds of names. */
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
-    char *module;                     /* as it is asked for, without ".weight" */
-    uint32_t names;                   /* who calls it so: diffusers; the original, by its key table; or both */
-    uint32_t first, rows, all;        /* rows [first, first + rows) of the module's `all` */
+    char *module;              /* as it is asked for, without ".weight" */
+    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
     const char *weight;               /* diti_weight.name of the weight that has them: this very string */
     uint32_t row;                     /* from here on */
@@ -224,9 +224,9 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
-    bool adapts;                     /* modules are noted as targets of adapters */
+    bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                    every step; set where a value is too large for that: then loading fails and is done again without */
+    bool adapts; /* modules are noted as targets of adapters */
     dit_role role;                   /* the part's, for adapters */
     struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
@@ -251,18 +251,18 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep; /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before the rows that are asked for */
-    uint32_t join;           /* number of matrices that are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* streaming is decided for all of those matrices */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* diti_load_options.by_need */
+    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
+    bool chosen;                  /* streaming is decided for all of those matrices */
+    bool streaming;               /* the matrix at hand is streamed */
+    bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool *wide;              /* diti_load_options.wide */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
-    bool adapts;             /* diti_load_options.adapts */
-    uint32_t names;          /* diti_target.names of what is asked for; 0: all */
+    bool *wide;                   /* diti_load_options.wide */
+    bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
+    bool adapts;                  /* diti_load_options.adapts */
+    uint32_t names;               /* diti_target.names of what is asked for; 0: all */
     const struct diti_lora_merges *merges; /* NULL: none */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
@@ -283,8 +283,8 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
 DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of a
-   module, which has that name in the loader's scope. */
+/* Notes that rows [row, row + rows) of a weight that was asked for are also rows [first, first + rows) of the `all` of
+   a module, which has that name in the loader's scope. */
 DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
                                     const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* From now on linear layers follow the rules of options, and matrices its limits. */

@@ -100,8 +100,8 @@ static const golden_family families[] = {
 };
 
 static const char *const own_folders[] = {
-    "tests/fixtures/schedulers",      "tests/fixtures/tokenizers/t5", "tests/fixtures/tokenizers/clip",
-    "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
+    "tests/fixtures/schedulers",       "tests/fixtures/tokenizers/t5",      "tests/fixtures/tokenizers/clip",
+    "tests/fixtures/tokenizers/bert",  "tests/fixtures/torch_rng",          "tests/fixtures/gguf_types",
     "tests/fixtures/tokenizers/qwen2", "tests/fixtures/tokenizers/scripts",
 };
 
@@ -146,11 +146,8 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/lora_flux2_klein",
-    "tests/fixtures/pipe_latte",
-    "tests/fixtures/pipe_osp11",
-    "tests/fixtures/pipe_cogvideox_5b",
-    "tests/fixtures/pipe_opensora12",
+    "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",      "tests/fixtures/pipe_osp11",
+    "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {

@@ -98,9 +98,9 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
         if (!colon || !end) break;
         diti_format(name, sizeof name, "%.*s", (int)(colon - at), at);
         if (golden_calls_later(folder, name)) continue;
-        if (golden_require(g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) ==
-                                  DIT_OK,
-                           "the arguments of call %s are JSON", name))
+        if (golden_require(
+                g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) == DIT_OK,
+                "the arguments of call %s are JSON", name))
             golden_calls_one(g, folder, name, call);
         diti_json_free(&g->env, call);
     }

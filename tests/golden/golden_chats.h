@@ -1,5 +1,5 @@
-/* From prompts to what pipelines hand to their transformers, where a decoder language model reads them: the text encoder
-   and its tokenizer of a repository alone, through the public API, against recorded embeddings. */
+/* From prompts to what pipelines hand to their transformers, where a decoder language model reads them: the text
+   encoder and its tokenizer of a repository alone, through the public API, against recorded embeddings. */
 #ifndef GOLDEN_CHATS_H
 #define GOLDEN_CHATS_H
 #include "golden_text.h"
@@ -130,6 +130,7 @@ static inline void golden_run_asked(golden *g, const golden_folder *folder) {
     size_t i;
     golden_open_device(g);
     for (i = 0; i < DITI_COUNT(golden_asked_cases); i++)
-        if (diti_equal(folder->name, golden_asked_cases[i].folder)) golden_asked_load(g, folder, &golden_asked_cases[i]);
+        if (diti_equal(folder->name, golden_asked_cases[i].folder))
+            golden_asked_load(g, folder, &golden_asked_cases[i]);
 }
 #endif

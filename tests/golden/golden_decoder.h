@@ -1,5 +1,5 @@
-/* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and layers
-   that each model's chat takes, and what their GGUF files make of tokens. */
+/* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and
+   layers that each model's chat takes, and what their GGUF files make of tokens. */
 #ifndef GOLDEN_DECODER_H
 #define GOLDEN_DECODER_H
 #include "golden_text.h"
@@ -56,14 +56,15 @@ static inline void golden_decoder_emit(golden_decoder_case *c) {
         if (!diti_checkpoint_find(c->m.folder->golden, name) && config->taps[i] == config->layers)
             diti_format(name, sizeof name, "%s.out", c->prefix);
         if (diti_checkpoint_find(c->m.folder->golden, name))
-            golden_expect(&c->m, name, diti_tensor_view(&c->m.graph, out, 0, rows, i * config->columns, config->columns),
+            golden_expect(&c->m, name,
+                          diti_tensor_view(&c->m.graph, out, 0, rows, i * config->columns, config->columns),
                           golden_decoder_state(c, name, config->columns), GOLDEN_MODEL);
     }
     for (i = 0; i < config->needed && config->needed == config->layers; i++) golden_decoder_layer(c, i);
 }
 
-/* Rows of tokens one behind the other, of which the mask leaves out those between and behind them: a prompt whose padding
-   is in its middle has positions that do not count it (Krea 2), so that it is the prompt without. */
+/* Rows of tokens one behind the other, of which the mask leaves out those between and behind them: a prompt whose
+   padding is in its middle has positions that do not count it (Krea 2), so that it is the prompt without. */
 static inline bool golden_run_decoder_case(golden *g, const golden_folder *folder, const diti_decoder *decoder,
                                            const char *prefix) {
     golden_decoder_case c = DITI_ZERO;
@@ -152,11 +153,10 @@ static inline void golden_run_decoder_taps(golden *g, const golden_folder *folde
     dit_error err = DITI_ZERO;
     int i = 0;
     options.taps = taps;
-    if (golden_require(
-            g,
-            diti_decoder_load(golden_shared.device, &g->env, folder->config, weights, "", &options, &decoder, &err) ==
-                DIT_OK,
-            "loads %s", err.message)) {
+    if (golden_require(g,
+                       diti_decoder_load(golden_shared.device, &g->env, folder->config, weights, "", &options, &decoder,
+                                         &err) == DIT_OK,
+                       "loads %s", err.message)) {
         char prefix[16];
         diti_format(prefix, sizeof prefix, "%s", tag);
         for (; i < 8; i++) {
@@ -174,8 +174,7 @@ static inline void golden_run_decoder_file(golden *g, const golden_folder *folde
     diti_taps taps = DITI_ZERO;
     uint32_t layers = 0, i;
     char name[64];
-    do
-        diti_format(name, sizeof name, "%s%s.mid.hidden_states.%u", tag, diti_equal(tag, "case") ? "0" : "", ++layers);
+    do diti_format(name, sizeof name, "%s%s.mid.hidden_states.%u", tag, diti_equal(tag, "case") ? "0" : "", ++layers);
     while (diti_checkpoint_find(folder->golden, name));
     for (i = 0; i < layers; i++) taps.at[taps.count++] = (int32_t)i;
     golden_run_decoder_taps(g, folder, weights, tag, &taps);

@@ -1,5 +1,5 @@
-/* Transformers whose fixtures record latents as tokens, FLUX.2 and Qwen-Image: each block on what is recorded of the one
-   before it, and whole evaluations, item by item. */
+/* Transformers whose fixtures record latents as tokens, FLUX.2 and Qwen-Image: each block on what is recorded of the
+   one before it, and whole evaluations, item by item. */
 #ifndef GOLDEN_PACKED_H
 #define GOLDEN_PACKED_H
 #include "golden_model.h"
@@ -14,10 +14,9 @@ static inline bool golden_is_packed(const golden_folder *folder) {
 static inline void golden_packed_grid(golden_case *c, uint32_t *height, uint32_t *width) {
     char name[96];
     uint64_t count = 0, i;
-    const diti_stored_tensor *ids =
-        diti_checkpoint_find(c->m.folder->golden, golden_case_name(c, "in.img_ids", name));
-    float *values = golden_floats(c->m.folder->golden,
-                                  golden_case_name(c, ids ? "in.img_ids" : "in.img_shape", name), &count);
+    const diti_stored_tensor *ids = diti_checkpoint_find(c->m.folder->golden, golden_case_name(c, "in.img_ids", name));
+    float *values =
+        golden_floats(c->m.folder->golden, golden_case_name(c, ids ? "in.img_ids" : "in.img_shape", name), &count);
     *height = *width = 1;
     for (i = 0; ids && i + 3 < count; i += 4) {
         if (values[i + 1] + 1 > (float)*height) *height = (uint32_t)values[i + 1] + 1;
@@ -81,8 +80,8 @@ static inline void golden_packed_parts(golden_case *c, const diti_transformer *m
         if (!reference) continue;
         diti_format(name, sizeof name, "case%u block %u [%u]", c->index, i, c->item);
         golden_expect(&c->m, name, x, reference, GOLDEN_BLOCK);
-        x = golden_copy(&c->m, golden_give(&c->m, DITI_F32, rows, model->traits.width,
-                                           golden_packed_block(c, model, i)));
+        x = golden_copy(&c->m,
+                        golden_give(&c->m, DITI_F32, rows, model->traits.width, golden_packed_block(c, model, i)));
     }
 }
 
@@ -118,14 +117,13 @@ static inline bool golden_run_packed_case(golden *g, const golden_folder *folder
         d->width = width * side;
         d->guidance = guidance;
         d->text_tokens = (uint32_t)text->shape[1];
-        d->text = golden_give(&c.m, DITI_F32, d->text_tokens, model->traits.text_columns,
-                              golden_case_rows(&c, "in.encoder_hidden_states", d->text_tokens,
-                                               model->traits.text_columns));
-        d->latent =
-            golden_give(&c.m, DITI_F32, channels, d->height * d->width,
-                        golden_packed_planes(golden_case_rows(&c, "in.hidden_states", height * width,
-                                                              channels * side * side),
-                                             channels, height, width, side));
+        d->text =
+            golden_give(&c.m, DITI_F32, d->text_tokens, model->traits.text_columns,
+                        golden_case_rows(&c, "in.encoder_hidden_states", d->text_tokens, model->traits.text_columns));
+        d->latent = golden_give(
+            &c.m, DITI_F32, channels, d->height * d->width,
+            golden_packed_planes(golden_case_rows(&c, "in.hidden_states", height * width, channels * side * side),
+                                 channels, height, width, side));
         d->step = golden_give_u32(&c.m, 0);
         diti_transformer_prepare(model, &c.m.graph, d);
         diti_graph_segment(&c.m.graph, "step", true);

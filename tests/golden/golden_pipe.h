@@ -67,7 +67,8 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->guidance.scale = (float)diti_json_number(call, "guidance_scale", diti_json_number(call, "guidance", 0));
     if (diti_json_get(call, "guidance_scale") && p->model->transformer->traits.guides_beyond)
         desc->guidance.scale += 1; /* away from the prompt's own prediction */
-    if (diti_json_get(call, "true_cfg_scale")) desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
+    if (diti_json_get(call, "true_cfg_scale"))
+        desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
     if (p->model->transformer->traits.wants_guidance) {
         desc->guidance.distilled = desc->guidance.scale;
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
@@ -203,8 +204,8 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
             input.shape[1] = stored->shape[2] / (side * side);
             input.shape[2] = desc.height / factor;
             input.shape[3] = desc.width / factor;
-            input.data = values = golden_pipe_unpack(values, count, (uint32_t)input.shape[2], (uint32_t)input.shape[3],
-                                                     side);
+            input.data = values =
+                golden_pipe_unpack(values, count, (uint32_t)input.shape[2], (uint32_t)input.shape[3], side);
         }
         result = dit_job_create(p->context, &desc, &job, &err);
         if (result == DIT_OK) golden_pipe_step_noise(p, job);

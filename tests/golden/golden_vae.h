@@ -246,7 +246,9 @@ static inline bool golden_run_vae_case(golden *g, const golden_folder *folder, c
     char name[96];
     uint32_t item;
     diti_format(name, sizeof name, "%s%d.in.%s", kind, index,
-                encode ? "image" : vae->packs ? "packed_latents" : "latent");
+                encode       ? "image"
+                : vae->packs ? "packed_latents"
+                             : "latent");
     stored = diti_checkpoint_find(folder->golden, name);
     if (!stored || stored->rank != 4) return false;
     for (item = 0; item < stored->shape[0]; item++) {

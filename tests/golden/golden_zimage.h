@@ -1,5 +1,6 @@
 /* Z-Image transformers: the refined text, blocks, and whole evaluations, each sample alone and then both as branches
-   with texts of unequal length. A folder may have several files of weights, whose outputs begin with the file's kind. */
+   with texts of unequal length. A folder may have several files of weights, whose outputs begin with the file's kind.
+ */
 #ifndef GOLDEN_ZIMAGE_H
 #define GOLDEN_ZIMAGE_H
 #include "golden_model.h"
@@ -128,10 +129,10 @@ static inline void golden_zimage_parts(golden_zimage *c, const diti_transformer 
                     text ? i - config->refiners : i);
         reference = golden_zimage_rows(c, name, text, width);
         if (!reference) continue;
-        golden_expect(&c->base.m, name,
-                      diti_tensor_view(graph, x, text ? 0 : d->text_tokens, (text ? d->text_tokens : 0) + image, 0,
-                                       width),
-                      reference, GOLDEN_BLOCK);
+        golden_expect(
+            &c->base.m, name,
+            diti_tensor_view(graph, x, text ? 0 : d->text_tokens, (text ? d->text_tokens : 0) + image, 0, width),
+            reference, GOLDEN_BLOCK);
         if (text)
             x = golden_copy(&c->base.m, golden_give(&c->base.m, DITI_F32, d->text_tokens + image, width,
                                                     golden_zimage_rows(c, name, text, width)));
@@ -158,9 +159,8 @@ static inline void golden_zimage_run(golden *g, const golden_folder *folder, gol
     reference = golden_item(&c->base.m, name, 0, channels, pixels);
     for (i = 0; i < channels * pixels; i++) reference[i] = -reference[i]; /* the pipeline's next step */
     diti_format(label, sizeof label, "%s%s", name, modes[c->mode]);
-    golden_expect(&c->base.m, label,
-                  diti_tensor_view(&c->base.m.graph, out, place * channels, channels, 0, pixels), reference,
-                  GOLDEN_MODEL);
+    golden_expect(&c->base.m, label, diti_tensor_view(&c->base.m.graph, out, place * channels, channels, 0, pixels),
+                  reference, GOLDEN_MODEL);
     golden_case_run(&c->base, model);
 }
 

@@ -21,7 +21,6 @@ typedef struct problem {
 
 static uint32_t kv_width(const problem *p) { return (p->kv_heads ? p->kv_heads : p->heads) * p->head_dim; }
 
-
 typedef struct answer {
     float *out, *lse;
     size_t count, rows;
@@ -59,7 +58,10 @@ static void read_floats(diti_plan *plan, diti_tensor tensor, float *out, size_t 
 static void describe(const problem *p, char *text, size_t size) {
     snprintf(text, size, "%u heads of %u, %u items, %u queries, %u keys, size %g, values %g%s%s%s%s", p->heads,
              p->head_dim, p->batch, p->queries, p->keys, (double)p->size, (double)p->values, p->items ? ", items" : "",
-             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "", p->row_step ? ", interleaved" : p->kv_heads ? ", shared keys" : "");
+             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "",
+             p->row_step   ? ", interleaved"
+             : p->kv_heads ? ", shared keys"
+                           : "");
 }
 
 /* module: what must have been chosen. */

@@ -700,10 +700,12 @@ static void check_attention(diti_device *device, const attention_case *c) {
     tv = input(&v, act, c->extra, "v");
     out = diti_attention(graph, tq, tk, tv, &desc);
     reference_attention(c, &q, &k, &v, items, &bias, desc.scale, wanted, wanted_lse);
-    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s%s%s%s",
+    snprintf(what, sizeof what,
+             "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s%s%s%s",
              diti_rung_name(device->rung), device->is_cpu, c->batch, c->heads, c->head_dim, c->queries, c->keys,
              (double)size, c->lengths ? " lengths" : "", c->packed ? " packed" : "", c->bias ? " bias" : "",
-             c->lse ? " lse" : "", c->row_step ? " interleaved" : "", c->kv_heads ? " shared keys" : "", c->cap > 0 ? " capped" : "");
+             c->lse ? " lse" : "", c->row_step ? " interleaved" : "", c->kv_heads ? " shared keys" : "",
+             c->cap > 0 ? " capped" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */

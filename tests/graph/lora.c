@@ -53,8 +53,7 @@ static double *times(const float *a, const float *b, uint32_t rows, uint32_t inn
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t k = 0; k < inner; k++)
             for (uint32_t c = 0; c < columns; c++)
-                out[(size_t)r * columns + c] +=
-                    (double)a[(size_t)r * inner + k] * (double)b[(size_t)k * columns + c];
+                out[(size_t)r * columns + c] += (double)a[(size_t)r * inner + k] * (double)b[(size_t)k * columns + c];
     return out;
 }
 
@@ -120,8 +119,8 @@ static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t 
     double *delta = calloc((size_t)b->rows * b->columns, sizeof *delta);
     for (uint32_t r = 0; r < b->rows; r++)
         for (uint32_t c = 0; c < b->columns; c++)
-            delta[(size_t)r * b->columns + c] = one[(size_t)(r / rows2) * columns + c / columns2] *
-                                                two[(size_t)(r % rows2) * columns2 + c % columns2];
+            delta[(size_t)r * b->columns + c] =
+                one[(size_t)(r / rows2) * columns + c / columns2] * two[(size_t)(r % rows2) * columns2 + c % columns2];
     free(one);
     free(two);
     return delta;
@@ -176,8 +175,7 @@ static bool load_loras(bench *b, const adapter *adapters) {
         diti_lora_matches matches = DITI_ZERO;
         dit_result result = diti_lora_match_scopes(b->opened[i], &scope, 1, &matches, &err);
         if (result == DIT_OK) result = diti_lora_check_fits(b->opened[i], &err);
-        if (result == DIT_OK)
-            result = diti_lora_load(device, &env, b->opened[i], &matches, false, &b->loras[i], &err);
+        if (result == DIT_OK) result = diti_lora_load(device, &env, b->opened[i], &matches, false, &b->loras[i], &err);
         diti_free(&env, matches.list);
         if (!CHECK_MESSAGE(result == DIT_OK, "%s", err.message)) return false;
         b->uses[i].lora = b->loras[i];
@@ -306,8 +304,7 @@ static diti_tensor emit(diti_graph *graph, const bench *b, const product *p, con
     diti_linear_desc desc = DITI_ZERO;
     uint32_t columns = p->columns ? p->columns : b->columns;
     diti_tensor x = give(graph, &in[0], o->rows, columns);
-    if (p->multiplied)
-        desc.multiply = copy_of(graph, give(graph, &in[1], o->rows, o->out), false, DITI_STORAGE_ARENA);
+    if (p->multiplied) desc.multiply = copy_of(graph, give(graph, &in[1], o->rows, o->out), false, DITI_STORAGE_ARENA);
     if (p->gated) desc.gate = give(graph, &in[2], 1, o->out);
     if (p->residual || p->of) {
         desc.out = copy_of(graph, give(graph, &in[3], o->rows, o->out), p->f32, DITI_STORAGE_ARENA);
@@ -356,8 +353,7 @@ static float *run_product(bench *b, const product *p, const operands *o, bool ad
     out = emit(&graph, b, p, o, in);
     diti_guard_judge(&graph);
     done = diti_plan_create(&graph, NULL, &plan, &err);
-    if (done == DIT_OK && scales)
-        done = diti_plan_write(plan, scales, b->scales, b->scale_count * sizeof(float), &err);
+    if (done == DIT_OK && scales) done = diti_plan_write(plan, scales, b->scales, b->scale_count * sizeof(float), &err);
     for (int i = 0; i < 4 && done == DIT_OK; i++) {
         const diti_tensor_info *info = in[i] ? &plan->tensors[in[i]] : NULL;
         if (info) done = diti_plan_write(plan, in[i], values[i], (size_t)info->rows * info->columns * 4, &err);
@@ -393,8 +389,8 @@ static void check_product(bench *b, const product *p, uint32_t rows, const char 
     double *reference = expected(b, p, &o), worst = device->rung >= DITI_RUNG_FP16 ? 3e-3 : 2e-6, off;
     float *out = run_product(b, p, &o, true);
     off = relative(out, reference, (size_t)rows * o.out);
-    CHECK_MESSAGE(off <= worst, "%s %s [%u, %u] on %u rows, product %u: off by %.3g", diti_rung_name(device->rung), what, b->rows, b->columns, rows,
-                  (unsigned)number, off);
+    CHECK_MESSAGE(off <= worst, "%s %s [%u, %u] on %u rows, product %u: off by %.3g", diti_rung_name(device->rung),
+                  what, b->rows, b->columns, rows, (unsigned)number, off);
     free(out);
     free(reference);
     operands_free(&o);

@@ -194,7 +194,8 @@ static void test_added(maker *m, const generated_model *shape) {
 }
 
 static void test_ways(maker *m, const generated_model *shape) {
-    static const loading merged = {true, true, DIT_TYPE_STORED, 0, false}, need = {true, false, DIT_TYPE_STORED, 0, true};
+    static const loading merged = {true, true, DIT_TYPE_STORED, 0, false},
+                         need = {true, false, DIT_TYPE_STORED, 0, true};
     loading streamed = {true, false, DIT_TYPE_STORED, 0, false};
     dit_model_info all, some;
     dit_model_get_info(m->model, &all);
@@ -259,9 +260,9 @@ typedef struct division {
     bool sweep;
 } division;
 static const division divisions[] = {
-    {"tensor2", 2, 1e-5, false},          {"ulysses2", 2, 1e-6, true},        {"ring2", 2, 1e-5, true},
-    {"layers2", 2, 1e-6, true},          {"tensor2x2", 4, 1e-5, true},       {"cfg2", 2, 1e-6, true},
-    {"pipefusion2", 2, 0.5, true},        {"ulysses2,shard", 2, 1e-6, true},  {"tensor2,ulysses2", 4, 1e-5, true},
+    {"tensor2", 2, 1e-5, false},   {"ulysses2", 2, 1e-6, true},       {"ring2", 2, 1e-5, true},
+    {"layers2", 2, 1e-6, true},    {"tensor2x2", 4, 1e-5, true},      {"cfg2", 2, 1e-6, true},
+    {"pipefusion2", 2, 0.5, true}, {"ulysses2,shard", 2, 1e-6, true}, {"tensor2,ulysses2", 4, 1e-5, true},
 };
 
 static void test_divisions(const generated_model *shape, uint32_t devices, const char *rung, dit_type type) {
@@ -338,7 +339,8 @@ static void test_told(void) {
     desc = request_asked(&m, &small, NULL, &inputs);
     desc.lora_weights = &bad;
     desc.lora_weight_count = 1;
-    CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "lora_weights[0]"));
+    CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "lora_weights[0]"));
     desc.lora_weight_count = 2;
     CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "1 LoRAs"));
     generated_free_inputs(&inputs);

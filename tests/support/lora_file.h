@@ -16,7 +16,8 @@ static inline void lora_file_bytes(lora_file *file, const char *name, const char
                                    uint32_t rank, const void *values, size_t size) {
     char text[400];
     uint32_t i;
-    int used = snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", file->count++ ? "," : "", name, type);
+    int used =
+        snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", file->count++ ? "," : "", name, type);
     for (i = 0; i < rank; i++)
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%llu", i ? "," : "", (unsigned long long)shape[i]);
     used += snprintf(text + used, sizeof text - (size_t)used, "],\"data_offsets\":[%zu,%zu]}", file->data.size,
@@ -33,9 +34,9 @@ static inline void lora_file_matrix(lora_file *file, const char *name, uint64_t 
     shape[0] = rows;
     shape[1] = columns;
     for (i = 0; i < count; i++)
-        values[i] = (float)(((double)(real_random(diti_hash(name, strlen(name)) + seed, i) >> 11) / 9007199254740992.0 -
-                             0.5) *
-                            2 * spread);
+        values[i] =
+            (float)(((double)(real_random(diti_hash(name, strlen(name)) + seed, i) >> 11) / 9007199254740992.0 - 0.5) *
+                    2 * spread);
     lora_file_bytes(file, name, "F32", shape, 2, values, (size_t)count * sizeof *values);
     free(values);
 }
