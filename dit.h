@@ -705,7 +705,7 @@ typedef struct dit_source {
 } dit_source;
 
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
-    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_source source;         /* a LoRA's is a file, or a folder as PEFT or diffusers writes it */
     dit_role
         role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
     float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
@@ -715,7 +715,7 @@ typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or 
 } dit_component;
 
 typedef struct dit_lora_info { /* a LoRA of a model */
-    char name[64];             /* its file's name without folder and ending */
+    char name[64];             /* the file's, without folder and ending */
     float weight;              /* strength that jobs give it by themselves */
     bool merged;
     uint32_t modules;         /* layers that it adds something to */
@@ -725,7 +725,7 @@ typedef struct dit_lora_info { /* a LoRA of a model */
     uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
     uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
     uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
-    float guidance; /* likewise */
+    float guidance; /* guidance that it wants; 0: it says nothing */
 } dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
@@ -12882,7 +12882,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
-    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -12906,7 +12906,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
@@ -12933,12 +12933,12 @@ typedef struct diti_weight_tally {
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
     char *module;              /* as it is asked for, without ".weight" */
-    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
     const char *weight;               /* diti_weight.name of the weight that has them: this very string */
     uint32_t row;                     /* from here on */
-    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    const diti_stored_tensor *tensor; /* stored tensor that has them, from tensor_row on */
     uint32_t tensor_row;
 } diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
@@ -12951,7 +12951,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
-    diti_target *targets;           /* of parts that adapters may be for */
+    diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
     const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
@@ -13364,7 +13364,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #define DITI_LORA_H
 
 /* --- files --- */
-typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+typedef enum diti_lora_slot {                 /* part that a tensor has in its module */
                               DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
                               DITI_LORA_UP,
                               DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
@@ -13397,7 +13397,7 @@ typedef struct diti_lora_file {
     diti_env env;
     diti_checkpoint *checkpoint;
     diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
-    bool prefixed;     /* its keys begin with "transformer." */
+    bool prefixed;     /* keys of config begin with "transformer." */
     diti_lora_module *modules;
     size_t module_count, module_capacity;
     uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */
@@ -13554,7 +13554,8 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
     for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
+        diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 
@@ -14106,7 +14107,7 @@ DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weig
     const diti_weights *weights = &loader->weights;
     char full[256];
     size_t i = weights->target_count;
-    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+    while (i-- > 0 && loader->adapts) { /* the alias is of a target that was noted when the weight was loaded */
         diti_target target = weights->targets[i];
         if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
             rows > target.rows)
@@ -16318,7 +16319,7 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
 }
 
 /* ==== src/weights/lora_values.c ==== */
-/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+/* Deltas that modules add to weights, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
    deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
 
 static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_module *module, uint32_t slot,
@@ -16553,7 +16554,7 @@ DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, fl
 typedef struct diti_lora_build {
     diti_lora *lora;
     const diti_lora_file *file;
-    dit_type type; /* of all matrices */
+    dit_type type; /* type of all matrices */
     bool measures; /* nothing is made on the device */
     dit_error *err;
 } diti_lora_build;
@@ -54652,7 +54653,7 @@ static void diti_lora_describe(const diti_lora_file *file, const dit_component *
     diti_lora_defaults(file, &out->steps, &out->guidance);
 }
 
-/* What is known when all parts have been looked at. */
+/* Counts, which are known when all parts have been looked at. */
 static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
     size_t i;
     for (i = 0; i < file->module_count; i++) {
