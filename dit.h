@@ -703,7 +703,7 @@ typedef struct dit_source {
 } dit_source;
 
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or a LoRA */
-    dit_source source;         /* of a LoRA a file, or a folder as PEFT or diffusers writes it */
+    dit_source source;         /* a LoRA's is a file, or a folder as PEFT or diffusers writes it */
     dit_role
         role;     /* DIT_ROLE_NONE: told from the content, a LoRA never; one that the model has no use for is refused */
     float weight; /* strength of a LoRA, which dit_job_desc.lora_weights can change; 0: 1; below 0: away from it */
@@ -713,7 +713,7 @@ typedef struct dit_component { /* a part of a pipeline that lives elsewhere, or 
 } dit_component;
 
 typedef struct dit_lora_info { /* a LoRA of a model */
-    char name[64];             /* its file's name without folder and ending */
+    char name[64];             /* the file's, without folder and ending */
     float weight;              /* strength that jobs give it by themselves */
     bool merged;
     uint32_t modules;         /* layers that it adds something to */
@@ -723,7 +723,7 @@ typedef struct dit_lora_info { /* a LoRA of a model */
     uint32_t dense; /* layers whose part is as large as their weight: it costs as much as the layer in each step */
     uint64_t bytes; /* device memory, which dit_model_desc.weight_budget counts; 0: merged */
     uint32_t steps; /* steps that it wants, which become the model's default; 0: it says nothing */
-    float guidance; /* likewise */
+    float guidance; /* guidance that it wants; 0: it says nothing */
 } dit_lora_info;
 
 typedef struct dit_type_rule { /* says in which type some tensors are kept */
@@ -12912,7 +12912,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
-    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -12936,7 +12936,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
@@ -12963,12 +12963,12 @@ typedef struct diti_weight_tally {
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
     char *module;              /* as it is asked for, without ".weight" */
-    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
     const char *weight;               /* diti_weight.name of the weight that has them: this very string */
     uint32_t row;                     /* from here on */
-    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    const diti_stored_tensor *tensor; /* stored tensor that has them, from tensor_row on */
     uint32_t tensor_row;
 } diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
@@ -12981,7 +12981,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
-    diti_target *targets;           /* of parts that adapters may be for */
+    diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
     const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;
@@ -13394,7 +13394,7 @@ DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fin
 #define DITI_LORA_H
 
 /* --- files --- */
-typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+typedef enum diti_lora_slot {                 /* part that a tensor has in its module */
                               DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
                               DITI_LORA_UP,
                               DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
@@ -13427,7 +13427,7 @@ typedef struct diti_lora_file {
     diti_env env;
     diti_checkpoint *checkpoint;
     diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
-    bool prefixed;     /* its keys begin with "transformer." */
+    bool prefixed;     /* keys of config begin with "transformer." */
     diti_lora_module *modules;
     size_t module_count, module_capacity;
     uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */
@@ -13584,7 +13584,8 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
     for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
+        diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 
@@ -14136,7 +14137,7 @@ DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weig
     const diti_weights *weights = &loader->weights;
     char full[256];
     size_t i = weights->target_count;
-    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+    while (i-- > 0 && loader->adapts) { /* the alias is of a target that was noted when the weight was loaded */
         diti_target target = weights->targets[i];
         if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
             rows > target.rows)
@@ -15888,6 +15889,13 @@ static bool diti_lora_matrix(const diti_stored_tensor *tensor, uint32_t *rows, u
     return true;
 }
 
+/* Any tensor of a module, for messages. */
+static const diti_stored_tensor *diti_lora_any(const diti_lora_module *module) {
+    uint32_t i = 0;
+    while (!module->tensors[i]) i++;
+    return module->tensors[i];
+}
+
 /* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
 static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
                                     diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
@@ -15895,7 +15903,8 @@ static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_
     uint32_t inner;
     const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
     if (!module->tensors[a] || !module->tensors[b])
-        return diti_lora_refuse(file, there, err, "the other half of the pair is missing; the file is incomplete");
+        return diti_lora_refuse(file, there ? there : diti_lora_any(module), err,
+                                "the other half of the pair is missing; the file is incomplete");
     if (!diti_lora_matrix(module->tensors[a], rows, &inner))
         return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
@@ -15920,15 +15929,12 @@ static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *
 static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot whole,
                                    uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
     diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
-    uint32_t i;
     *rank = 0;
     if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
         return diti_lora_product(file, module, a, b, rows, rank, columns, err);
     if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
     if (module->tensors[whole]) return diti_lora_refuse(file, module->tensors[whole], err, "not a matrix");
-    for (i = DITI_LOKR_1; i <= DITI_LOKR_2B && !module->tensors[i]; i++) {
-    }
-    return diti_lora_refuse(file, module->tensors[i], err, "one of LoKr's factors is missing");
+    return diti_lora_refuse(file, diti_lora_any(module), err, "one of LoKr's factors is missing");
 }
 
 static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
@@ -16343,7 +16349,7 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
 }
 
 /* ==== src/weights/lora_values.c ==== */
-/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+/* Deltas that modules add to weights, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
    deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
 
 static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_module *module, uint32_t slot,
@@ -16578,7 +16584,7 @@ DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, fl
 typedef struct diti_lora_build {
     diti_lora *lora;
     const diti_lora_file *file;
-    dit_type type; /* of all matrices */
+    dit_type type; /* type of all matrices */
     bool measures; /* nothing is made on the device */
     dit_error *err;
 } diti_lora_build;
@@ -17929,7 +17935,7 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
-    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
+    uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
@@ -17940,7 +17946,7 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
                                      const diti_rows *which, uint32_t begin, uint32_t end);
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
-/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+/* Does so with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
 DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
@@ -22532,7 +22538,7 @@ typedef struct diti_lora_beside {
     const diti_gemm *gemm; /* product without LoRAs */
     const diti_weight *weight;
     const diti_linear_desc *desc;
-    uint32_t row; /* of the whole weight, which makes column 0 */
+    uint32_t row; /* row of the whole weight that makes column 0 */
     diti_tensor x;
     diti_lora_term *terms;
     size_t count, capacity;
@@ -55082,7 +55088,7 @@ static void diti_lora_describe(const diti_lora_file *file, const dit_component *
     diti_lora_defaults(file, &out->steps, &out->guidance);
 }
 
-/* What is known when all parts have been looked at. */
+/* Counts, which are known when all parts have been looked at. */
 static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
     size_t i;
     for (i = 0; i < file->module_count; i++) {

@@ -103,7 +103,7 @@ typedef struct bench {
     diti_graph graph;
     diti_plan *plan;
     held *weights;
-    bench_lora *lora; /* NULL: none */
+    bench_lora *lora;                /* NULL: none */
     bool no_memory;                  /* weights have a size, but no memory: their plan is never made */
     double weight_bytes;             /* of them, so far */
     int code;                        /* the first failure while a graph is built */

@@ -72,7 +72,7 @@ typedef struct diti_gemm {
     uint32_t rows, columns, depth, rows_per_gate;
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
-    uint32_t out_step; /* of products for the rows of items: rows of out from item to item; 0: those of x */
+    uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
@@ -83,7 +83,7 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
                                      const diti_rows *which, uint32_t begin, uint32_t end);
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
-/* The same with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
+/* Does so with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
 DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */

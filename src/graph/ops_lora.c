@@ -17,7 +17,7 @@ typedef struct diti_lora_beside {
     const diti_gemm *gemm; /* product without LoRAs */
     const diti_weight *weight;
     const diti_linear_desc *desc;
-    uint32_t row; /* of the whole weight, which makes column 0 */
+    uint32_t row; /* row of the whole weight that makes column 0 */
     diti_tensor x;
     diti_lora_term *terms;
     size_t count, capacity;

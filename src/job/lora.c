@@ -17,7 +17,7 @@ static void diti_lora_describe(const diti_lora_file *file, const dit_component *
     diti_lora_defaults(file, &out->steps, &out->guidance);
 }
 
-/* What is known when all parts have been looked at. */
+/* Counts, which are known when all parts have been looked at. */
 static void diti_lora_count(const diti_lora_file *file, dit_lora_info *out) {
     size_t i;
     for (i = 0; i < file->module_count; i++) {

@@ -47,7 +47,8 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
     for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns); /* its own inverse */
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
+        diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 

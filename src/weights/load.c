@@ -342,7 +342,7 @@ DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weig
     const diti_weights *weights = &loader->weights;
     char full[256];
     size_t i = weights->target_count;
-    while (i-- > 0 && loader->adapts) { /* of a target that was noted when the weight was loaded */
+    while (i-- > 0 && loader->adapts) { /* the alias is of a target that was noted when the weight was loaded */
         diti_target target = weights->targets[i];
         if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
             rows > target.rows)

@@ -8,7 +8,7 @@
 typedef struct diti_lora_build {
     diti_lora *lora;
     const diti_lora_file *file;
-    dit_type type; /* of all matrices */
+    dit_type type; /* type of all matrices */
     bool measures; /* nothing is made on the device */
     dit_error *err;
 } diti_lora_build;

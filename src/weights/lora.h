@@ -6,7 +6,7 @@
 #include "weights/component.h"
 
 /* --- files --- */
-typedef enum diti_lora_slot {                 /* what a tensor is to its module */
+typedef enum diti_lora_slot {                 /* part that a tensor has in its module */
                               DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
                               DITI_LORA_UP,
                               DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
@@ -39,7 +39,7 @@ typedef struct diti_lora_file {
     diti_env env;
     diti_checkpoint *checkpoint;
     diti_json *config; /* adapter_config.json, or what the metadata has in its place; NULL: neither is there */
-    bool prefixed;     /* its keys begin with "transformer." */
+    bool prefixed;     /* keys of config begin with "transformer." */
     diti_lora_module *modules;
     size_t module_count, module_capacity;
     uint32_t foreign; /* tensors that are nothing of an adapter, and the first of them */

@@ -158,6 +158,13 @@ static bool diti_lora_matrix(const diti_stored_tensor *tensor, uint32_t *rows, u
     return true;
 }
 
+/* Any tensor of a module, for messages. */
+static const diti_stored_tensor *diti_lora_any(const diti_lora_module *module) {
+    uint32_t i = 0;
+    while (!module->tensors[i]) i++;
+    return module->tensors[i];
+}
+
 /* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
 static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
                                     diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
@@ -165,7 +172,8 @@ static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_
     uint32_t inner;
     const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
     if (!module->tensors[a] || !module->tensors[b])
-        return diti_lora_refuse(file, there, err, "the other half of the pair is missing; the file is incomplete");
+        return diti_lora_refuse(file, there ? there : diti_lora_any(module), err,
+                                "the other half of the pair is missing; the file is incomplete");
     if (!diti_lora_matrix(module->tensors[a], rows, &inner))
         return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
@@ -190,15 +198,12 @@ static dit_result diti_loha_shape(const diti_lora_file *file, diti_lora_module *
 static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot whole,
                                    uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
     diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
-    uint32_t i;
     *rank = 0;
     if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
         return diti_lora_product(file, module, a, b, rows, rank, columns, err);
     if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
     if (module->tensors[whole]) return diti_lora_refuse(file, module->tensors[whole], err, "not a matrix");
-    for (i = DITI_LOKR_1; i <= DITI_LOKR_2B && !module->tensors[i]; i++) {
-    }
-    return diti_lora_refuse(file, module->tensors[i], err, "one of LoKr's factors is missing");
+    return diti_lora_refuse(file, diti_lora_any(module), err, "one of LoKr's factors is missing");
 }
 
 static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {

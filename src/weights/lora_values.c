@@ -1,4 +1,4 @@
-/* What a module adds to a weight, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
+/* Deltas that modules add to weights, as numbers: row by row, or as the product of two thin matrices. LoHa's and LoKr's
    deltas are such products, too: the rows of down are products of rows of the two factors, and so are columns of up. */
 #include "weights/lora.h"
 

@@ -71,7 +71,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
-    const struct diti_lora_merges *merges; /* what is added to the rows before they are quantized; NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
@@ -95,7 +95,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    const struct diti_lora_merges *merges; /* what is added to rows [first, first + rows); NULL: nothing */
+    const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
@@ -122,12 +122,12 @@ typedef struct diti_weight_tally {
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
     char *module;              /* as it is asked for, without ".weight" */
-    uint32_t names;            /* who calls it so: diffusers; the original, by its key table; or both */
+    uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
     const char *weight;               /* diti_weight.name of the weight that has them: this very string */
     uint32_t row;                     /* from here on */
-    const diti_stored_tensor *tensor; /* and the stored tensor, from tensor_row on */
+    const diti_stored_tensor *tensor; /* stored tensor that has them, from tensor_row on */
     uint32_t tensor_row;
 } diti_target;
 typedef struct diti_weights { /* the memory behind a component's weights */
@@ -140,7 +140,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
-    diti_target *targets;           /* of parts that adapters may be for */
+    diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
     const struct diti_key_table *originals; /* the original's names of modules; NULL: unknown */
 } diti_weights;

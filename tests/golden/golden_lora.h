@@ -52,7 +52,7 @@ static inline diti_lora_file *golden_lora_open(golden_lora_run *r, const char *n
 }
 
 static inline bool golden_lora_choose(golden_lora_run *r, const char *output) {
-    static const char *const pairs[][2] = {{"peft", "kohya"},     {"peft", "kohya_fused"}, {"lora", "lora_rs"},
+    static const char *const pairs[][2] = {{"peft", "kohya"},      {"peft", "kohya_fused"}, {"lora", "lora_rs"},
                                            {"lightning", "kohya"}, {"bfl", "kohya"},        {"aitoolkit", "comfy"}};
     const char *const *pair = pairs[0], *weight;
     char path[96];
@@ -282,9 +282,9 @@ static inline void golden_lora_tokens(golden_lora_run *r, const char *label) {
         golden_lora_unpatch(recorded, channels, d->height, d->width);
     }
     d->latent = golden_give(&c.base.m, DITI_F32, channels, pixels, recorded);
-    d->text = golden_give(&c.base.m, DITI_F32, d->text_tokens, r->model->traits.text_columns,
-                          golden_case_rows(&c.base, "in.encoder_hidden_states", d->text_tokens,
-                                           r->model->traits.text_columns));
+    d->text = golden_give(
+        &c.base.m, DITI_F32, d->text_tokens, r->model->traits.text_columns,
+        golden_case_rows(&c.base, "in.encoder_hidden_states", d->text_tokens, r->model->traits.text_columns));
     d->step = golden_give_u32(&c.base.m, 0);
     golden_lora_give(r, &c.base.m);
     diti_transformer_prepare(r->model, &c.base.m.graph, d);

@@ -266,7 +266,7 @@ typedef struct operands {
     float *x, *multiply, *gate, *residual;
 } operands;
 
-/* What the product should be; rows that it is not about keep the residual's value. */
+/* The product as it should be; rows that it is not about keep the residual's value. */
 static double *expected(const bench *b, const product *p, const operands *o) {
     uint32_t row0 = p->row + p->part_first, columns = p->columns ? p->columns : b->columns;
     double *out = calloc((size_t)o->rows * o->out, sizeof *out);
@@ -574,7 +574,7 @@ static void test_broken_files(void) {
     lora_file_free(&file);
 }
 
-/* What fits nothing is told; what has another shape, or is of another model, is refused. */
+/* A module that fits nothing is told; one of another shape, and a file for another model, are refused. */
 static void test_modules(void) {
     static const adapter one[] = {{LORA, 4, 2, 1}};
     diti_lora_matches matches = DITI_ZERO;
