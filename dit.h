@@ -22004,7 +22004,8 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     }
     c[7] = diti_gemm_is_vector(graph, gemm);
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
-    if (tiles->kernel == DITI_KERNEL_GEMM_COOP) c[8] = gemm->depth % tiles->constants[7] != 0; /* slices do not divide K */
+    if (tiles->kernel == DITI_KERNEL_GEMM_COOP)
+        c[8] = gemm->depth % tiles->constants[7] != 0; /* slices do not divide K */
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
     if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;

@@ -176,7 +176,8 @@ vec4 narrow_a(const vec4 v) {
     return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), narrow_limit, narrow_peak) : v;
 }
 
-// The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists. After guard_begin().
+// The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists. After
+// guard_begin().
 void finish(vec4 v, const uint row, const uint n) {
     if (INT8) v = v * row_scale(row) * column_scales(n);
     v *= guard_factors.y;

@@ -1222,6 +1222,7 @@ static void name_references(app *a) {
 /* --ref-image: each is scaled down to about a million pixels. */
 static int read_references(app *a) {
     const char *at = a->o.references;
+    const picture nothing = {0};
     while (at && *at) {
         const size_t length = strcspn(at, "|");
         picture *p = &a->r.reference_pictures[a->r.reference_count];
@@ -1232,7 +1233,7 @@ static int read_references(app *a) {
         if (a->r.reference_count == MOST_REFERENCES)
             return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
         snprintf(path, sizeof path, "%.*s", (int)length, at);
-        code = read_picture("--ref-image", path, p);
+        code = read_picture("--ref-image", path, &nothing, p);
         if (code) return code;
         scale = sqrt(REFERENCE_PIXELS / ((double)p->width * p->height));
         if (scale < 1) wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
@@ -2278,7 +2279,7 @@ static void end_request(app *a) {
     free(a->r.texts[0].bytes);
     free(a->r.texts[1].bytes);
     free(a->r.start.rgba);
-    for (uint32_t i = 0; i < MOST_REFERENCES; i++) free(a->r.reference_pictures[i].rgba);
+    for (i = 0; i < MOST_REFERENCES; i++) free(a->r.reference_pictures[i].rgba);
     free(a->r.mask.rgba);
     free(a->split);
     a->loop_prompt = a->split = NULL;
