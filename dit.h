@@ -52817,9 +52817,9 @@ struct dit_model {
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
     diti_model_lora loras[DITI_MAX_LORAS];
     uint32_t lora_count;
-    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
-    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
-    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
+    uint64_t lora_bytes;                        /* device memory of these files */
     diti_lora_merges merges;                    /* as long as weights are read */
 };
 
@@ -52964,7 +52964,7 @@ typedef struct diti_job_request {
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
-    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -57000,7 +57000,7 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
-/* What the encoder gives becomes latents as the sampler has them. */
+/* The encoder's values become latents as the sampler has them. */
 static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
     uint32_t columns = diti_tensor_columns(graph, to), i;
     if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
@@ -62293,7 +62293,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
-    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* LoRAs of weight 0 stay in the plan */
         request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {

@@ -269,7 +269,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
-    if (!(request.shape.loras & ~job->request.shape.loras)) /* those that are 0 now stay in the plan */
+    if (!(request.shape.loras & ~job->request.shape.loras)) /* LoRAs of weight 0 stay in the plan */
         request.shape.loras = job->request.shape.loras;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {

@@ -107,9 +107,9 @@ struct dit_model {
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
     diti_model_lora loras[DITI_MAX_LORAS];
     uint32_t lora_count;
-    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded, of those that are not merged */
-    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, then as well */
-    uint64_t lora_bytes;                        /* of those files on the device */
+    diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
+    dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
+    uint64_t lora_bytes;                        /* device memory of these files */
     diti_lora_merges merges;                    /* as long as weights are read */
 };
 
@@ -254,7 +254,7 @@ typedef struct diti_job_request {
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
-    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* likewise */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */

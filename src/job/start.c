@@ -139,7 +139,7 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
-/* What the encoder gives becomes latents as the sampler has them. */
+/* The encoder's values become latents as the sampler has them. */
 static void diti_start_scale(diti_graph *graph, const diti_vae_traits *vae, diti_tensor from, diti_tensor to) {
     uint32_t columns = diti_tensor_columns(graph, to), i;
     if (!vae->by_channel) diti_start_map(graph, from, to, vae->scale, -vae->shift * vae->scale);
