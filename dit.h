@@ -16028,7 +16028,7 @@ static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *
     const diti_stored_tensor *tensor = module->tensors[DITI_LORA_ALPHA];
     float alpha = 0;
     module->scale = tensor ? 1 : diti_lora_configured(file, module);
-    if (!isfinite(module->scale))
+    if (!(fabs(module->scale) < 1e30))
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the scale of module %.200s is not finite",
                          diti_checkpoint_name(file->checkpoint), module->name);
     if (!tensor || !module->rank) return DIT_OK;

@@ -17,7 +17,7 @@ static const char usage_text[] =
     "\n"
     "gemm, gemv     x [m, k] times weights [n, k]: --m 1024 (gemv: 1) --n 1024 --k 1024 --type f32[,q8_0...]\n"
     "attention      --tokens 1024 --heads 8 --head-dim 64 [--keys TOKENS] [--batch 1]\n"
-    "               --strided: items of the batch lie between each other, as the places of a clip's frames do\n"
+    "               --strided: items of the batch lie between each other, as frames of a position do\n"
     "conv           --size 64 (height and width) --in 128 --out 128 --kernel 3 (or 1)\n"
     "norm, copy     m rows of k numbers: --m 1024 --k 1024\n"
     "expand         packed weights [n, k] to the format that kernels compute with: --type q8_0\n"

@@ -215,7 +215,7 @@ static const published models[] = {
 
 static void check_published(const published *p) {
     real_file files[5] = {{0}};
-    dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0}};
+    dit_component components[4] = DITI_ZERO;
     const int32_t label = 207;
     dit_model_desc source = {0};
     dit_job_desc desc = {0};
