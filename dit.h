@@ -14564,20 +14564,6 @@ DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear 
     diti_join_measure(loader, out);
 }
 
-DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-                                     size_t size) {
-    const char *stored = NULL;
-    size_t i, length, longest = 0;
-    for (i = 0; i < count; i++) {
-        length = strlen(pairs[i][0]);
-        if (length <= longest || strncmp(name, pairs[i][0], length) != 0) continue;
-        if (name[length] && name[length] != '.') continue;
-        stored = pairs[i][1];
-        longest = length;
-    }
-    return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
-}
-
 /* ---- uploading ---- */
 
 typedef struct diti_upload_run {
@@ -15559,9 +15545,22 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
     diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-/* ==== src/weights/component.c ==== */
+/* ==== src/weights/names.c ==== */
+/* Names of weights: what the code asks for, in the words of the file at hand. */
 
-/* ---- names ---- */
+DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                     size_t size) {
+    const char *stored = NULL;
+    size_t i, length, longest = 0;
+    for (i = 0; i < count; i++) {
+        length = strlen(pairs[i][0]);
+        if (length <= longest || strncmp(name, pairs[i][0], length) != 0) continue;
+        if (name[length] && name[length] != '.') continue;
+        stored = pairs[i][1];
+        longest = length;
+    }
+    return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
+}
 
 static const char *diti_rename_by(const diti_key_table *table, const char *name, char *out, size_t size) {
     size_t skip = table->before ? strlen(table->before) : 0, used = 0;
@@ -15585,6 +15584,8 @@ DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, cha
     for (i = 0; i < DITI_KEY_TABLES && !stored; i++) stored = diti_rename_by(&tables[i], name, out, size);
     return stored;
 }
+
+/* ==== src/weights/component.c ==== */
 
 /* ---- sizes ---- */
 
@@ -17986,8 +17987,6 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
 /* `to` is stored with the exponent of `from`. */
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
-/* Another device gets the tensor, with its exponent. */
-DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
@@ -18703,11 +18702,13 @@ static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind,
 
 DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
     diti_exchange *exchange;
+    uint32_t guard;
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
-    diti_guard_travel(graph, tensor);
-    if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+    guard = diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard;
+    if (guard) graph->guard_records[guard].travels = true;
+    if (graph->guard_bare && guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
@@ -19281,11 +19282,6 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
     }
     if (before && graph->guard_records[before].travels) graph->guard_records[guard].travels = true;
     graph->tensors[graph->tensors[to].parent].guard = guard;
-}
-
-DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
-    uint32_t guard = diti_guard_of(graph, tensor);
-    if (guard) graph->guard_records[guard].travels = true;
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -22210,44 +22206,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     if (!diti_op_split_gemm(graph, gemm, (uint64_t)down * across)) diti_op_gemm_whole(graph, gemm);
 }
 
-/* ==== src/graph/ops_linear.c ==== */
-/* Linear layers and convolutions: products chunk by chunk of their weights. */
-
-static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
-                                const char *what, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (!tensor) return true;
-    if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
-        (!f32 || info->format == DITI_F32))
-        return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
-                    info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
-    return false;
-}
-
-static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
-                              const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x);
-    uint32_t gates;
-    if (diti_graph_failed(graph)) return false;
-    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
-        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
-                        info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
-                        weight->columns);
-        return false;
-    }
-    if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
-                          desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
-                        name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
-        return false;
-    }
-    gates = desc->rows_per_gate ? (uint32_t)(diti_align_up(info->rows, desc->rows_per_gate) / desc->rows_per_gate) : 1;
-    return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
-           diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
-           diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
-}
+/* ==== src/graph/ops_chunks.c ==== */
+/* Products chunk by chunk of their weight: as many rows of it at a time as are expanded together. */
 
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
     diti_tensor_info info = *diti_tensor_get(graph, tensor);
@@ -22321,6 +22281,45 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
             diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most,
                               before + first - begin);
     }
+}
+
+/* ==== src/graph/ops_linear.c ==== */
+/* Linear layers and convolutions: products chunk by chunk of their weights. */
+
+static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
+                                const char *what, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return true;
+    if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
+        (!f32 || info->format == DITI_F32))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
+                    info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
+    return false;
+}
+
+static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
+                              const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t gates;
+    if (diti_graph_failed(graph)) return false;
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
+        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
+                        info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
+                        weight->columns);
+        return false;
+    }
+    if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
+                          desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
+                        name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
+        return false;
+    }
+    gates = desc->rows_per_gate ? (uint32_t)(diti_align_up(info->rows, desc->rows_per_gate) / desc->rows_per_gate) : 1;
+    return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
+           diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
+           diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
@@ -33359,6 +33358,14 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     return diti_elementwise(graph, x, &desc);
 }
 
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+}
+
 /* ==== src/model/tensor.c ==== */
 /* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
@@ -34740,14 +34747,6 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     uint32_t rows = grid.frames * grid.rows, line = denoise->width * transformer->traits.patch;
     *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
-}
-
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
-}
-
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
 }
 
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
@@ -43117,6 +43116,12 @@ DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band);
+/* diti_vae_decode and diti_vae_encode of autoencoders of pictures. */
+DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
+                                                 uint32_t height, uint32_t width, uint32_t tile,
+                                                 const diti_group *group);
+DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor image,
+                                                 uint32_t height, uint32_t width, uint32_t tile);
 DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                             const diti_video *size, uint32_t tile);
 
@@ -43136,6 +43141,34 @@ DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band);
 #endif
+
+/* ==== src/vae/latents.c ==== */
+/* Latents as an autoencoder has them, and constants that its file says about them. */
+
+DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
+    const diti_stored_tensor *stored = diti_loader_find(loader, name);
+    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
+    diti_loader_use(loader, stored);
+    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
+    const diti_vae_traits *traits = &vae->traits;
+    uint32_t c, columns = diti_tensor_columns(graph, latents);
+    diti_elementwise_desc one = DITI_ZERO;
+    diti_tensor scaled;
+    if (!traits->by_channel)
+        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
+    one.name = "scale latents";
+    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
+        one.scale = 1.0f / traits->scales[c];
+        one.offset = traits->shifts[c];
+        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
+        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
+    }
+    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
 
 /* ==== src/vae/band.c ==== */
 /* A picture in bands of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Bands need
@@ -44112,40 +44145,20 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
-/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
-   the latent. */
-static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
-                                  uint32_t width, uint32_t tile) {
-    diti_video pixels;
-    diti_vae_clip clip;
-    pixels.frames = 1;
-    pixels.height = vae->traits.factor * height;
-    pixels.width = vae->traits.factor * width;
-    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
-    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
-}
-
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile, const diti_group *group) {
-    const diti_vae_traits *traits = &vae->traits;
+DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
+                                                 uint32_t height, uint32_t width, uint32_t tile,
+                                                 const diti_group *group) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
-    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
     latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
 }
 
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-                                         uint32_t width, uint32_t tile) {
+DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor image,
+                                                 uint32_t height, uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
-    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
@@ -44262,10 +44275,6 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
                                chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
-}
-
-DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
-    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
 }
 
 /* docs/models.md 2.1: cosines first. */
@@ -46909,31 +46918,6 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
-DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
-
-DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
-    const diti_vae_traits *traits = &vae->traits;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO;
-    diti_tensor scaled;
-    if (!traits->by_channel)
-        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
-}
-
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;
@@ -47025,6 +47009,42 @@ DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
+
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
+}
+
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width, uint32_t tile, const diti_group *group) {
+    const diti_vae_traits *traits = &vae->traits;
+    if (diti_group_count(group) == 1) group = NULL;
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    return diti_vae_decode_picture(vae, graph, latent, height, width, tile, group);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    uint32_t factor = vae->traits.factor;
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
+    return diti_vae_encode_picture(vae, graph, image, height, width, tile);
+}
 
 DITI_REGION_END
 #undef DITI_ROOM
@@ -57272,6 +57292,15 @@ DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape) {
     return shape->clip ? pixels * (shape->float_frames ? 16 : 4) : 0;
 }
 
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}
+
 /* ==== src/job/named.c ==== */
 /* Inputs of a request by their names in diffusers: which there are, and their values. */
 
@@ -58787,15 +58816,6 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
-DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
-    diti_denoise denoise = DITI_ZERO;
-    diti_token_grid grid;
-    denoise.height = request->latent_height;
-    denoise.width = request->latent_width;
-    grid = diti_transformer_grid(model->transformer, &denoise);
-    return grid.rows * grid.columns;
-}
-
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;
@@ -59352,10 +59372,6 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     const dit_job *job = share->job;
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
     diti_tensor rows;
-    if (job->request.shape.clip) {
-        diti_clip_emit_preview(share, graph);
-        return;
-    }
     rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
     share->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
@@ -59782,7 +59798,10 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        diti_decode_emit_preview(share, graph);
+        if (shape->clip)
+            diti_clip_emit_preview(share, graph);
+        else
+            diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =

@@ -68,7 +68,7 @@ static const char *const rooms[][2] = {
     {"weights", "base io vk"},
     {"graph", "base io vk weights"},
     {"text", "base io vk weights graph"},
-    {"model", "base io vk weights graph"},
+    {"model", "base io vk weights graph text"},
     {"vae", "base io vk weights graph"},
     {"sample", "base"},
     {"split", "base io vk weights graph"},

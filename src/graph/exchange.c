@@ -29,11 +29,13 @@ static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind,
 
 DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
     diti_exchange *exchange;
+    uint32_t guard;
     if (diti_graph_failed(graph)) return 0;
     if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
-    diti_guard_travel(graph, tensor);
-    if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+    guard = diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard;
+    if (guard) graph->guard_records[guard].travels = true;
+    if (graph->guard_bare && guard)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
                                diti_tensor_get(graph, tensor)->name);
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,

@@ -73,11 +73,6 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
     graph->tensors[graph->tensors[to].parent].guard = guard;
 }
 
-DIT_INTERNAL void diti_guard_travel(diti_graph *graph, diti_tensor tensor) {
-    uint32_t guard = diti_guard_of(graph, tensor);
-    if (guard) graph->guard_records[guard].travels = true;
-}
-
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
    else wrote it. */
 static uint32_t diti_guard_own(diti_graph *graph, diti_tensor out, uint32_t record) {

@@ -93,3 +93,12 @@ DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape) {
     VkDeviceSize pixels = (VkDeviceSize)shape->image_count * shape->frames * shape->width * shape->height;
     return shape->clip ? pixels * (shape->float_frames ? 16 : 4) : 0;
 }
+
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
+    diti_denoise denoise = DITI_ZERO;
+    diti_token_grid grid;
+    denoise.height = request->latent_height;
+    denoise.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &denoise);
+    return grid.rows * grid.columns;
+}

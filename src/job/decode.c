@@ -18,10 +18,6 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     const dit_job *job = share->job;
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
     diti_tensor rows;
-    if (job->request.shape.clip) {
-        diti_clip_emit_preview(share, graph);
-        return;
-    }
     rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
     share->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");

@@ -328,7 +328,10 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        diti_decode_emit_preview(share, graph);
+        if (shape->clip)
+            diti_clip_emit_preview(share, graph);
+        else
+            diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =

@@ -433,15 +433,6 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
-DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
-    diti_denoise denoise = DITI_ZERO;
-    diti_token_grid grid;
-    denoise.height = request->latent_height;
-    denoise.width = request->latent_width;
-    grid = diti_transformer_grid(model->transformer, &denoise);
-    return grid.rows * grid.columns;
-}
-
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;

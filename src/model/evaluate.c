@@ -12,14 +12,6 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
-}
-
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
-}
-
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
     const diti_group *sequence = axes ? &axes->sequence : NULL;
     uint32_t self = sequence ? sequence->index : 0;

@@ -178,40 +178,20 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     return diti_vae_run(vae, graph, x, true, row_band);
 }
 
-/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
-   the latent. */
-static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
-                                  uint32_t width, uint32_t tile) {
-    diti_video pixels;
-    diti_vae_clip clip;
-    pixels.frames = 1;
-    pixels.height = vae->traits.factor * height;
-    pixels.width = vae->traits.factor * width;
-    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
-    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
-}
-
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile, const diti_group *group) {
-    const diti_vae_traits *traits = &vae->traits;
+DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
+                                                 uint32_t height, uint32_t width, uint32_t tile,
+                                                 const diti_group *group) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    if (diti_group_count(group) == 1) group = NULL;
-    if (!traits->has_decoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
-    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
     latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
     return diti_vae_run_strip(vae, graph, latent, height, width, group);
 }
 
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-                                         uint32_t width, uint32_t tile) {
+DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor image,
+                                                 uint32_t height, uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
-    if (!vae->traits.has_encoder)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
-    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
     return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));

@@ -19,31 +19,6 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
-DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count) {
-    const diti_stored_tensor *stored = diti_loader_find(loader, name);
-    if (!stored || diti_stored_tensor_elements(stored) != count || loader->error.result) return;
-    diti_loader_use(loader, stored);
-    diti_checkpoint_read_float(loader->checkpoint, stored, out, count, &loader->error);
-}
-
-DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph, diti_tensor latents) {
-    const diti_vae_traits *traits = &vae->traits;
-    uint32_t c, columns = diti_tensor_columns(graph, latents);
-    diti_elementwise_desc one = DITI_ZERO;
-    diti_tensor scaled;
-    if (!traits->by_channel)
-        return diti_planar_to_rows(graph, latents, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-    scaled = diti_tensor_new(graph, DITI_F32, traits->latent_channels, columns, "scaled latents");
-    one.name = "scale latents";
-    for (c = 0; c < traits->latent_channels && !diti_graph_failed(graph); c++) {
-        one.scale = 1.0f / traits->scales[c];
-        one.offset = traits->shifts[c];
-        one.out = diti_tensor_view(graph, scaled, c, 1, 0, columns);
-        diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
-    }
-    return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
-}
-
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;
@@ -135,3 +110,39 @@ DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
+
+DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
+    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
+}
+
+/* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
+   the latent. */
+static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                  uint32_t width, uint32_t tile) {
+    diti_video pixels;
+    diti_vae_clip clip;
+    pixels.frames = 1;
+    pixels.height = vae->traits.factor * height;
+    pixels.width = vae->traits.factor * width;
+    if (!diti_vae_clip_begin(&clip, vae, graph, !decode, &pixels, tile, 0)) return 0;
+    return diti_vae_clip_all(&clip, decode ? diti_vae_clip_latents(&clip, x) : x);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width, uint32_t tile, const diti_group *group) {
+    const diti_vae_traits *traits = &vae->traits;
+    if (diti_group_count(group) == 1) group = NULL;
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);
+    return diti_vae_decode_picture(vae, graph, latent, height, width, tile, group);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    uint32_t factor = vae->traits.factor;
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    if (vae->traits.video) return diti_vae_frame(vae, graph, image, false, height / factor, width / factor, tile);
+    return diti_vae_encode_picture(vae, graph, image, height, width, tile);
+}

@@ -289,6 +289,12 @@ DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph
    that is decoded, or of the picture that is encoded. */
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band);
+/* diti_vae_decode and diti_vae_encode of autoencoders of pictures. */
+DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
+                                                 uint32_t height, uint32_t width, uint32_t tile,
+                                                 const diti_group *group);
+DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor image,
+                                                 uint32_t height, uint32_t width, uint32_t tile);
 DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                             const diti_video *size, uint32_t tile);
 

@@ -111,10 +111,6 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
-DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
-    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
-}
-
 /* docs/models.md 2.1: cosines first. */
 DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out) {
     uint32_t i, half = DITI_VAE_TIMESTEP / 2;

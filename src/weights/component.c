@@ -1,30 +1,5 @@
 #include "weights/lora.h"
 
-/* ---- names ---- */
-
-static const char *diti_rename_by(const diti_key_table *table, const char *name, char *out, size_t size) {
-    size_t skip = table->before ? strlen(table->before) : 0, used = 0;
-    const char *rest = name;
-    if (!table->pairs) return table->after && diti_format(out, size, "%s%s", table->after, name) ? out : NULL;
-    if (table->before) {
-        rest = strncmp(name, table->before, skip) == 0 ? strchr(name + skip, '.') : NULL;
-        if (!rest ||
-            !diti_format(out, size, "%s%.*s.", table->after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
-            return NULL;
-        used = strlen(out);
-        rest++;
-    }
-    return diti_rename(table->pairs, table->count, rest, out + used, size - used) ? out : NULL;
-}
-
-DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size) {
-    const diti_key_table *tables = (const diti_key_table *)user;
-    const char *stored = NULL;
-    uint32_t i;
-    for (i = 0; i < DITI_KEY_TABLES && !stored; i++) stored = diti_rename_by(&tables[i], name, out, size);
-    return stored;
-}
-
 /* ---- sizes ---- */
 
 static uint32_t *diti_config_member(void *config, size_t member) {

@@ -769,20 +769,6 @@ DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear 
     diti_join_measure(loader, out);
 }
 
-DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-                                     size_t size) {
-    const char *stored = NULL;
-    size_t i, length, longest = 0;
-    for (i = 0; i < count; i++) {
-        length = strlen(pairs[i][0]);
-        if (length <= longest || strncmp(name, pairs[i][0], length) != 0) continue;
-        if (name[length] && name[length] != '.') continue;
-        stored = pairs[i][1];
-        longest = length;
-    }
-    return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
-}
-
 /* ---- uploading ---- */
 
 typedef struct diti_upload_run {
