@@ -88,7 +88,7 @@ WEBP     = libwebpmux libwebpdemux libwebp
 build/clip build/tests/clips build/asan/clips: LINKED += $(shell pkg-config --exists $(WEBP) 2>/dev/null && echo -DDIT_WEBP && pkg-config --cflags $(WEBP))
 build/clip build/tests/clips build/asan/clips: LIBS += $(shell pkg-config --libs $(WEBP) 2>/dev/null)
 # The command line program has more where the distribution's libraries are: WebP, JPEG, Sixel, a prompt with history, JSON
-# that is read, and the server, with its page. What is missing is refused in a sentence.
+# that is read, and the server, with its page. A missing one is refused in a sentence.
 define optional
 $(if $(shell pkg-config --exists $(2) 2>/dev/null && echo yes),$(1)_FLAGS := -D$(1) $(shell pkg-config --cflags $(2))
 $(1)_LIBS := $(shell pkg-config --libs $(2)))

@@ -88,7 +88,7 @@ static dit_result load(maker *m, const generated_model *shape, const loading *l)
     return result;
 }
 
-static const asked small = {4, 3, 1, 1, 0, 0, 0, "euler", false};
+static const asked small = {4, 3, 1, 1, 0, 0, 0, "euler", false, 0, NULL};
 
 static dit_result run_with(const maker *m, const float *weights, const char *split, outcome *out, dit_job **kept) {
     generated_inputs inputs;

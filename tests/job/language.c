@@ -253,7 +253,7 @@ static void test_overflow(void) {
 /* Streamed weights, encoders that are released, and a GGUF with its own tokenizer give what resident weights do. */
 static void test_places(void) {
     static const char prompt[] = "two foxes, one lamp";
-    dit_component component = {{0}, DIT_ROLE_TEXT_1, 0};
+    dit_component component = {{0}, DIT_ROLE_TEXT_1, 0, false, DIT_ROLE_NONE};
     dit_model_desc desc = {0};
     dit_model *model = NULL;
     dit_error err = {0};

@@ -221,7 +221,7 @@ static void check_one_file(const pipeline *p) {
 /* Opens files with roles, and without: then each file has to be recognised by its content. */
 static void check_files(const pipeline *p, bool roles) {
     real_file files[5] = {{0}};
-    dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0}};
+    dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0, false, DIT_ROLE_NONE}};
     dit_model_desc desc = {0};
     size_t i;
     for (i = 0; i < 5 && p->parts[i].make; i++) {

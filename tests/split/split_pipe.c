@@ -276,7 +276,7 @@ static void check_folded_ranks(const generated_model *shape, const asked *a) {
 }
 
 static void test_folded(const generated_model *shape) {
-    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false};
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false, 0, NULL};
     dit_job *job = NULL;
     if (open_model(shape, 3) && run(&a, NULL, &exact) && run(&a, "pipefusion1:m3w1", &stale)) {
         if (CHECK_MESSAGE(make_asked(&at, &a, FOLDED, &job) == DIT_OK, "%s", err.message)) {
@@ -300,7 +300,7 @@ static void test_folded(const generated_model *shape) {
 
 static void test_small(bool full) {
     static const char *const two[] = {"pipefusion2", NULL}, *const all[] = {"cfg2,pipefusion2", NULL};
-    asked a = {3, 4, 1, 4, 0, 0, 0, "euler", false};
+    asked a = {3, 4, 1, 4, 0, 0, 0, "euler", false, 0, NULL};
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
         if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
@@ -336,7 +336,7 @@ static void test_family(const generated_model *shape) {
                              *const few[] = {"pipefusion2", "pipefusion3", "ulysses2,pipefusion2", "ring2,pipefusion2",
                                              NULL},
                              *const many[] = {"pipefusion4", NULL}, *const guided[] = {"cfg2,pipefusion2", NULL};
-    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false};
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false, 0, NULL};
     if (open_model(shape, 4)) {
         bool branches = at.model->transformer->traits.default_guidance != 1.0f;
         printf("%s\n", shape->name);

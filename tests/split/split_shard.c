@@ -27,7 +27,7 @@ static bool open_model(const generated_model *shape, dit_type type) {
 }
 
 static dit_result run(const char *split, uint32_t steps, float interval, outcome *out) {
-    asked a = {5, 3, 1, 0, 0, 0, 0, "euler", false};
+    asked a = {5, 3, 1, 0, 0, 0, 0, "euler", false, 0, NULL};
     a.steps = steps;
     a.last = interval;
     return run_asked(&at, &a, split, out);
@@ -124,7 +124,7 @@ static uint64_t least_budget(const generated_model *shape, dit_type type) {
 }
 
 static dit_result run_maker(const maker *m, const char *split, outcome *out, bool *streams) {
-    asked a = {5, 3, 1, 2, 0, 0, 0, "euler", false};
+    asked a = {5, 3, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
     dit_job *job = NULL;
     dit_result result = make_asked(m, &a, split, &job);
     uint32_t i;

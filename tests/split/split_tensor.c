@@ -85,7 +85,7 @@ static dit_result open_model(const setup *s) {
 enum { COLUMNS = 5, ROWS = 3 };
 
 static dit_result run(const char *split, uint32_t steps, outcome *out) {
-    asked a = {COLUMNS, ROWS, 1, 0, 0, 0, 0, "euler", false};
+    asked a = {COLUMNS, ROWS, 1, 0, 0, 0, 0, "euler", false, 0, NULL};
     a.steps = steps;
     return run_asked(&at, &a, split, out);
 }

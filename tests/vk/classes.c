@@ -165,7 +165,7 @@ static void test_folder(void) {
 /* The original's file runs alone: respaced steps with the variance that the model predicts, three channels guided. */
 static void test_original(void) {
     static unsigned char first[4 * BYTES], all_guided[4 * BYTES];
-    dit_component vae = {{0}, DIT_ROLE_VAE, 0};
+    dit_component vae = {{0}, DIT_ROLE_VAE, 0, false, DIT_ROLE_NONE};
     dit_model_desc md = {0};
     dit_job_desc desc;
     dit_model_info info;

@@ -423,7 +423,8 @@ static void test_sd3_released(const parts *p, const unsigned char *expected) {
 /* Everything in one file, under the names of the original ones. */
 static void test_sd3_single_file(const unsigned char *expected) {
     dit_model_desc desc = {0};
-    dit_component tokenizers[2] = {{{0}, DIT_ROLE_NONE, 0}, {{0}, DIT_ROLE_NONE, 0}};
+    dit_component tokenizers[2] = {{{0}, DIT_ROLE_NONE, 0, false, DIT_ROLE_NONE},
+                                   {{0}, DIT_ROLE_NONE, 0, false, DIT_ROLE_NONE}};
     maker m = {{0}, {0}, 1};
     bytes file;
     dit_job_desc d;
