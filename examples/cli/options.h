@@ -182,8 +182,7 @@ static const char help_text[] =
     "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
     "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
     "                PATH          parts that lie elsewhere, with or without --model\n"
-    "      --lora FILE:0.8         add a LoRA, as often as wanted; also in the prompt:\n"
-    "      --lora-dir DIR          <lora:NAME:0.8> is NAME.safetensors in DIR\n"
+    "      --lora FILE:0.8         add a LoRA of that weight; may be repeated\n"
     "  -o, --output FILE           .png .jpg .webp to write (default: output.png), or\n"
     "                              to replace, then output_2.png, ...; - is a pipe\n"
     "      --frames N, --fps X     of a clip: FILE is .apng .webp .y4m .gif .mp4 .mov\n"
@@ -202,15 +201,13 @@ static const char help_text[] =
     "      --batch FILE            a prompt, or options as JSON, a line; - is a pipe\n"
     "      --preview [WHERE]       the picture so far: terminal (default) or FILE.png\n"
     "      --repeat-from FILE      make that picture again; further options change it\n"
-    "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
-    "                              and what it lacks; loads nothing\n"
+    "      --info [MODEL]          what it is, lacks, takes at -W -H; loads nothing\n"
     "      --serve [HOST:]PORT     a page, and OpenAI's and A1111's API, over HTTP\n"
     "      --device NAME           index, part of a name, uuid:...\n"
     "      --list-devices, --list-models      show what there is\n"
     "      --weight-budget SIZE    device memory for weights, 4G; streams the rest\n"
     "  -v, --verbose, -q, --quiet  tell more, or nothing but errors\n"
-    "  -h, --help, --version       show this text, or the version\n"
-    "      --help-all              show the rarer options, too\n"
+    "  -h, --help, --help-all, --version  show this text, all options, the version\n"
     "\n"
     "Pictures carry all parameters as text. Ctrl-C stops without half a file.\n" EXIT_CODES_HELP;
 
@@ -237,7 +234,8 @@ static const char more_help_text[] =
     "      --loop-edit X           0 (they stay) to 1 (all new) for these frames\n"
     "      --encode-prompt FILE    write both prompts as data for --conditioning\n"
     "      --conditioning FILE     in place of prompts; needs no text encoder\n"
-    "      --lora-merge            LoRAs become part of the weights: no cost in steps,\n"
+    "      --lora-dir DIR          <lora:NAME:0.8> in a prompt is a file in DIR\n"
+    "      --lora-merge            LoRAs become part of weights: no cost in steps,\n"
     "                              but packed weights become F16\n"
     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
     "      --offload-to-cpu        text encoder off the device but while it reads\n"
@@ -491,7 +489,7 @@ static const char *const member_words[][2] = {
     {"loop_frames", "--loop-frames"},
     {"loop_edit", "--loop-edit"},
     {"init_count", "frames of --init-video"},
-    {"reference_count is ", "the number of pictures that are referred to is "},
+    {"reference_count is ", "the number of --ref-image, --init-img and --init-video is "},
     {"^input noise has ", "--noise has "},
     {"^fps ", "--fps "},
     {"negative_conditioning: ", "--conditioning: its second half: "},

@@ -35,6 +35,7 @@ static void make_device(const imaginary *like, const diti_env *env, diti_device 
     out->has_fp16 = like->rung >= DITI_RUNG_FP16;
     out->limits.storage_range = like->storage_range;
     out->limits.allocation = (VkDeviceSize)1 << 40;
+    out->limits.band = (VkDeviceSize)1 << 30;
     out->limits.storage_alignment = like->alignment;
     out->limits.group_count = 65535;
     out->limits.group_invocations = 1024;

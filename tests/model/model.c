@@ -1145,10 +1145,10 @@ static void test_clips(const diti_env *env, const clip_case *c) {
     image_close(&file);
 }
 
-/* Devices do not divide the rows of attention within frames and within positions, and a model
-   takes the frames and the condition that it knows. */
+/* Ulysses divides the rows of attention within frames and within positions, where there are enough of both; ring and
+   PipeFusion do not. A model takes the frames and the condition that it knows. */
 static void test_clip_refusals(void) {
-    static const uint32_t rows[] = {DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION};
+    static const uint32_t rows[] = {DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION};
     diti_transformer transformer = DITI_ZERO;
     diti_job_request request;
     dit_model model = DITI_ZERO;
@@ -1159,16 +1159,25 @@ static void test_clip_refusals(void) {
     transformer.family = diti_pixart_family();
     transformer.traits.variant = "test";
     transformer.traits.divided = true;
+    transformer.traits.patch = 2;
     memset(&request, 0, sizeof request);
+    request.latent_width = request.latent_height = 4;
+    request.shape.latent_frames = 2;
     for (i = 0; i < DITI_SPLIT_AXES; i++) request.shape.split.degree[i] = 1;
     request.shape.split.degree[DITI_SPLIT_CFG] = request.shape.split.degree[DITI_SPLIT_TENSOR] = 2;
     CHECK(!diti_job_unsplit(&model, &request));
     for (i = 0; i < DITI_COUNT(rows); i++) {
         request.shape.split.degree[rows[i]] = 2;
         why = diti_job_unsplit(&model, &request);
-        CHECK_MESSAGE(why && strstr(why, "divide rows of tokens"), "%s", why ? why : "split");
+        CHECK_MESSAGE(why && strstr(why, "exchange frames for positions"), "%s", why ? why : "split");
         request.shape.split.degree[rows[i]] = 1;
     }
+    request.shape.split.degree[DITI_SPLIT_ULYSSES] = 2;
+    CHECK(!diti_job_unsplit(&model, &request));
+    request.shape.split.degree[DITI_SPLIT_ULYSSES] = 3;
+    why = diti_job_unsplit(&model, &request);
+    CHECK_MESSAGE(why && strstr(why, "fewer than devices"), "%s", why ? why : "split");
+    request.shape.split.degree[DITI_SPLIT_ULYSSES] = 1;
     for (k = 0; k < 3; k++) {
         static const char *const says[] = {"one timestep for all frames", "takes no picture as a condition",
                                            "needs a picture as a condition"};

@@ -289,6 +289,8 @@ static void test_answers(void) {
                                         "--device",
                                         "--list-devices",
                                         "--class",
+                                        "--lora",
+                                        "--ref-image",
                                         "--preview",
                                         "--verbose",
                                         "--quiet",
@@ -887,6 +889,10 @@ static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
                                    "--resume-on-loss", NULL}; /* the same bytes */
 static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models and machines that are not here */
                                      "--class",
+                                     "--lora",
+                                     "--lora-dir",
+                                     "--lora-merge",
+                                     "--ref-image",
                                      "--guidance",
                                      "--slg-scale",
                                      "--skip-layers",
@@ -1257,8 +1263,8 @@ static void test_given_frames(void) {
     CHECK(one_line_saying(&o, 3, "made from another clip than this"));
     o = RUN(QUICK_CLIP, "-i", (char *)in_work("clip/0002.png"), "--mask-strategy", "0,3", "-o", again);
     CHECK(one_line_saying(&o, 2,
-                          "--mask-strategy, group 1: reference is 3; the number of --init-img and --init-video "
-                          "is 1"));
+                          "--mask-strategy, group 1: reference is 3; the number of --ref-image, --init-img and "
+                          "--init-video is 1"));
     o = RUN(QUICK_CLIP, "-p", "|0|a fox|b", "--loop", "2", "--loop-frames", "1", "-o", again);
     CHECK(one_line_saying(&o, 2, "must follow each |"));
 }
