@@ -1959,6 +1959,10 @@ static int run_job(app *a, uint32_t picture) {
     a->preview_id = 0;
     running_job = a->job;
     if (caught_signal) dit_job_cancel(a->job);
+    if (a->o.json) { /* however soon the picture is there, its beginning is told */
+        dit_job_status(a->job, &status, NULL);
+        tell_step(a, &status, picture);
+    }
     do {
         result = dit_job_wait(a->job, glance);
         dit_job_status(a->job, &status, NULL);
@@ -2148,7 +2152,7 @@ static int make_clip(app *a, uint32_t i) {
 static int make_picture(app *a, uint32_t i) {
     uint64_t range = dit_trace_begin(a->context, a->r.frames ? "clip" : "picture");
     int code = EXIT_GOOD;
-    a->told_step = 0;
+    a->told_step = UINT32_MAX;
     a->started = now();
     if (makes_clip(a)) {
         code = make_clip(a, i);
