@@ -116,6 +116,10 @@ count() { # count TITLE LOG EXIT_CODE TIME
     if [ -n "$problem" ] || [ "$f" != 0 ]; then
         grep -v '^ *$' "$2" | head -n 30 | cut -c 1-300 | sed 's/^/    | /'
         echo "    | (all of it: $2)"
+        { # once more, where a reader of the end sees it
+            echo "$1: ${problem:-$f failed}"
+            grep -A 1 'failed: \|ERROR: \|runtime error' "$2" | head -n 6 | cut -c 1-200 | sed 's/^/    | /'
+        } >>$logs/failures
         return 1
     fi
 }
@@ -202,7 +206,7 @@ if [ $# = 0 ]; then
         case " $* " in *" $name "*) ;; *) case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac ;; esac
     done
 fi
-rm -rf $logs/turn.* $logs/done
+rm -rf $logs/turn.* $logs/done $logs/failures
 mkfifo $logs/done
 trap 'trap - TERM; kill 0' INT TERM # workers in the background hear no interrupt of their own
 jobs=${DIT_TEST_JOBS:-$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1))}
@@ -220,6 +224,7 @@ rm -rf $logs/turn.* $logs/done
 [ $((passed + failed)) -gt 0 ] || fail "no test was run"
 seconds=$(($(date +%s) - began))
 echo
+[ ! -f $logs/failures ] || { cat $logs/failures; echo; }
 echo "all of it: $seconds s, $jobs at a time"
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]

@@ -52,6 +52,10 @@ static bool open_prompt(prompt_line *p) {
     el_set(p->edit, EL_EDITOR, "emacs");
     el_set(p->edit, EL_SIGNAL, 0);
     el_set(p->edit, EL_SETTY, "-d", "-isig", NULL);
+    /* Keys that are typed while a picture is made wait unread and unseen for the next line: the terminal gives single
+       keys all the time, since it would turn a waiting Ctrl-D into nothing when it changes from lines to keys. */
+    terminal_changed = tcgetattr(0, &terminal_before) == 0;
+    el_set(p->edit, EL_SETTY, "-x", "-icanon", "-echo", NULL);
     el_set(p->edit, EL_ADDFN, "dit-drop", "drop the line", prompt_drop);
     el_set(p->edit, EL_BIND, "^C", "dit-drop", NULL);
     el_set(p->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
@@ -100,6 +104,8 @@ static void close_prompt(prompt_line *p) {
     }
     if (p->history) history_wend(p->history);
     if (p->edit) el_end(p->edit);
+    if (terminal_changed) tcsetattr(0, TCSADRAIN, &terminal_before);
+    terminal_changed = 0;
 }
 #else
 static bool open_prompt(prompt_line *p) { return p->text[0] = 0, true; }

@@ -28,6 +28,7 @@
 #else
 #include <fcntl.h>
 #include <pthread.h>
+#include <termios.h>
 #include <unistd.h>
 #endif
 
@@ -305,6 +306,12 @@ typedef struct output_file {
 /* Files that a signal must remove. */
 static output_file *volatile half_written[4];
 
+#ifndef _WIN32
+/* How the terminal read before this program changed that, for whoever uses it next. */
+static struct termios terminal_before;
+static volatile sig_atomic_t terminal_changed;
+#endif
+
 /* Ctrl-C and SIGTERM: nothing half-written stays. Calls only what a signal handler may. */
 static void end_by_signal(int number) {
     size_t i;
@@ -315,6 +322,9 @@ static void end_by_signal(int number) {
         if (half_written[i]) unlink(half_written[i]->part);
 #endif
     }
+#ifndef _WIN32
+    if (terminal_changed) tcsetattr(0, TCSANOW, &terminal_before);
+#endif
     _exit(128 + number);
 }
 

@@ -1,6 +1,7 @@
 /* build/dit --serve: pictures by OpenAI's and A1111's API equal those of the command line; what is malformed, too
    large, too slow or too much is refused in a sentence; clients that leave end their work. DIT_TEST_ALL adds OpenAI's
-   own client, a browser, and a hundred clients at a time with AddressSanitizer in the server.   test-runs: lavapipe */
+   own client, the usual one of A1111's API, a browser, and a hundred clients at a time with AddressSanitizer in the
+   server.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
 #include "test.h"
@@ -616,9 +617,28 @@ static void test_crowd(void) {
         shell("grep -v '^dit: ' $WORK/log | head -c 3000 >&2");
 }
 
+static void write_client(const char *python) {
+    FILE *file = fopen(in_work("client.py"), "w");
+    fputs(python, file);
+    fclose(file);
+}
+
+/* The client that was written, with a package of Python's. */
+static void run_client(const served *s, const char *package) {
+    if (shell("test -x build/clients/bin/python || python3 -m venv build/clients >$WORK/pip.log 2>&1; "
+              "build/clients/bin/python -c 'import %s' 2>/dev/null || "
+              "{ build/clients/bin/pip install -q %s >$WORK/pip.log 2>&1 && build/clients/bin/python -c 'import %s'; }",
+              package, package, package) != 0) {
+        printf("skipped: the client %s: it cannot be installed (build/clients)\n", package);
+        return;
+    }
+    CHECK_MESSAGE(shell("build/clients/bin/python $WORK/client.py %d $WORK >&2", s->port) == 0, "the client %s fails",
+                  package);
+}
+
 /* OpenAI's own client for Python. */
 static void test_openai_client(const served *s) {
-    static const char program[] =
+    write_client(
         "import sys, base64, openai\n"
         "c = openai.OpenAI(base_url=f'http://127.0.0.1:{sys.argv[1]}/v1', api_key='none', max_retries=0)\n"
         "fox = open(sys.argv[2] + '/fox.png', 'rb').read()\n"
@@ -635,17 +655,49 @@ static void test_openai_client(const served *s) {
         "    c.images.generate(prompt='x', size='33x32')\n"
         "    sys.exit('33 pixels were accepted')\n"
         "except openai.BadRequestError as e:\n"
-        "    assert 'nearest valid value is 32' in e.message, e.message\n";
-    FILE *file = fopen(in_work("client.py"), "w");
-    fputs(program, file);
-    fclose(file);
-    if (shell(
-            "test -x build/openai/bin/python || { python3 -m venv build/openai && build/openai/bin/pip install -q openai; } "
-            ">$WORK/pip.log 2>&1; build/openai/bin/python -c 'import openai' 2>/dev/null") != 0) {
-        printf("skipped: OpenAI's client: it cannot be installed (build/openai)\n");
-        return;
-    }
-    CHECK_MESSAGE(shell("build/openai/bin/python $WORK/client.py %d $WORK >&2", s->port) == 0, "OpenAI's client fails");
+        "    assert 'nearest valid value is 32' in e.message, e.message\n");
+    run_client(s, "openai");
+}
+
+/* The client for Python that programs of A1111's API use, webuiapi. It sends all that A1111 knows in each request. */
+static void test_a1111_client(const served *s) {
+    write_client(
+        "import sys, io, threading, time, webuiapi\n"
+        "a = webuiapi.WebUIApi(host='127.0.0.1', port=int(sys.argv[1]), sampler='DPM++ 2M', scheduler='Karras', steps=2)\n"
+        "def pixels(r): return r.image.convert('RGB').tobytes()\n"
+        "r = a.txt2img(prompt='a red fox', negative_prompt='blue', seed=7, cfg_scale=4.5, width=32, height=32)\n"
+        "assert r.image.size == (32, 32) and r.info['seed'] == 7, r.info\n"
+        "assert 'CFG scale: 4.5' in r.info['infotexts'][0] and 'dpm++2m' in r.info['infotexts'][0], r.info\n"
+        "assert pixels(a.txt2img(prompt='a red fox', negative_prompt='blue', seed=7, cfg_scale=4.5, width=32, height=32))"
+        " == pixels(r)\n"
+        "two = a.txt2img(prompt='a red fox', seed=7, width=32, height=32, batch_size=2)\n"
+        "assert len(two.images) == 2 and two.info['all_seeds'] == [7, 8], two.info\n"
+        "i = a.img2img(images=[r.image], prompt='in snow', seed=7, width=32, height=32, denoising_strength=0.6)\n"
+        "assert i.image.size == (32, 32) and pixels(i) != pixels(r)\n"
+        "assert a.util_get_model_names() and 'euler' in a.util_get_sampler_names() and a.util_get_scheduler_names()\n"
+        "assert a.util_get_current_model() == 'pipe_pixart_sigma', a.util_get_current_model()\n"
+        "a.util_set_model('pipe_pixart_sigma')\n"
+        "a.util_wait_for_ready(check_interval=0.1)\n"
+        "seen = []\n"
+        "def stop():\n"
+        "    while not seen:\n"
+        "        p = a.get_progress()\n"
+        "        if p['state']['sampling_step'] > 0: seen.append(p); a.interrupt()\n"
+        "        time.sleep(0.02)\n"
+        "t = threading.Thread(target=stop, daemon=True); t.start()\n"
+        "try:\n"
+        "    long = a.txt2img(prompt='x', steps=400, width=96, height=96)\n"
+        "    assert long.info['interrupted'], long.info\n"
+        "except RuntimeError as e:\n"
+        "    assert 'interrupted' in str(e), e\n"
+        "t.join(10)\n"
+        "assert seen and 0 < seen[0]['progress'] < 1 and seen[0]['state']['sampling_steps'] == 400, seen\n"
+        "try:\n"
+        "    a.txt2img(prompt='x', width=33, height=32)\n"
+        "    sys.exit('33 pixels were accepted')\n"
+        "except RuntimeError as e:\n"
+        "    assert 'nearest valid value is 32' in str(e), e\n");
+    run_client(s, "webuiapi");
 }
 
 /* A browser without a window opens the page, and draws. */
@@ -693,6 +745,7 @@ int main(int argc, char **argv) {
         test_huge(&s);
     }
     if (sweep()) test_openai_client(&s);
+    if (sweep()) test_a1111_client(&s);
     if (sweep()) test_browser(&s);
     test_queue(&s);
     if (sweep()) test_crowd();
