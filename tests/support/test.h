@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
 
 static int test_passed, test_failed;
 
@@ -15,7 +18,55 @@ static int test_passed, test_failed;
     test_explain(test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition), __VA_ARGS__)
 #define TEST_END(name) test_end(name)
 
+/* DIT_TEST_PROFILE=1: the places whose checks ended the most processor time, of this program and those that it started,
+   are told at the end. Time counts for the check behind it. */
+#ifdef __linux__
+typedef struct test_place {
+    const char *file;
+    int line, checks;
+    double seconds;
+} test_place;
+
+static inline double test_processor_seconds(void) {
+    double sum = 0;
+    for (int i = 0; i < 2; i++) {
+        struct rusage r;
+        if (getrusage(i ? RUSAGE_CHILDREN : RUSAGE_SELF, &r) != 0) continue;
+        sum +=
+            (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + 1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+    }
+    return sum;
+}
+
+/* file NULL: tells the places. */
+static inline void test_places(const char *file, int line) {
+    static test_place places[4096];
+    static double last;
+    static int on = -1;
+    const double now = on == 0 ? 0 : test_processor_seconds();
+    test_place *p = places;
+    if (on < 0) on = getenv("DIT_TEST_PROFILE") != NULL;
+    if (!on) return;
+    for (int told = 0; !file && told < 25; told++) {
+        test_place *most = places;
+        for (p = places; p < places + 4096 && p->file; p++)
+            if (p->seconds > most->seconds) most = p;
+        if (most->seconds < 0.05) return;
+        printf("%8.2f s before %s:%d, %d checks\n", most->seconds, most->file, most->line, most->checks);
+        most->seconds = 0;
+    }
+    if (!file) return;
+    while (p < places + 4095 && p->file && !(p->line == line && !strcmp(p->file, file))) p++;
+    p->file = file, p->line = line, p->checks++;
+    p->seconds += now - last;
+    last = now;
+}
+#else
+static inline void test_places(const char *file, int line) { (void)file, (void)line; }
+#endif
+
 static inline int test_check(int good, const char *file, int line, const char *what) {
+    test_places(file, line);
     if (good)
         test_passed++;
     else
@@ -53,6 +104,7 @@ static inline void *test_block(size_t size, size_t align) {
 
 static inline int test_end(const char *name) {
     if (test_passed + test_failed == 0) test_failed = 1, fprintf(stderr, "%s: no case was checked\n", name);
+    test_places(NULL, 0);
     printf("%s: %d passed, %d failed\n", name, test_passed, test_failed);
     fflush(stdout); /* a leak checker may end the program before stdio does */
     return test_failed != 0;

@@ -335,7 +335,7 @@ static void test_words_refused(const diti_env *env) {
 
 /* Words of a megabyte, of marks, of brackets: no cost that grows with the square of the text. */
 static void test_hostile_words(const diti_env *env) {
-    enum { LENGTH = 1 << 18 };
+    const size_t LENGTH = test_quick_way("sanitize") ? 1 << 14 : 1 << 18; /* the full length takes seconds there */
     static const char *const parts[] = {"ab", "a", "\xcc\xa3\xcc\x81\xcc\xa7", "\xe4\xb8\x80", "'"};
     diti_tokenizer *clip = load_file(env, CLIP_JSON "/tokenizer.json"), *bert = load_file(env, BERT "/vocab.txt");
     diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json"), *llama = load_file(env, SCRIPTS "/llama3.json");
@@ -858,7 +858,7 @@ static void test_json_refused(const diti_env *env) {
 /* --- costs --- */
 /* Viterbi must be linear in the text: a megabyte in well under the seconds that anything quadratic would take. */
 static void test_long_prompt(const diti_env *env) {
-    enum { LENGTH = 1 << 20 };
+    const uint32_t LENGTH = test_quick_way("sanitize") ? 1 << 17 : 1 << 20;
     dit_error err;
     size_t size;
     char *data = test_read_file(T5 "/spiece.model", &size), *text = (char *)malloc(LENGTH + 1);
@@ -869,7 +869,7 @@ static void test_long_prompt(const diti_env *env) {
     for (i = 0; i < LENGTH; i++) text[i] = "a photograph of the "[i % 20];
     text[LENGTH] = 0;
     CHECK(tokenizer && test_encode(tokenizer, text, ids, 300, &count, &lost, &err) == DIT_OK && count == 300 &&
-          lost > 100000);
+          lost > LENGTH / 10);
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 60); /* takes about a second; only a hang is caught */
     diti_tokenizer_free(tokenizer);
     free(text);
