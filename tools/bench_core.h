@@ -836,7 +836,7 @@ static void begin_table(const bench *b) {
 static int open_report(bench *b) {
     if (!b->o.report || b->page) return EXIT_GOOD;
     if (!output_open(&b->report, b->o.report))
-        return complain(exit_code_of_writing(errno), "--report %s: %s", b->o.report, strerror(errno));
+        return complain(exit_code_of_writing(errno), "--report %s: %s", b->o.report, told_reason(errno));
     b->page = b->report.file;
     print_ceilings(b);
     begin_table(b);

@@ -338,7 +338,7 @@ static int write_cache(bench *b) {
     if (!data || dit_context_save_cache(b->context, data, &size, &b->err) < 0) return free(data), failed(b);
     good = output_open(&out, b->o.cache) && output_close(&out, fwrite(data, 1, size, out.file) == size);
     free(data);
-    return good ? EXIT_GOOD : complain(exit_code_of_writing(errno), "--cache %s: %s", b->o.cache, strerror(errno));
+    return good ? EXIT_GOOD : complain(exit_code_of_writing(errno), "--cache %s: %s", b->o.cache, told_reason(errno));
 }
 
 typedef struct picture {
@@ -879,7 +879,7 @@ static int run_report(bench *b, FILE *out) {
     int code = check_parts(b->o.parts);
     default_number(&b->o.seconds, 300);
     if (!code && b->o.page && !output_open(&b->report, b->o.page))
-        code = complain(exit_code_of_writing(errno), "-o %s: %s", b->o.page, strerror(errno));
+        code = complain(exit_code_of_writing(errno), "-o %s: %s", b->o.page, told_reason(errno));
     b->page = b->o.page ? b->report.file : out;
     b->out = NULL;
     if (!code) code = open_context(b, NULL, 0);
@@ -930,7 +930,7 @@ static int bench_run(int count, char **texts, FILE *out) {
                                                : run_op(&b);
     dit_context_destroy(b.context);
     if (b.report.file && !output_close(&b.report, true) && !code)
-        code = complain(exit_code_of_writing(errno), "%s: %s", b.o.page ? b.o.page : b.o.report, strerror(errno));
+        code = complain(exit_code_of_writing(errno), "%s: %s", b.o.page ? b.o.page : b.o.report, told_reason(errno));
     return code;
 }
 

@@ -505,7 +505,7 @@ static void encode(dit_type type, const float *values, size_t count, uint8_t *ou
 
 static dit_result output_failed(converter *convert) {
     convert->output_failed = true;
-    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, strerror(errno));
+    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, told_reason(errno));
 }
 
 static dit_result put(converter *convert, const void *data, size_t size) {

@@ -544,7 +544,7 @@ static int check_outputs(const planner *p) {
 static int write_file(const planner *p, const char *path, bool (*write)(const planner *p, FILE *file)) {
     output_file out;
     if (output_open(&out, path) && output_close(&out, write(p, out.file))) return EXIT_GOOD;
-    return complain(p, exit_code_of_writing(errno), "%s: %s", path, strerror(errno));
+    return complain(p, exit_code_of_writing(errno), "%s: %s", path, told_reason(errno));
 }
 
 static void make_note(const planner *p, char *out, size_t size) {

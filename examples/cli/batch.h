@@ -135,7 +135,7 @@ static int make_batch(app *a) {
     int code = EXIT_GOOD, first = EXIT_GOOD;
     uint32_t shared = 0, own, number = 0;
     bool whole = true;
-    if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : strerror(errno));
+    if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : told_reason(errno));
     if (!code && !line) code = complain(EXIT_MEMORY, "out of memory");
     if (!code && usual.output && to_stdout(&usual))
         code = complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch");

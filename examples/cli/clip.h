@@ -41,7 +41,9 @@ static bool clip_fail(clip *c, const char *why) {
 
 /* The message is what the system said about the last write. */
 static bool clip_fail_errno(clip *c) {
-    return clip_fail(c, errno == EPIPE ? "nobody reads it any more" : errno ? strerror(errno) : "it cannot be written");
+    return clip_fail(c, errno == EPIPE ? "nobody reads it any more"
+                        : errno        ? told_reason(errno)
+                                       : "it cannot be written");
 }
 
 /* ---- Kinds by the file's ending ---- */

@@ -386,7 +386,7 @@ static const char *st_load(const char *path, const char *name, st_tensor *out) {
     int i;
     memset(out, 0, sizeof *out);
     file = why ? NULL : read_file(path, &size);
-    if (!file) return why ? why : strerror(errno);
+    if (!file) return why ? why : told_reason(errno);
     for (i = 7; i >= 0 && size >= 8; i--) header = header << 8 | file[i];
     if (size < 8 || header > size - 8) wrong = "this is no safetensors file";
     r.at = (const char *)file + (size < 8 ? 0 : 8);

@@ -270,7 +270,7 @@ static const char *frames_open_folder(frame_reader *f, const char *path) {
     }
 #else
     list = opendir(path);
-    if (!list) return frames_fail(f, "%s", strerror(errno));
+    if (!list) return frames_fail(f, "%s", told_reason(errno));
     while (!why && (entry = readdir(list)) != NULL) why = frames_add_name(f, entry->d_name);
     closedir(list);
 #endif
@@ -317,7 +317,7 @@ static const char *frames_open(frame_reader *f, const char *path) {
         why = why_not_readable(path);
         if (why) return frames_fail(f, "%s", why);
         f->file = fopen(path, "rb");
-        if (!f->file) return frames_fail(f, "%s", strerror(errno));
+        if (!f->file) return frames_fail(f, "%s", told_reason(errno));
     }
     return frames_open_y4m(f);
 }

@@ -81,7 +81,7 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
         return complain(EXIT_USAGE, "<lora:%s> in the prompt: a name in --lora-dir, without a folder", name);
     item = &out->items[out->count];
     if (!find_lora(o, name, tag, item->path)) {
-        if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, strerror(errno));
+        if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, told_reason(errno));
         if (!o->lora_dir)
             return complain(EXIT_USAGE, "<lora:%s> in the prompt: --lora-dir must name the folder that has it", name);
         return complain(EXIT_INPUT, "<lora:%s> in the prompt: there is no such file in --lora-dir %s", name,

@@ -215,7 +215,7 @@ static const char *load_picture(const char *path, picture *out) {
     if (why) return why;
     if (stat(path, &info) == 0 && (uint64_t)info.st_size > PICTURE_FILE) return "the file is larger than 1 GB";
     data = read_file(path, &size);
-    if (!data) return errno == ENOMEM ? no_picture_memory : strerror(errno);
+    if (!data) return errno == ENOMEM ? no_picture_memory : told_reason(errno);
     why = decode_picture(data, size, out);
     free(data);
     return why;

@@ -296,6 +296,23 @@ static bool find_overwritten(const named_path *outputs, size_t output_count, con
     return found;
 }
 
+/* ---- Why the system refuses, and what to do about it ---- */
+
+static const char *told_reason(int number) {
+    switch (number) {
+    case ENOENT: return "No such file or directory; check the path";
+    case ENOTDIR: return "Not a directory: a part of the path is a file; check the path";
+    case EISDIR: return "Is a directory; name a file in it";
+    case EACCES: return "Permission denied; choose a place that is yours, or change its permissions";
+    case ENOSPC: return "No space left on device; make room, or choose another place";
+    case EROFS: return "Read-only file system; choose another place";
+    case EMFILE: return "Too many open files; raise the limit (ulimit -n)";
+    case ENAMETOOLONG: return "File name too long; choose a shorter one";
+    case ENOMEM: return "Cannot allocate memory; close other programs";
+    default: return strerror(number);
+    }
+}
+
 /* ---- Files that are written ---- */
 
 typedef struct output_file {
@@ -440,12 +457,12 @@ static const char *why_not_writable(const char *path) {
     if (kind != S_IFREG && kind != S_IFCHR && kind != S_IFIFO) return "this is neither a file nor a stream";
     if (exists && access(path, W_OK) != 0) return "the file exists and is not writable";
     if (kind != S_IFREG) return NULL;
-    if (!resolve_links(path, trial.target, sizeof trial.target)) return strerror(errno);
+    if (!resolve_links(path, trial.target, sizeof trial.target)) return told_reason(errno);
     if (!folder_of(trial.target, folder, sizeof folder)) return "the path is too long";
     if (!is_folder(folder)) return "its folder does not exist; create it first";
     if (access(folder, W_OK) != 0) return "its folder is not writable";
     if (output_open(&trial, path)) return output_close(&trial, false), NULL;
-    snprintf(why, sizeof why, "a file cannot be made there: %s", strerror(errno));
+    snprintf(why, sizeof why, "a file cannot be made there: %s", told_reason(errno));
     return why;
 }
 
@@ -454,7 +471,7 @@ static const char *why_not_writable(const char *path) {
 /* Why path cannot be read as a whole file, NULL when it can. Opening a pipe would wait for ever where nobody writes. */
 static const char *why_not_readable(const char *path) {
     struct stat info;
-    if (stat(path, &info) != 0) return strerror(errno);
+    if (stat(path, &info) != 0) return told_reason(errno);
     if ((info.st_mode & S_IFMT) == S_IFDIR) return "this is a folder, not a file";
     if ((info.st_mode & S_IFMT) != S_IFREG) return "this is a pipe or a device; save what it gives to a file first";
     return NULL;

@@ -381,7 +381,7 @@ static int dit_failed(app *a, dit_result result, const char *what) {
 static int output_failed(app *a, const char *path) {
     int why = errno;
     close_line(a);
-    return complain(exit_code_of_writing(why), "cannot write %s: %s", path, strerror(why));
+    return complain(exit_code_of_writing(why), "cannot write %s: %s", path, told_reason(why));
 }
 
 /* ---- Checking the request, before any work ---- */
@@ -416,7 +416,7 @@ static int check_parts(app *a) {
     for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!parts[i].path) continue;
         if (!file_exists(parts[i].path))
-            return complain(EXIT_INPUT, "%s %s: %s", parts[i].option, parts[i].path, strerror(errno));
+            return complain(EXIT_INPUT, "%s %s: %s", parts[i].option, parts[i].path, told_reason(errno));
         a->parts[a->part_count].role = parts[i].role;
         a->parts[a->part_count++].source.path = parts[i].path;
     }
@@ -1272,7 +1272,7 @@ static int read_conditioning(app *a) {
     if (!path) return EXIT_GOOD;
     if (why) return complain(EXIT_INPUT, "--conditioning %s: %s", path, why);
     file = read_file(path, &size);
-    if (!file) return complain(EXIT_INPUT, "--conditioning %s: %s", path, strerror(errno));
+    if (!file) return complain(EXIT_INPUT, "--conditioning %s: %s", path, told_reason(errno));
     snprintf(a->hashes[3], sizeof a->hashes[3], "%08x", (unsigned)crc32_of(0, file, size));
     for (i = 0; i < 2 && size && size % 2 == 0; i++) {
         a->r.texts[i].size = size / 2;
@@ -1488,7 +1488,8 @@ static int repeat_options(app *a, int argc, char **argv) {
     size_t size = 0;
     const char *unreadable = why_not_readable(picture);
     unsigned char *file = unreadable ? NULL : read_file(picture, &size);
-    if (!file) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, unreadable ? unreadable : strerror(errno));
+    if (!file)
+        return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, unreadable ? unreadable : told_reason(errno));
     a->repeated_text = find_picture_text(file, size, &wrong);
     free(file);
     if (!a->repeated_text) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, wrong);
@@ -2449,7 +2450,7 @@ static bool guard_streams(void) {
 static int finish_output(bool open_out) {
     if (!open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
     if (fflush(stdout) != 0 || ferror(stdout))
-        return complain(EXIT_OUTPUT, "cannot write to standard output: %s", strerror(errno));
+        return complain(EXIT_OUTPUT, "cannot write to standard output: %s", told_reason(errno));
     return EXIT_GOOD;
 }
 

@@ -441,7 +441,7 @@ static const refusal refusals[] = {
     {{"--mask", "a.png"}, 2, "--init-img"},
     {{"--strength", "0.5"}, 2, "--init-img"},
     {{"-i", "a.png", "--strength", "2"}, 2, "value is 1"},
-    {{"-i", "no such picture"}, 3, "--init-img no such picture: No such file"},
+    {{"-i", "no such picture"}, 3, "--init-img no such picture: No such file or directory; check the path"},
     {{"-i", "tests/corpus/picture/png_bit", "--mask", "no such mask"}, 3, "--mask no such mask: No such file"},
     {{"-q", "--repeat-from", "tests/corpus/parameters/png", "-o", "tests/corpus/parameters/png"}, 2, "--repeat-from"},
     {{"-i", "tests/tools/cli.c"}, 3, "PNG or JPEG"},
