@@ -2021,6 +2021,9 @@ static void tell_picture(app *a, const char *path, uint32_t i) {
                 (unsigned long long)(a->r.seed + i), a->took.total);
         fflush(stdout);
     }
+    if (a->o.verbose)
+        fprintf(stderr, "dit: load %.2f s, encode %.2f s, steps %.2f s, decode %.2f s\n", i ? 0 : a->took.ready,
+                a->took.prompt, a->took.steps, a->took.decode);
 }
 
 /* Where memory for its compression is missing, a PNG is whole, but larger, and that is told. */
