@@ -117,9 +117,9 @@ build/mpi_split: examples/mpi_split.c build/library.o
 build/cards: tools/cards.c $(HEADERS) build/library.o
 	$(COMPILE) -O1 $< build/library.o -o $@ $(LINK)
 cards: build/cards
-	@build/cards write $$(grep -l '<!-- cards: ' README.md docs/*.md)
+	@build/cards write $$(grep -l '<!-- cards: ' README.md BENCHMARKS.md docs/*.md)
 check-cards: build/cards
-	@build/cards check $$(grep -l '<!-- cards: ' README.md docs/*.md)
+	@build/cards check $$(grep -l '<!-- cards: ' README.md BENCHMARKS.md docs/*.md)
 build/tests/%: %.c $(HEADERS) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)

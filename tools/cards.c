@@ -229,7 +229,7 @@ static void close_files(files *f) {
 }
 
 typedef struct work {
-    double once, steps; /* operations outside and inside of steps */
+    double once, steps, encode, decode; /* operations outside and inside of steps; of these outside two kinds */
 } work;
 static bool add_op(const dit_op_info *op, void *user) {
     work *w = (work *)user;
@@ -237,6 +237,8 @@ static bool add_op(const dit_op_info *op, void *user) {
         w->steps += op->flops * op->runs;
     else
         w->once += op->flops * op->runs;
+    if (!strcmp(op->segment, "encode")) w->encode += op->flops * op->runs;
+    if (!strcmp(op->segment, "decode")) w->decode += op->flops * op->runs;
     return true;
 }
 
@@ -396,6 +398,34 @@ static void put_model(bytes *out, const model *m) {
     put(out, "\n");
 }
 
+/* The first picture on the driver of BENCHMARKS.md, by the operations of its stages; only one step. */
+#define LAVAPIPE 40e9 /* operations per second of a product there, as measured */
+#define STREAMED_BUDGET ((uint64_t)1280 << 20)
+static void put_stages(bytes *out) {
+    size_t k;
+    put(out, "| model, Q8_0 | weights, streamed with a budget of 1.34 GB | encode | prepare and one step | decode |\n"
+             "| --- | --- | --- | --- | --- |");
+    for (k = 0; k < sizeof models / sizeof models[0]; k++) {
+        model one = models[k];
+        double at[3];
+        dit_memory all = DITI_ZERO, memory = DITI_ZERO;
+        work w = DITI_ZERO;
+        files f;
+        one.steps = 2; /* some samplers have no single one */
+        open_files(&one, DIT_TYPE_Q8_0, &f);
+        if (!ask(&one, &f, WAY_WHOLE, 0, &all, &w)) ask(&one, &f, WAY_TILES, 0, &all, &w);
+        if (!ask(&one, &f, WAY_STREAMED, STREAMED_BUDGET, &memory, NULL)) memset(&memory, 0, sizeof memory);
+        close_files(&f);
+        at[0] = w.encode;
+        at[1] = w.steps / one.steps + w.once - w.encode - w.decode;
+        at[2] = w.decode;
+        put(out, "\n| %s, %u x %u | %.2f GB, %.2f GB | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s |",
+            one.title, one.width, one.height, (double)all.weights / 1e9, (double)memory.streamed / 1e9, at[0] / 1e9,
+            at[0] / LAVAPIPE, at[1] / 1e9, at[1] / LAVAPIPE, at[2] / 1e9, at[2] / LAVAPIPE);
+    }
+    put(out, "\n");
+}
+
 /* The best of each card: the largest type that is not streamed, else the smallest. */
 static void put_overview(bytes *out) {
     size_t k;
@@ -455,6 +485,8 @@ static bool renew(const char *path, const char *page, bytes *out) {
             k++;
         if (!strncmp(name, "all -->", 7))
             put_overview(out);
+        else if (!strncmp(name, "stages -->", 10))
+            put_stages(out);
         else if (k < sizeof models / sizeof models[0])
             put_model(out, &models[k]);
         else {
