@@ -1,11 +1,12 @@
 /* Tiny autoencoders whose files are made here, against the formulas of docs/models.md 4.2 in double precision: FLUX.2's
    (a GroupNorm beside blocks, packed latents) and those of clips (frames that remember each other). Then colours of
-   latents without any decoder. */
+   latents without any decoder. By hand: build/tests/tiny 512 tells what previews of so many pixels cost. */
 #include "library.h"
 #include "lora_file.h"
 #include "files.h"
 #include "vulkan_test.h"
 #include <math.h>
+#include <time.h>
 
 static diti_env env;
 
@@ -246,24 +247,23 @@ static planes decode_of_clips(const weights *w, planes x) {
 
 enum { HEIGHT = 5, WIDTH = 3, LATENT = 4 };
 
-static void make_pictures(weights *w, bool pool) {
+/* latent: channels that the decoder reads. */
+static void make_pictures(weights *w, bool pool, uint32_t latent, uint32_t channels) {
     unsigned number = 3, stage, i;
-    enum { CHANNELS = 8 };
     memset(w, 0, sizeof *w);
-    add_conv(w, CHANNELS, LATENT, true, "decoder.%u", 1);
+    add_conv(w, channels, latent, true, "decoder.%u", 1);
     for (stage = 0; stage < 3; stage++, number += 5) {
-        for (i = 0; i < 3; i++) add_block(w, CHANNELS, pool && !stage, false, number + i);
-        add_conv(w, CHANNELS, CHANNELS, false, "decoder.%u", number + 4);
+        for (i = 0; i < 3; i++) add_block(w, channels, pool && !stage, false, number + i);
+        add_conv(w, channels, channels, false, "decoder.%u", number + 4);
     }
-    add_block(w, CHANNELS, false, false, number);
-    add_conv(w, 3, CHANNELS, true, "decoder.%u", number + 1);
+    add_block(w, channels, false, false, number);
+    add_conv(w, 3, channels, true, "decoder.%u", number + 1);
 }
 
-static void make_clips(weights *w, uint32_t patch, uint32_t first_frames) {
-    static const uint32_t channels[] = {12, 8, 4, 8};
+static void make_clips(weights *w, uint32_t patch, uint32_t first_frames, uint32_t latent, const uint32_t *channels) {
     unsigned number = 3, stage, i;
     memset(w, 0, sizeof *w);
-    add_conv(w, channels[0], LATENT, true, "decoder.%u", 1);
+    add_conv(w, channels[0], latent, true, "decoder.%u", 1);
     for (stage = 0; stage < 3; stage++, number += 6) {
         uint32_t own = channels[stage], frames = stage ? 2 : first_frames;
         for (i = 0; i < 3; i++) add_block(w, own, false, true, number + i);
@@ -457,7 +457,69 @@ static void test_tables(void) {
     }
 }
 
-int main(void) {
+/* --- by hand: what a preview costs at real sizes --- */
+
+static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* The second run of the first segment; frees the graph. */
+static void time_graph(diti_graph *graph, const char *name) {
+    diti_plan *plan = NULL;
+    dit_error err = DITI_ZERO;
+    double begin = 0;
+    uint64_t clock_us = 0;
+    int i;
+    CHECK_MESSAGE(diti_plan_create(graph, NULL, &plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(graph);
+    for (i = 0; i < 2 && plan; i++) {
+        begin = processor_seconds();
+        clock_us = diti_clock_us();
+        CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
+    }
+    printf("%s: %.3f s of processor, %.3f s by the clock\n", name, processor_seconds() - begin,
+           (double)(diti_clock_us() - clock_us) / 1e6);
+    diti_plan_destroy(plan);
+}
+
+static void time_decoder(diti_device *device, weights *w, uint32_t side, uint32_t channels, const char *name) {
+    diti_checkpoint *file = NULL;
+    diti_vae *vae = load(device, w, &file);
+    diti_graph graph;
+    if (vae) {
+        uint32_t latent = side / vae->traits.factor;
+        diti_graph_init(&graph, device);
+        diti_graph_segment(&graph, "preview", false);
+        diti_vae_decode(vae, &graph, diti_tensor_input(&graph, DITI_F32, channels, latent * latent, "latent"), latent,
+                        latent, 0, NULL);
+        time_graph(&graph, name);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(file);
+    forget(w);
+}
+
+static void time_previews(diti_device *device, uint32_t side) {
+    static const uint32_t wide[] = {256, 128, 64, 64};
+    uint32_t latent = side / 8;
+    weights w;
+    diti_graph graph;
+    diti_tensor rows;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "preview", false);
+    rows = diti_latent_colors(&graph, diti_tensor_input(&graph, DITI_F32, 16, latent * latent, "latent"), latent,
+                              latent, 1, diti_tensor_input(&graph, DITI_F32, 17, DITI_COLOR_COLUMNS, "table"));
+    diti_enlarge_out(&graph, rows, latent, latent, 8, diti_tensor_state(&graph, DITI_U32, 1, side * side, "rgba"),
+                     false);
+    time_graph(&graph, "proj");
+    make_pictures(&w, false, 16, 64);
+    time_decoder(device, &w, side, 16, "tae: TAEF1");
+    make_pictures(&w, true, 32, 64);
+    time_decoder(device, &w, side, 32, "tae: TAEF2");
+    make_clips(&w, 1, 1, 16, wide);
+    time_decoder(device, &w, side, 16, "tae: taew2_1");
+}
+
+int main(int argc, char **argv) {
+    static const uint32_t narrow[] = {12, 8, 4, 8};
     dit_context_desc desc = DITI_ZERO;
     diti_device *device = NULL;
     dit_error err = DITI_ZERO;
@@ -470,13 +532,14 @@ int main(void) {
         desc.overrides = rung ? "rung=fp16" : "rung=base";
         CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
         if (!device) break;
-        make_pictures(&w, false);
+        if (argc > 1 && !rung) time_previews(device, (uint32_t)atoi(argv[1]));
+        make_pictures(&w, false, LATENT, 8);
         test_decoder(device, &w, false, 1, "TAEF1");
-        make_pictures(&w, true);
+        make_pictures(&w, true, LATENT, 8);
         test_decoder(device, &w, true, 1, "TAEF2, packed");
-        make_clips(&w, 1, 1);
+        make_clips(&w, 1, 1, LATENT, narrow);
         test_decoder(device, &w, false, 1, "TAEHV");
-        make_clips(&w, 2, 2);
+        make_clips(&w, 2, 2, LATENT, narrow);
         test_decoder(device, &w, false, 2, "TAEHV of patches, frames in all stages");
         test_colors(device, 5, 1, 8, false);
         test_colors(device, 3, 2, 8, true);
