@@ -193,8 +193,9 @@ typedef struct plan {
 } plan;
 
 typedef struct files {
-    real_file list[5];
-    dit_component components[4];
+    real_file list[6];
+    dit_component components[5];
+    dit_preview preview; /* what makes previews; default: there are none */
     dit_model_desc desc;
 } files;
 
@@ -225,11 +226,12 @@ static void open_files(const model *m, dit_type type, files *out) {
 
 static void close_files(files *f) {
     uint32_t i;
-    for (i = 0; i < 5; i++) real_free(&f->list[i]);
+    for (i = 0; i < 6; i++) real_free(&f->list[i]);
 }
 
 typedef struct work {
-    double once, steps, encode, decode; /* operations outside and inside of steps; of these outside two kinds */
+    double once, steps, encode, decode,
+        preview; /* operations outside and inside of steps; of those outside three kinds; bytes of a preview */
 } work;
 static bool add_op(const dit_op_info *op, void *user) {
     work *w = (work *)user;
@@ -239,6 +241,7 @@ static bool add_op(const dit_op_info *op, void *user) {
         w->once += op->flops * op->runs;
     if (!strcmp(op->segment, "encode")) w->encode += op->flops * op->runs;
     if (!strcmp(op->segment, "decode")) w->decode += op->flops * op->runs;
+    if (!strcmp(op->segment, "preview")) w->preview += op->flops, w->moved += op->bytes; /* of one */
     return true;
 }
 
@@ -261,6 +264,8 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
     job.steps = m->steps;
     job.guidance.scale = m->guidance;
     job.class_labels = m->texts[0] ? NULL : &fox;
+    job.preview = f->preview;
+    job.preview_interval = f->preview ? 1 : 0;
     job.vae_tile = how >= WAY_TILES ? 512 : 0;
     if (result == DIT_OK) result = dit_job_memory(NULL, &job, memory, &err);
     if (result == DIT_OK && w) {
@@ -426,6 +431,46 @@ static void put_stages(bytes *out) {
     put(out, "\n");
 }
 
+/* TAESD's decoder for so many channels as a component beside the others. */
+static void add_tiny(files *f, uint32_t channels) {
+    dit_component *tiny = &f->components[f->desc.component_count++];
+    f->list[5].type = DIT_TYPE_F16;
+    real_taesd(&f->list[5], channels);
+    tiny->role = DIT_ROLE_TAE;
+    tiny->source = real_source(&f->list[5]);
+}
+
+/* What one preview costs beside one step. */
+static void put_previews(bytes *out) {
+    size_t k;
+    put(out, "| model | one step | preview by proj | by tae | by vae |\n| --- | --- | --- | --- | --- |");
+    for (k = 0; k < sizeof models / sizeof models[0]; k++) {
+        model one = models[k];
+        double cost[3] = {0, 0, 0};
+        work w = DITI_ZERO;
+        dit_memory memory;
+        int i;
+        one.steps = 2;
+        for (i = 0; i < 3; i++) {
+            files f;
+            if (i == 1 && one.vae == vae_wan) continue; /* taew2_1 has another shape */
+            open_files(&one, DIT_TYPE_Q8_0, &f);
+            if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);
+            f.preview = (dit_preview)(DIT_PREVIEW_PROJ + i);
+            if (ask(&one, &f, WAY_WHOLE, 0, &memory, &w)) cost[i] = i ? w.preview / 1e9 : w.moved / 1e6;
+            close_files(&f);
+        }
+        put(out, "\n| %s, %u x %u | %.0f GFLOP | %.1f MB moved |", one.title, one.width, one.height,
+            w.steps / one.steps / 1e9, cost[0]);
+        if (cost[1] > 0)
+            put(out, " %.0f GFLOP |", cost[1]);
+        else
+            put(out, " - |");
+        put(out, " %.0f GFLOP |", cost[2]);
+    }
+    put(out, "\n");
+}
+
 /* The best of each card: the largest type that is not streamed, else the smallest. */
 static void put_overview(bytes *out) {
     size_t k;
@@ -487,6 +532,8 @@ static bool renew(const char *path, const char *page, bytes *out) {
             put_overview(out);
         else if (!strncmp(name, "stages -->", 10))
             put_stages(out);
+        else if (!strncmp(name, "previews -->", 12))
+            put_previews(out);
         else if (k < sizeof models / sizeof models[0])
             put_model(out, &models[k]);
         else {
