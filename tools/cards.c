@@ -229,9 +229,9 @@ static void close_files(files *f) {
     for (i = 0; i < 6; i++) real_free(&f->list[i]);
 }
 
-typedef struct work {
-    double once, steps, encode, decode,
-        preview; /* operations outside and inside of steps; of those outside three kinds; bytes of a preview */
+typedef struct work { /* operations outside and inside of steps; of those outside, of encoding, decoding, a preview */
+    double once, steps, encode, decode, preview;
+    double moved; /* bytes of a preview */
 } work;
 static bool add_op(const dit_op_info *op, void *user) {
     work *w = (work *)user;
